@@ -5,7 +5,7 @@
 For each length of the data, pair after pair over the same rows, which of the two goes first
 changing from pair to pair:
   (a) the engine alone: the oracle, which sleeps for each row as a GPU would be busy for it, given
-      prompts that were rendered before,
+      prompts that were rendered before; as in a run, it is the last to hold them,
   (b) the run: reading rows, rendering prompts to ids, the engine, journal, progress.
 Told are the median of b / a over the pairs with its quartiles, and CPU time: of the thread that
 steps the engine, which other work on the machine does not change much, and of the one that
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,18 +50,18 @@ class Pair:
 def pairs(order: Order, number: int) -> Iterator[Pair]:
     """Yield what runs over the same rows cost beside their engine."""
     with tempfile.TemporaryDirectory() as scratch:
-        ready = list(asks(job := open_job(order, Path(scratch), Shard()), items_of(job.data)))
         for place in range(number):
             job = open_job(order, Path(scratch, str(place)), Shard())
-            first = engine(job, ready) if place % 2 else 0.0
+            first = engine(job) if place % 2 else 0.0
             whole, stepping, cpu = run(job)
-            yield Pair(first or engine(job, ready), whole, stepping, cpu - stepping)
+            yield Pair(first or engine(job), whole, stepping, cpu - stepping)
 
 
-def engine(job: Job, ready: list[object]) -> float:
+def engine(job: Job) -> float:
     """Return the seconds that the engine takes for prompts that are there."""
+    ready = deque(asks(job, items_of(job.data)))
     begun = time.perf_counter()
-    for _ in job.engine.answer(iter(ready)):  # type: ignore[arg-type]
+    for _ in job.engine.answer(ready.popleft() for _ in range(len(ready))):
         pass
     return time.perf_counter() - begun
 

@@ -4,33 +4,18 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Generator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-import pyarrow as pa
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
 from ruler_data.hub import Release, open_release
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo, parse_config, quote
-from ruler_data.parquet import config_file, read_columns, read_rows
+from ruler_data.parquet import config_file
 from ruler_data.row import Row
+from ruler_eval.reading import Size, read, read_alike, read_sizes
 from ruler_eval.records import DataInfo, told_seed
-
-
-@dataclass(frozen=True)
-class Size:
-    """What a row costs, read without its text.
-
-    Attributes:
-        length: tokens of the prompt as its tokenizer counts it, room for the answer included.
-        max_new_tokens: tokens that the answer may take.
-    """
-
-    length: int
-    max_new_tokens: int
 
 
 @dataclass(frozen=True)
@@ -101,15 +86,15 @@ class Frozen:
         Raises:
             RulerError: the file cannot be read, or rows are not where they belong.
         """
-        try:
-            with closing(read_rows(self.folder / config_file(config))) as rows:
-                for index in range(self.rows[config]):
-                    row = next(rows, None)
-                    if row is None or row.index != index:
-                        raise _spoilt(config, f"row {index} is not in its place")
-                    yield row
-        except (pa.ArrowException, OSError, KeyError, TypeError) as error:
-            raise _unreadable(config, error) from error
+        return read(self._file(config), config, self.rows[config])
+
+    def read_alike(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
+        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`.
+
+        Raises:
+            RulerError: the file cannot be read, or rows are not where they belong.
+        """
+        return read_alike(self._file(config), config, self.rows[config], indices)
 
     def sizes(self, config: str) -> list[Size]:
         """Return what each row asked of a config costs.
@@ -117,15 +102,10 @@ class Frozen:
         Raises:
             RulerError: the file cannot be read, or holds fewer rows than the manifest says.
         """
-        columns = ["length", "max_new_tokens"]
-        try:
-            table = read_columns(self.folder / config_file(config), columns)
-        except (pa.ArrowException, OSError, TypeError) as error:
-            raise _unreadable(config, error) from error
-        found = [Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)]
-        if len(found) < self.rows[config]:
-            raise _spoilt(config, f"it holds only {len(found)} rows")
-        return found[: self.rows[config]]
+        return read_sizes(self._file(config), config, self.rows[config])
+
+    def _file(self, config: str) -> Path:
+        return self.folder / config_file(config)
 
 
 def _inputs(manifest: Manifest) -> str:
@@ -193,12 +173,3 @@ def _check(folder: Path, name: str, sha256: str) -> None:
     if found != sha256:
         msg = f"{name}: refused: sha256 expected {sha256}, found {found}"
         raise RulerError(msg)
-
-
-def _unreadable(config: str, error: Exception) -> RulerError:
-    reason = (str(error).splitlines() or [""])[0]
-    return _spoilt(config, f"cannot be read ({type(error).__name__}: {reason})")
-
-
-def _spoilt(config: str, what: str) -> RulerError:
-    return RulerError(f"{config}: {what}; verify the data")

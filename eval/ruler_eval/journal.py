@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +23,7 @@ from ruler_eval.records import Answer
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
 
-_FIELDS = {field.name for field in fields(Answer)}
+_FIELDS = tuple(field.name for field in fields(Answer))
 
 
 class Journal:
@@ -93,7 +93,8 @@ def to_line(answer: Answer) -> bytes:
     if answer.text is not None:
         whole = answer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         answer = replace(answer, text=whole)
-    return json.dumps(asdict(answer), separators=(",", ":")).encode("ascii") + b"\n"
+    record = {name: getattr(answer, name) for name in _FIELDS}
+    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def read(path: Path) -> Iterator[Answer]:
@@ -182,8 +183,8 @@ def parse(line: bytes, where: str) -> Answer:
             msg = "it has no end"
             raise ValueError(msg)
         body: dict[str, Any] = json.loads(line)
-        if set(body) - _FIELDS:
-            msg = f"unknown field {quote(min(set(body) - _FIELDS))}"
+        if unknown := set(body).difference(_FIELDS):
+            msg = f"unknown field {quote(min(unknown))}"
             raise ValueError(msg)
         answer = Answer(**body)
         if not (isinstance(answer.config, str) and isinstance(answer.index, int)):

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError
@@ -23,9 +22,6 @@ from ruler_eval.window import counts_alike
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
-
-#: Rows that are held to be sorted: a row group of the files, 100 MB of text at most.
-GROUP = 100
 
 #: Called with each answer as it is written.
 Progress = Callable[[Answer], None]
@@ -130,9 +126,6 @@ def run_shard(job: Job, begun: Callable[[list[Item], Mended], Progress]) -> Outc
 def asks(job: Job, todo: Sequence[Item]) -> Iterator[Ask]:
     """Yield rows as the engine gets them, config by config, read as they are needed.
 
-    Rows are sorted by their text, a group at a time: those that begin alike follow one another,
-    and a prefix cache that holds no more than the last row saves as much as one without limit.
-
     Raises:
         RulerError: a prompt does not fit the window.
     """
@@ -140,10 +133,8 @@ def asks(job: Job, todo: Sequence[Item]) -> Iterator[Ask]:
     for item in todo:
         wanted.setdefault(item.config, set()).add(item.index)
     for config, indices in wanted.items():
-        rows = (row for row in job.data.read(config) if row.index in indices)
-        while group := list(islice(rows, GROUP)):
-            for row in sorted(group, key=lambda row: row.context):
-                yield _ask(job, config, row)
+        for row in job.data.read_alike(config, indices):
+            yield _ask(job, config, row)
 
 
 def _ask(job: Job, config: str, row: Row) -> Ask:

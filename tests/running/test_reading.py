@@ -1,0 +1,78 @@
+"""Reading the rows of one file: each in its place, and those that begin alike together."""
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ruler_data.errors import RulerError
+from ruler_data.parquet import to_table
+from ruler_data.row import Row, Span
+from ruler_eval import reading
+
+#: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
+TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)
+
+
+def rows_of(texts: list[str]) -> list[Row]:
+    return [
+        Row(index, "vt", text, "?", ":", ("A", "B"), 30, 100 + index, (Span(0, len(text)),))
+        for index, text in enumerate(texts)
+    ]
+
+
+def write(path: Path, rows: list[Row], group: int = 5) -> None:
+    pq.write_table(to_table(rows), path, row_group_size=group, write_page_checksum=True)
+
+
+@settings(deadline=None)
+@given(TEXTS, st.integers(1, 4), st.integers(1, 5), st.data())
+def test_rows_that_begin_alike_follow_one_another(
+    texts: list[str], group: int, alike: int, data: st.DataObject
+) -> None:
+    rows = rows_of(texts)
+    asked = data.draw(st.integers(1, len(rows)))
+    indices = data.draw(st.sets(st.integers(0, len(rows) - 1)))
+    wanted = [row for row in rows[:asked] if row.index in indices]
+    batches = [wanted[start : start + alike] for start in range(0, len(wanted), alike)]
+    with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "ALIKE", alike)
+        write(path := Path(scratch) / "rows.parquet", rows, group)
+        assert list(reading.read(path, "vt_4096", asked)) == rows[:asked]
+        assert list(reading.read_alike(path, "vt_4096", asked, indices)) == [
+            row for batch in batches for row in sorted(batch, key=lambda row: row.context)
+        ]
+
+
+def test_a_row_out_of_its_place_is_refused(tmp_path: Path) -> None:
+    rows = rows_of(["a", "b", "c"])
+    write(path := tmp_path / "rows.parquet", [rows[0], rows[2], rows[1]])
+    with pytest.raises(RulerError, match="vt_4096: row 1 is not in its place; verify the data"):
+        list(reading.read(path, "vt_4096", 3))
+
+
+def test_a_file_with_too_few_rows_is_refused(tmp_path: Path) -> None:
+    write(path := tmp_path / "rows.parquet", rows_of(["a", "b", "c"]))
+    assert len(list(reading.read(path, "vt_4096", 3))) == 3
+    with pytest.raises(RulerError, match="vt_4096: row 3 is not in its place"):
+        list(reading.read(path, "vt_4096", 4))
+
+
+@pytest.mark.parametrize("broken", ["outputs", "evidence", "context"])
+def test_a_file_of_other_columns_is_refused_in_one_line(tmp_path: Path, broken: str) -> None:
+    table = to_table(rows_of(["a", "b"]))
+    place = table.schema.names.index(broken)
+    for other in (table.remove_column(place), table.set_column(place, broken, pa.nulls(2))):
+        pq.write_table(other, path := tmp_path / "rows.parquet")
+        for found in (
+            reading.read(path, "vt_4096", 2),
+            reading.read_alike(path, "vt_4096", 2, {0, 1}),
+        ):
+            with pytest.raises(
+                RulerError, match=r"^vt_4096: cannot be read \(.*; verify the data$"
+            ):
+                list(found)
