@@ -12,7 +12,7 @@ from ruler_data.errors import RulerError
 from ruler_data.parquet import SCHEMA, read_columns, read_groups, row_at
 from ruler_data.row import Row
 
-#: Rows that are held to be sorted: a row group of the files, 100 MB of text at most.
+#: Rows that are held to be sorted.
 ALIKE = 100
 
 
