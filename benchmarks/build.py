@@ -1,13 +1,14 @@
 """What a build costs, as ratios of CPU time measured in one run.
 
     python benchmarks/build.py --tokenizer DIR --sources DIR --out results/build
-        [--parts cost,length,rows,tokenizers,workers] [--rows N] [--others NAME,DIR,...]
+        [--parts cost,length,rows,tokenizers,workers] [--rows N]
+        [--others NAME,DIR,... --other-rows N] [--worker-rows N]
         [--upstream CHECKOUT --upstream-python PYTHON --upstream-rows N
          --upstream-lengths N,... --upstream-tasks NAME,...]
 
 Parts:
   cost        every task at every length: (a) ours; and the audit apart, (b) one
-              `encode_batch_fast` of every finished prompt, by Hugging Face tokenizers, (c) the
+              `encode_batch_fast` of finished prompts, by Hugging Face tokenizers, (c) the
               floor: writing the finished strings to the same parquet and nothing else; and one
               count of every finished prompt by the counter that the build used, (d) upstream,
               where a checkout of NVIDIA/RULER is given: at the lengths and for the tasks asked
@@ -16,7 +17,7 @@ Parts:
   rows        the cost of a row from 25 to 200 rows
   tokenizers  all tasks and lengths in other tokenizers, and with stock tokenizers as the counter
   workers     whole commands: time on the wall, CPU time and memory with one worker and with two,
-              and the build that `make build` runs without options
+              two commands at once, and the build that `make build` runs without options
 
 CPU time is user plus system time of this process and its children, so a noisy machine changes
 ratios little. Start-up (loading tokenizer and sources) is measured apart, once, except for whole
@@ -89,7 +90,7 @@ def figures(options: argparse.Namespace) -> dict[str, object]:
     if "tokenizers" in options.parts:
         names = [(name, "auto") for name in (main, *options.others)] + [(main, "tokenizers")]
         tables["Other tokenizers, and stock tokenizers as the counter"] = by_tokenizer(
-            names, sources, options.lengths, max(options.rows // 4, 2)
+            names, sources, options.lengths, options.other_rows
         )
     if "workers" in options.parts:
         tables["Whole commands, audited"] = [
@@ -135,6 +136,7 @@ def _options() -> argparse.Namespace:
     lengths = [4096, 8192, 16384, 32768, 65536, 131072]
     parser.add_argument("--lengths", type=_numbers, default=lengths)
     parser.add_argument("--others", type=lambda text: text.split(","), default=["mistral"])
+    parser.add_argument("--other-rows", type=int, default=20, help="of other tokenizers' configs")
     parser.add_argument("--worker-rows", type=int, default=100, help="of whole commands")
     parser.add_argument("--upstream", type=Path)
     parser.add_argument("--upstream-python", default=sys.executable)

@@ -3,9 +3,10 @@
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clock import cpu, run
+from clock import Run, cpu, run
 from costs import build
 
 from ruler_builders.sources import Library
@@ -79,19 +80,37 @@ def by_tokenizer(
 def by_workers(
     tokenizer: str, sources: Path, lengths: Sequence[int], rows: int, workers: Sequence[int]
 ) -> Figures:
-    """Return what whole commands take, start-up and audit and all, with each number of workers."""
+    """Return what whole commands take, start-up and audit and all, with each number of workers.
+
+    Last, as many commands of one worker at once as there were workers: what the machine gives to
+    so many processes that have nothing to do with one another.
+    """
     found: Figures = []
-    for many in workers:
+
+    def build(many: int) -> Run:
         with tempfile.TemporaryDirectory() as scratch:
-            took = run([
+            return run([
                 sys.executable, "-m", "ruler_builders", "build", "--tokenizer", tokenizer,
                 "--sources", str(sources), "--lengths", ",".join(map(str, lengths)),
                 "--rows", str(rows), "--workers", str(many), "--out", f"{scratch}/out",
             ])  # fmt: skip
+
+    def tell(what: str, took: Run, builds: int = 1) -> None:
         first = float(found[0]["wall s"]) if found else took.wall
         found.append({
             "lengths": f"{lengths[0]:,} to {lengths[-1]:,}" if lengths[1:] else f"{lengths[0]:,}",
-            "rows": rows, "workers": many, "wall s": took.wall,
-            "times as fast": first / took.wall, "CPU s": took.cpu, "peak GB": took.memory / 1e9,
+            "rows": rows, "what": what, "wall s": took.wall,
+            "times as fast": builds * first / took.wall, "CPU s": took.cpu,
+            "peak GB": took.memory / 1e9,
         })  # fmt: skip
+
+    for many in workers:
+        tell(f"workers: {many}", build(many))
+    if (many := max(workers)) > 1 and min(workers) == 1:
+        with ThreadPoolExecutor(many) as pool:
+            took = list(pool.map(build, [1] * many))
+        whole = Run(max(one.wall for one in took), max(one.cpu for one in took), sum(
+            one.memory for one in took
+        ))  # fmt: skip
+        tell(f"builds at once, a worker each: {many}", whole, many)
     return found
