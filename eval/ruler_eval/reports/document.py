@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ruler_eval.figures.compare import Comparison, compare
 from ruler_eval.figures.summary import summarize
-from ruler_eval.figures.verdicts import CANNOT_TELL, Difference
 from ruler_eval.reports import tables
 from ruler_eval.reports.answer_plots import answer_pictures
 from ruler_eval.reports.canvas import Picture
@@ -15,12 +14,13 @@ from ruler_eval.reports.correlation import (
     correlation_table,
 )
 from ruler_eval.reports.depth_plots import depth_pictures, depth_tables
+from ruler_eval.reports.differences import difference_rows
 from ruler_eval.reports.plots import overall_picture, run_pictures
 from ruler_eval.reports.provenance import facts, labels_of, title_of, warnings_of
 from ruler_eval.reports.studies import study_tables
 from ruler_eval.reports.study_plots import study_pictures
 from ruler_eval.reports.tables import Scored, Table
-from ruler_eval.reports.words import difference_words, length_words, p_words
+from ruler_eval.reports.words import difference_words, length_words
 from ruler_eval.results import Example, Results
 
 
@@ -134,22 +134,12 @@ def comparison_table(comparison: Comparison, first: str, second: str, number: in
     heads = (length_words(length) for length in comparison.lengths)
     head = ("task", *heads, "mean", "p (Holm)", "better")
     names = {"first": first, "second": second}
-
-    def row(name: str, cells: Sequence[Difference], mean: Difference) -> tuple[str, ...]:
-        marked = (difference_words(cell) + ("" if cell.verdict == CANNOT_TELL else " *")
-                  for cell in cells)  # fmt: skip
-        verdict = names.get(mean.verdict, mean.verdict)
-        return (name, *marked, difference_words(mean), p_words(mean.adjusted), verdict)
-
-    rows = [row(task, [comparison.cells[task, length] for length in comparison.lengths],
-                comparison.by_task[task]) for task in comparison.tasks]  # fmt: skip
-    by_length = [comparison.by_length[length] for length in comparison.lengths]
-    rows.append(row("all tasks", by_length, comparison.overall))
+    rows = tuple(difference_rows(comparison, difference_words, "all tasks", names))
     caption = (
         f"{second} less {first}, in percent points, on the same {comparison.overall.pairs:,} rows, "
         "with 95 % intervals; * told apart at 5 % by a paired permutation test, after Holm"
     )
-    return Table(f"comparison-{number}", caption, head, tuple(rows), (len(rows) - 1,))
+    return Table(f"comparison-{number}", caption, head, rows, (len(rows) - 1,))
 
 
 def _chapter(run: Scored, place: int, pictures: bool) -> Chapter:

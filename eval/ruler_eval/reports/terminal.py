@@ -4,15 +4,15 @@ from rich.table import Table
 
 from ruler_eval.figures.compare import Comparison
 from ruler_eval.figures.contamination import Contamination
-from ruler_eval.figures.gaps import CONTAMINATED, NO_SIGN, Gap
+from ruler_eval.figures.gaps import CONTAMINATED, NO_SIGN
 from ruler_eval.figures.paper import OVERALL, OWN
 from ruler_eval.figures.pool import Figure
 from ruler_eval.figures.summary import Summary
-from ruler_eval.figures.verdicts import CANNOT_TELL, Difference
+from ruler_eval.figures.verdicts import CANNOT_TELL
+from ruler_eval.reports.differences import difference_rows
 from ruler_eval.reports.safe import visible
 from ruler_eval.reports.words import (
     difference_words,
-    gap_words,
     length_words,
     p_words,
     shares_words,
@@ -20,6 +20,14 @@ from ruler_eval.reports.words import (
     span_words,
 )
 from ruler_eval.results import Results
+
+
+#: What a verdict says, and does not.
+MEANINGS = {
+    CONTAMINATED: "public rows are easier for it than fresh ones, as if it had seen them",
+    NO_SIGN: "if public rows are easier for it, then by less than {margin:g} points",
+    CANNOT_TELL: "a gap of {margin:g} points is neither shown nor ruled out; more rows would tell",
+}
 
 
 def summary_table(results: Results, summary: Summary) -> Table:
@@ -50,14 +58,25 @@ def _cells(cells: dict[int, Figure], summary: Summary, *, spans: bool) -> list[s
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return differences by task and length, in percent points, second run less first."""
-    heads = [f"{length:,}" for length in comparison.lengths]
-    table = Table("task", *heads, "mean", "p (Holm)", "better", box=None)
-    table.caption = "percent points, second run less first; * told apart at 5 %"
-    for task in comparison.tasks:
-        cells = [comparison.cells[task, length] for length in comparison.lengths]
-        table.add_row(task, *_differences(cells, comparison.by_task[task]))
-    by_length = [comparison.by_length[length] for length in comparison.lengths]
-    table.add_row("mean", *_differences(by_length, comparison.overall), style="bold")
+    caption = "percent points, second run less first; * told apart at 5 %"
+    return _differences(comparison, "better", caption)
+
+
+def contamination_table(found: Contamination) -> Table:
+    """Return gaps by task and length, in percent points, public rows less fresh ones."""
+    caption = (
+        "percent points, mean on public rows less mean on fresh ones; * greater than by chance"
+    )
+    return _differences(found, "verdict", caption)
+
+
+def _differences(found: Comparison | Contamination, verdict: str, caption: str) -> Table:
+    heads = [f"{length:,}" for length in found.lengths]
+    table = Table("task", *heads, "mean", "p (Holm)", verdict, box=None, caption=caption)
+    *tasks, mean = difference_rows(found, lambda one: signed_words(one.value), "mean")
+    for row in tasks:
+        table.add_row(*row)
+    table.add_row(*mean, style="bold")
     return table
 
 
@@ -70,46 +89,11 @@ def verdict_line(comparison: Comparison, first: str, second: str) -> str:
     return f"{second} less {first}: {found}: {second if one.value > 0 else first} is better"
 
 
-def _differences(cells: list[Difference], mean: Difference) -> list[str]:
-    marks = [signed_words(cell.value) + ("" if cell.verdict == CANNOT_TELL else " *")
-             for cell in cells]  # fmt: skip
-    return [*marks, difference_words(mean), p_words(mean.adjusted), mean.verdict]
-
-
-def contamination_table(found: Contamination) -> Table:
-    """Return gaps by task and length, in percent points, public rows less fresh ones."""
-    heads = [f"{length:,}" for length in found.lengths]
-    table = Table("task", *heads, "mean", "p (Holm)", "verdict", box=None)
-    table.caption = (
-        "percent points, mean on public rows less mean on fresh ones; * greater than by chance"
-    )
-    for task in found.tasks:
-        cells = [found.cells[task, length] for length in found.lengths]
-        table.add_row(task, *_gaps(cells, found.by_task[task]))
-    by_length = [found.by_length[length] for length in found.lengths]
-    table.add_row("mean", *_gaps(by_length, found.overall), style="bold")
-    return table
-
-
 def contamination_line(found: Contamination, model: str) -> str:
     """Return in one line what the gap tells, and what it does not."""
     one = found.overall
     said = (
         f"{visible(model)} on {one.public:,} public rows less {one.fresh:,} fresh ones: "
-        f"{gap_words(one)} points, p = {p_words(one.p)}"
+        f"{difference_words(one)} points, p = {p_words(one.p)}"
     )
     return f"{said}: {one.verdict}; {MEANINGS[one.verdict].format(margin=found.margin)}"
-
-
-#: What a verdict says, and does not.
-MEANINGS = {
-    CONTAMINATED: "public rows are easier for it than fresh ones, as if it had seen them",
-    NO_SIGN: "if public rows are easier for it, then by less than {margin:g} points",
-    CANNOT_TELL: "a gap of {margin:g} points is neither shown nor ruled out; more rows would tell",
-}
-
-
-def _gaps(cells: list[Gap], mean: Gap) -> list[str]:
-    marks = [signed_words(cell.value) + (" *" if cell.verdict == CONTAMINATED else "")
-             for cell in cells]  # fmt: skip
-    return [*marks, gap_words(mean), p_words(mean.adjusted), mean.verdict]

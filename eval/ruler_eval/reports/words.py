@@ -23,22 +23,13 @@ def signed_words(value: float) -> str:
     return f"{value:+.1f}" if f"{abs(value):.1f}" != "0.0" else "0.0"
 
 
-def difference_words(one: Difference) -> str:
-    """Return a difference with its interval.
+def difference_words(one: Difference | Gap) -> str:
+    """Return a difference, or a gap, with its interval.
 
     >>> difference_words(Difference(-7.25, -8.0, -6.5, 0.0001, 500))
     '-7.2 [-8.0, -6.5]'
     """
     return f"{signed_words(one.value)} [{one.low:+.1f}, {one.high:+.1f}]"
-
-
-def gap_words(gap: Gap) -> str:
-    """Return a gap with its interval.
-
-    >>> gap_words(Gap(5.04, 2.5, 7.5, 0.0001, 500, 500))
-    '+5.0 [+2.5, +7.5]'
-    """
-    return f"{signed_words(gap.value)} [{gap.low:+.1f}, {gap.high:+.1f}]"
 
 
 def length_words(length: int | None, longest: int | None = None) -> str:
