@@ -9,6 +9,7 @@ from ruler_builders.card import card_files
 from ruler_builders.folder import Folder
 from ruler_builders.inputs import Inputs
 from ruler_builders.limits import check_lengths, check_rows
+from ruler_builders.lock import locked, workers_lock
 from ruler_builders.making import build_config, make_config
 from ruler_builders.order import Done, Job, Order, share
 from ruler_builders.parallel import Progress, run_jobs
@@ -45,7 +46,7 @@ def build(
     )
     check_lengths(order, shop)
     check_rows(order, shop)
-    with folder.locked(order.share):
+    with locked(folder, order.share):
         manifest, earlier = _found(folder, order)
         differing = inputs.difference(earlier) if earlier else ""
         if differing and order.force:
@@ -86,7 +87,7 @@ def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Itera
     order = jobs[0].order
     if order.workers <= 1 or len(jobs) == 1:
         return (make_config(job, shop, progress) for job in jobs)
-    held = Folder(order.out).workers_lock(order.share)
+    held = workers_lock(Folder(order.out), order.share)
     here = replace(order, recipe=replace(order.recipe, probes=False))
     jobs = [replace(job, order=here) for job in jobs]
     return run_jobs(build_config, jobs, order.workers, progress, held)

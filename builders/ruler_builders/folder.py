@@ -1,21 +1,17 @@
-"""The folder of a build: its lock, what was finished in it, and its manifest.
+"""The folder of a build: what was finished in it, and its manifest.
 
 While a build runs, `.build/` holds the inputs it was started with and one record for each
 finished config, so that it can go on after any interruption. It goes when the manifest is there.
 """
 
 import json
-import os
 import shutil
-import socket
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file, write_file
@@ -23,10 +19,6 @@ from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info
 from ruler_data.names import config_file, parse_config, quote
 
 STATE = ".build"
-#: Name of the lock on everything; shares of a build have names of their own.
-WHOLE = "whole"
-#: Seconds in which workers whose build was killed notice it, with much to spare.
-ORPHANS_END = 60
 #: End of the name of a finished config's record.
 RECORD = ".config.json"
 
@@ -70,56 +62,43 @@ class Folder:
         write_file(self.manifest_path, manifest.to_json())
         return manifest
 
-    @contextmanager
-    def locked(self, share: str = WHOLE) -> Iterator[None]:
-        """Hold the folder, or one share of a build in it. The kernel drops locks of the dead.
+    def check(self) -> None:
+        """Refuse a place that cannot take a build, before any work and without a trace.
 
-        Shares of one build work side by side; the whole folder is held alone.
+        Raises:
+            UsageError: it cannot be written, is a file, or holds other things.
+        """
+        where = f"--out {quote(str(self.path), 200)}"
+        try:
+            if self.path.exists() and not self.path.is_dir():
+                msg = f"{where}: is a file; name a folder"
+                raise UsageError(msg)
+            if self.path.is_dir() and not (self.manifest_path.exists() or self.state.exists()):
+                other = next((entry.name for entry in sorted(self.path.iterdir())), None)
+                if other is not None:
+                    msg = f"{where}: holds {quote(other)} and no build; name a new or empty folder"
+                    raise UsageError(msg)
+            place = self.path
+            while not place.exists():
+                place = place.parent
+            with tempfile.NamedTemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
+            raise UsageError(msg) from error
+
+    def prepare(self) -> None:
+        """Make the place for the records of a build.
 
         Raises:
             UsageError: the folder cannot be written, is a file, or holds other things.
-            RulerError: another build holds it.
         """
-        self._prepare()
-        lock = self._acquire(self._lock_path(share))
-        owner = self.state / f"{share}.owner"
+        self.check()
         try:
-            who = {"pid": os.getpid(), "host": socket.gethostname()}
-            write_file(owner, json.dumps(who))
-            others = self.state.glob("*.lock") if share == WHOLE else [self._lock_path(WHOLE)]
-            for other in others:
-                if other.stem != share and other.exists():
-                    self._acquire(other).release()
-            pattern = "*.workers" if share == WHOLE else self.workers_lock(share).name
-            for left in self.state.glob(pattern):  # a killed build's, about to notice
-                self._acquire(left, timeout=ORPHANS_END).release()
-            if share == WHOLE:  # nobody else is at work, so these are of the dead
-                for left in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
-                    left.unlink()
-            yield
-        finally:
-            owner.unlink(missing_ok=True)
-            if self.manifest_path.exists():
-                shutil.rmtree(self.state, ignore_errors=True)
-            lock.release()
-
-    def workers_lock(self, share: str) -> Path:
-        """Return the file that each worker of a share holds while it lives."""
-        return self.state / f"{share}.workers"
-
-    def _lock_path(self, share: str) -> Path:
-        return self.state / f"{share}.lock"
-
-    def _acquire(self, path: Path, timeout: float = 0) -> FileLock:
-        lock = FileLock(path)
-        try:
-            lock.acquire(timeout=timeout)
-        except Timeout as error:
-            owner = _owner(path.with_suffix(".owner"))
-            where = quote(str(self.path), 200)
-            msg = f"{where}: another build is at work here ({owner}); wait for it"
-            raise RulerError(msg) from error
-        return lock
+            self.state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"--out {quote(str(self.path), 200)}: cannot be written: {error.strerror}"
+            raise UsageError(msg) from error
 
     def inputs(self) -> dict[str, Any] | None:
         """Return the inputs that an unfinished build was started with."""
@@ -190,39 +169,6 @@ class Folder:
             return None
         return body if isinstance(body, dict) else None
 
-    def check(self) -> None:
-        """Refuse a place that cannot take a build, before any work and without a trace.
-
-        Raises:
-            UsageError: it cannot be written, is a file, or holds other things.
-        """
-        where = f"--out {quote(str(self.path), 200)}"
-        try:
-            if self.path.exists() and not self.path.is_dir():
-                msg = f"{where}: is a file; name a folder"
-                raise UsageError(msg)
-            if self.path.is_dir() and not (self.manifest_path.exists() or self.state.exists()):
-                other = next((entry.name for entry in sorted(self.path.iterdir())), None)
-                if other is not None:
-                    msg = f"{where}: holds {quote(other)} and no build; name a new or empty folder"
-                    raise UsageError(msg)
-            place = self.path
-            while not place.exists():
-                place = place.parent
-            with tempfile.NamedTemporaryFile(dir=place):
-                pass
-        except OSError as error:
-            msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
-            raise UsageError(msg) from error
-
-    def _prepare(self) -> None:
-        self.check()
-        try:
-            self.state.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"--out {quote(str(self.path), 200)}: cannot be written: {error.strerror}"
-            raise UsageError(msg) from error
-
 
 def _is_ours(name: str, info: ConfigInfo) -> bool:
     """Whether a config is named as configs are and lies where they lie."""
@@ -235,11 +181,3 @@ def _is_ours(name: str, info: ConfigInfo) -> bool:
 
 def _is_intact(path: Path, size: int, sha256: str) -> bool:
     return path.is_file() and path.stat().st_size == size and sha256_file(path) == sha256
-
-
-def _owner(path: Path) -> str:
-    try:
-        who = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {who['pid']} on {who['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "an unknown process"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ruler_builders.folder import WHOLE
+from ruler_builders.lock import WHOLE
 from ruler_builders.workshop import Recipe
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import config_name

@@ -27,6 +27,7 @@ def card(
     """Print the card of a folder, check it, or write it anew."""
     from ruler_builders.card import Address, card_files
     from ruler_builders.folder import Folder
+    from ruler_builders.lock import locked
     from ruler_builders.publish.card import card_faults
     from ruler_builders.publish.versions import Version
 
@@ -37,7 +38,7 @@ def card(
     manifest = _manifest(folder)
     texts = card_files(manifest, folder.joinpath, place)
     if write:
-        with Folder(folder).locked():
+        with locked(Folder(folder)):
             Folder(folder).seal(manifest, texts)
         say(f"{folder}: wrote {', '.join(texts)} and the manifest")
     elif check:

@@ -21,7 +21,6 @@ from ruler_eval.reports.words import (
 )
 from ruler_eval.results import Results
 
-
 #: What a verdict says, and does not.
 MEANINGS = {
     CONTAMINATED: "public rows are easier for it than fresh ones, as if it had seen them",
