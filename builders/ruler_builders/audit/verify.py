@@ -5,13 +5,12 @@ taken again, rows read and solved again, prompts tokenized again. What is consis
 still not what was built (another haystack of the same length) is found only by `--rebuild`.
 """
 
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 
-from ruler_builders.audit.config import UNREADABLE, ConfigJob, verify_config
+from ruler_builders.audit.config import ConfigJob, verify_config
+from ruler_builders.audit.counting import exact_counter, tokenizer_findings, tokenizer_spec
 from ruler_builders.audit.files import (
     card_findings,
     file_findings,
@@ -24,14 +23,7 @@ from ruler_builders.parallel import Progress, run_jobs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import parse_config, quote
-from ruler_data.parquet import read_rows
-from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
-from ruler_data.tokenizers.interface import template_reserve
-from ruler_data.tokenizers.registry import find_by_fingerprint
-
-#: Tokens from which loading and testing a fast counter takes less time than it saves.
-WORTHWHILE = 3_000_000
 
 
 @dataclass(frozen=True)
@@ -98,10 +90,32 @@ def verify(request: Request, progress: Progress) -> Report:
     findings += card_findings(request.folder, manifest)
     spec = None
     if request.count_lengths:
-        spec = _tokenizer_spec(request, manifest)
-        findings += _tokenizer_findings(spec, manifest)
-    counter = _exact_counter(request, spec, manifest) if spec else request.counter
-    jobs = [
+        spec = tokenizer_spec(request.tokenizer, manifest)
+        findings += tokenizer_findings(spec, manifest)
+    jobs = _jobs(request, manifest, chosen, spec)
+    for found in run_jobs(verify_config, jobs, request.workers, progress):
+        findings += found
+    rebuilt = 0
+    if request.rebuild:
+        tokenizer = spec or tokenizer_spec(request.tokenizer, manifest)
+        some = replace(manifest, configs={name: manifest.configs[name] for name in chosen})
+        rebuilt, more = rebuild(
+            request.folder, some, tokenizer, request.rebuild,
+            sources=request.sources, haystack=request.haystack,
+        )  # fmt: skip
+        findings += more
+    rows = sum(manifest.configs[name].rows for name in chosen)
+    return Report(tuple(findings), len(chosen), rows, rebuilt)
+
+
+def _jobs(
+    request: Request, manifest: Manifest, chosen: Collection[str], spec: str | None
+) -> list[ConfigJob]:
+    """Return a job for each config to look into; what cannot be opened has been found already."""
+    counter = request.counter
+    if spec:
+        counter = exact_counter(counter, spec, request.folder, manifest)
+    return [
         ConfigJob(
             request.folder,
             name,
@@ -116,83 +130,6 @@ def verify(request: Request, progress: Progress) -> Report:
         and name_findings(name, info, manifest) == []
         and (request.folder / info.file).is_file()
     ]
-    for found in run_jobs(verify_config, jobs, request.workers, progress):
-        findings += found
-    rebuilt = 0
-    if request.rebuild:
-        tokenizer = spec or _tokenizer_spec(request, manifest)
-        some = replace(manifest, configs={name: manifest.configs[name] for name in chosen})
-        rebuilt, more = rebuild(
-            request.folder, some, tokenizer, request.rebuild,
-            sources=request.sources, haystack=request.haystack,
-        )  # fmt: skip
-        findings += more
-    rows = sum(manifest.configs[name].rows for name in chosen)
-    return Report(tuple(findings), len(chosen), rows, rebuilt)
-
-
-def _tokenizer_spec(request: Request, manifest: Manifest) -> str:
-    """Return how to load the manifest's tokenizer.
-
-    Raises:
-        UsageError: it is not at hand.
-    """
-    if request.tokenizer is not None:
-        return request.tokenizer
-    found = find_by_fingerprint(manifest.tokenizer)
-    if found is None:
-        info = manifest.tokenizer
-        msg = (
-            f"tokenizer {quote(info.name)} with the files of the manifest is not at hand; give "
-            "--tokenizer FOLDER, or --no-lengths to verify all but the lengths"
-        )
-        raise UsageError(msg)
-    return found
-
-
-def _exact_counter(request: Request, spec: str, manifest: Manifest) -> CounterName:
-    """Return the counter to use: a fast one only if it is exact on the first row of each task.
-
-    Raises:
-        UsageError: the counter that was named is not.
-    """
-    tokens = sum(info.rows * info.length_mean for info in manifest.configs.values())
-    if request.counter == "auto" and tokens < WORTHWHILE:
-        return "tokenizers"
-    tokenizer = load_tokenizer(spec)
-    if tokenizer.use(request.counter, _probes(request.folder, manifest)):
-        return "tokenizers"
-    return request.counter
-
-
-def _probes(folder: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    """Yield the first prompt of every task's shortest config, as far as it can be read."""
-    shortest: dict[str, tuple[int, str]] = {}
-    for name, info in manifest.configs.items():
-        if name_findings(name, info, manifest) == []:
-            task, length = parse_config(name)
-            shortest[task] = min(shortest.get(task, (length, info.file)), (length, info.file))
-    for _, file in shortest.values():
-        with suppress(*UNREADABLE), closing(read_rows(folder / file)) as rows:
-            for row in islice(rows, 1):
-                yield row.context + row.question, row.answer_prefix
-
-
-def _tokenizer_findings(spec: str, manifest: Manifest) -> list[str]:
-    tokenizer, said = load_tokenizer(spec), manifest.tokenizer
-    findings = [
-        f"tokenizer {said.name}: {name} sha256 expected {sha256}, "
-        f"found {tokenizer.info.files.get(name, 'no such file')}"
-        for name, sha256 in said.files.items()
-        if tokenizer.info.files.get(name) != sha256
-    ]
-    reserve = template_reserve(tokenizer)
-    if reserve != said.template_reserve:
-        findings.append(
-            f"tokenizer {said.name}: template reserve expected {said.template_reserve}, "
-            f"found {reserve}"
-        )
-    return findings
 
 
 def report_record(report: Report) -> dict[str, object]:

@@ -6,7 +6,8 @@ from ruler_builders.sources import sample
 from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, bundled_info
 from ruler_builders.sources.files import sha256_of
-from ruler_builders.sources.library import Library, local_files
+from ruler_builders.sources.finding import local_files
+from ruler_builders.sources.library import Library
 from ruler_builders.sources.words import load_words
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo

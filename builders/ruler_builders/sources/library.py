@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from ruler_builders.sources import domains, sample
-from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
+from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.essays import cut
 from ruler_builders.sources.files import check_text, read_json, read_text, sha256_of
+from ruler_builders.sources.finding import local_files, pinned_files
 from ruler_builders.sources.own import find_own
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.fetch import Unreachable, download
+from ruler_data.fetch import Unreachable
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
-from ruler_data.places import cache_folder
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
@@ -153,8 +153,7 @@ class Library:
             if not pinned:
                 self._unpinned(spec, local[0].name, sha256_of(local))
             return local, pinned
-        folder = cache_folder("sources", spec.name)
-        return [_fetch(one, folder, self._network) for one in spec.downloads], True
+        return pinned_files(spec, network=self._network), True
 
     def _unpinned(self, spec: SourceSpec, name: str, found: str) -> None:
         expected = " or ".join(one.sha256 for one in spec.downloads[0])
@@ -165,49 +164,6 @@ class Library:
             msg = f"{said}; give the pinned file, or leave out --strict-sources"
             raise RulerError(msg)
         self._warn(f"{said}; it is used, and the manifest says pinned: false")
-
-
-def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
-    """Return a user's copy of a source; no files where there is none.
-
-    Raises:
-        UsageError: two files could be it, or what has its name is not files.
-    """
-    for pattern in spec.local:
-        found = sorted(folder.glob(pattern))
-        if len(found) > 1:
-            msg = f"source {spec.name}: both {found[0].name} and {found[1].name}; keep one"
-            raise UsageError(msg)
-        if not found:
-            continue
-        files = sorted(found[0].glob("*.txt")) if found[0].is_dir() else found
-        if not (files and all(path.is_file() for path in files)):
-            msg = f"source {spec.name}: {found[0].name} is no file, and no folder of .txt files"
-            raise UsageError(msg)
-        return files
-    return []
-
-
-def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> Path:
-    """Return a pinned file from the cache or from the first address that answers.
-
-    A file in the cache is checked too, and fetched again when it was damaged.
-    """
-    for one in alternatives:
-        path = folder / one.url.rsplit("/", 1)[-1]
-        if path.is_file() and sha256_of([path]) == one.sha256:
-            return path
-    if not network:
-        msg = "downloads are off"
-        raise Unreachable(msg)
-    reasons = []
-    for one in alternatives:
-        try:
-            return download(one.url, one.sha256, folder)
-        except Unreachable as error:
-            reasons.append(str(error))
-    msg = "; ".join(reasons)
-    raise Unreachable(msg)
 
 
 def _essay_text(path: Path) -> str:
