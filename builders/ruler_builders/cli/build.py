@@ -1,13 +1,11 @@
 """`ruler-data build`."""
 
-import json
 import os
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
-from rich.table import Table
 
 from ruler_builders.cli.options import (
     CounterOption,
@@ -18,10 +16,11 @@ from ruler_builders.cli.options import (
     parse_lengths,
     parse_tasks,
 )
+from ruler_builders.cli.outcome import print_outcome, print_record
 from ruler_data.errors import UsageError
 from ruler_data.names import check_name, quote
 from ruler_data.suites import load_suite, with_own_domains
-from ruler_data.terminal import out, progress, say, warn
+from ruler_data.terminal import progress, warn
 from ruler_data.version import DEFAULT_SEED
 
 if TYPE_CHECKING:
@@ -136,34 +135,9 @@ def build(
     with progress(tokens) as advance:
         manifest, done = build(order, library, advance, _engine(engine))
     if as_json:
-        record = {
-            "folder": str(order.out),
-            "configs": {one.config: {**asdict(one.info), "seconds": one.seconds} for one in done},
-        }
-        out.print_json(json.dumps(record))
-        return
-    table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for one in done:
-        seconds = "kept" if one.seconds is None else f"{one.seconds:.1f}"
-        info = one.info
-        table.add_row(
-            one.config, str(info.rows), f"{info.fill_mean:.4f}", f"{info.fill_min:.4f}",
-            f"{info.bytes / 1e6:.2f}", seconds,
-        )  # fmt: skip
-    out.print(table)
-    total = sum(one.info.bytes for one in done) / 1e6
-    if manifest is None:
-        say(f"{order.out}: shard {shard}: {len(done)} configs, {total:.1f} MB")
-        return
-    sample = ", a SAMPLE build, not comparable with RULER" if manifest.is_sample else ""
-    say(f"{order.out}: {len(done)} configs, {total:.1f} MB, audited{sample}")
-    if manifest.is_private:
-        say(
-            f"{order.out}: built from a private seed, which its manifest gives away: keep the "
-            "folder to yourself; the same command goes on with this seed"
-        )
+        print_record(order, done)
+    else:
+        print_outcome(order, manifest, done)
 
 
 def _lengths(asked: tuple[int, ...]) -> tuple[int, ...]:
