@@ -12,8 +12,9 @@ from ruler_builders.build import build
 from ruler_builders.order import Order
 from ruler_builders.sources import Library
 from ruler_builders.workshop import Recipe
-from tests.builds import FOUR, Asked
-from tests.commands import Done, call, spawn
+from tests.builds import FOUR, Asked, snapshot
+from tests.builds import run as run_build
+from tests.commands import Done, call, spawn, succeeded
 from tests.hub import Hub, running
 from tests.publishing import Publisher, publishing
 from tests.running.tiny import make_model
@@ -80,6 +81,14 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def asked(tiny: Path) -> Asked:
     """What a small build is asked for, in a tokenizer that is loaded at once."""
     return (*FOUR, "--tokenizer", tiny, "--counter", "tokenizers")
+
+
+@pytest.fixture(scope="module")
+def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Every file of an undisturbed build of what a module asks for."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+    succeeded(run_build(*asked, "--out", folder))
+    return snapshot(folder)
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,13 @@ def edit_manifest(folder: Path, **changes: Any) -> None:  # noqa: ANN401 - forge
     (folder / MANIFEST).write_text(manifest.to_json(), encoding="utf-8", newline="\n")
 
 
+def retype_manifest(folder: Path, before: str, after: str) -> None:
+    """Replace text of a manifest, and repair nothing."""
+    text = (folder / MANIFEST).read_text(encoding="utf-8")
+    assert before in text
+    (folder / MANIFEST).write_text(text.replace(before, after, 1), encoding="utf-8")
+
+
 def edit_config(folder: Path, config: str, **changes: Any) -> None:  # noqa: ANN401 - as above
     """Change what the manifest says of one config, and the manifest's digest."""
     configs = manifest_of(folder).configs

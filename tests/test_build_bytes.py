@@ -45,14 +45,6 @@ def asked(tiny: Path) -> Asked:
 
 
 @pytest.fixture(scope="module")
-def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Every file of an undisturbed build."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    succeeded(run(*asked, "--out", folder))
-    return snapshot(folder)
-
-
-@pytest.fixture(scope="module")
 def one_config(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Every file of a build of one task."""
     folder = tmp_path_factory.mktemp("undisturbed") / "out"

@@ -16,14 +16,6 @@ PAGE = 4096
 NOTES = 6 * PAGE  # what an unfinished build may note in a few small files
 
 
-@pytest.fixture(scope="module")
-def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Every file of an undisturbed build."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    succeeded(run(*asked, "--out", folder))
-    return snapshot(folder)
-
-
 def root(*command: object) -> None:
     """Run what only root may, or skip."""
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)

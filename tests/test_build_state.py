@@ -13,14 +13,6 @@ from tests.commands import finish, kill_group, one_line, succeeded
 
 
 @pytest.fixture(scope="module")
-def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """Every file of an undisturbed build."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    succeeded(run(*asked, "--out", folder))
-    return snapshot(folder)
-
-
-@pytest.fixture(scope="module")
 def half(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build that was killed after its second config; not to be changed."""
     out = tmp_path_factory.mktemp("half") / "out"

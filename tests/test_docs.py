@@ -60,10 +60,8 @@ def test_the_readme_shows_every_command(program: str, command: str) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_is_in_the_readme_with_budget_scorer_and_category(task: str) -> None:
+def test_every_task_is_in_the_readme(task: str) -> None:
     assert f"| `{task}` |" in (ROOT / "README.md").read_text(encoding="utf-8")
-    entry = TASKS[task]
-    assert entry.max_new_tokens > 0 and entry.metric in ("all", "part") and entry.category
 
 
 def test_relative_links_of_the_documentation_lead_somewhere() -> None:

@@ -18,6 +18,7 @@ from tests.tampering import (
     file_of,
     manifest_of,
     must_find,
+    retype_manifest,
 )
 
 VT = file_of("vt_4096")
@@ -119,9 +120,7 @@ def test_an_edit_of_the_manifest_that_repairs_nothing_is_noticed(
     before: str, after: str, sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
-    text = (copy / MANIFEST).read_text(encoding="utf-8")
-    assert before in text
-    (copy / MANIFEST).write_text(text.replace(before, after, 1), encoding="utf-8")
+    retype_manifest(copy, before, after)
     must_find(cli("verify", copy, "--no-lengths"), MANIFEST, "edited after it was written")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
-from tests.tampering import MANIFEST, copy_of, must_find
+from tests.tampering import MANIFEST, copy_of, must_find, retype_manifest
 
 UNREADABLE: dict[str, bytes] = {
     "empty": b"",
@@ -49,9 +49,7 @@ def test_a_manifest_with_odd_values_is_named(
     before: str, after: str, sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
-    text = (copy / MANIFEST).read_text(encoding="utf-8")
-    assert before in text
-    (copy / MANIFEST).write_text(text.replace(before, after, 1), encoding="utf-8")
+    retype_manifest(copy, before, after)
     must_find(cli("verify", copy, "--no-lengths"), MANIFEST)
 
 

@@ -9,6 +9,11 @@ from tests import commands
 from tests.commands import Done, Process, call, spawn
 
 
+def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
+    """Return what a run of the golden answers is asked for."""
+    return ("run", "--data", data, "--model", "golden", "--engine", "oracle", "--out", out, *more)
+
+
 def evaluate(*arguments: object, env: dict[str, str] | None = None) -> Done:
     """Run a command of `ruler-eval` to its end; `env` takes a process of its own."""
     if env:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.builds import members, until
 from tests.commands import finish
+from tests.running import processes
 from tests.running.processes import (
     all_keys,
     evaluate,
@@ -19,10 +20,7 @@ from tests.running.processes import (
 
 
 def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
-    return (
-        "run", "--data", data, "--model", "golden", "--engine", "oracle", "--out", out,
-        "--data-parallel", 2, *more,
-    )  # fmt: skip
+    return processes.order(data, out, "--data-parallel", 2, *more)
 
 
 def test_two_processes_answer_every_row_once(frozen: Path, tmp_path: Path) -> None:

@@ -19,14 +19,11 @@ from tests.running.processes import (
     evaluate,
     keys,
     lines,
+    order,
     refusal,
     started,
     whole_lines,
 )  # fmt: skip
-
-
-def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
-    return ("run", "--data", data, "--model", "golden", "--engine", "oracle", "--out", out, *more)
 
 
 def _has_lines(folder: Path, wanted: int) -> bool:

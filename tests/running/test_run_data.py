@@ -10,12 +10,8 @@ import pytest
 from ruler_data.parquet import config_file
 from tests.hub import Hub
 from tests.publishing import Publisher
-from tests.running.processes import evaluate, lines, refusal
+from tests.running.processes import evaluate, lines, order, refusal
 from tests.running.tiny import make_model
-
-
-def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
-    return ("run", "--data", data, "--model", "golden", "--engine", "oracle", "--out", out, *more)
 
 
 @pytest.fixture
