@@ -1,4 +1,4 @@
-"""`ruler-data show`, `sources` and `tokenizers`: what there is, for people."""
+"""`ruler-data show`: one row, for a person or as JSON."""
 
 import json
 from contextlib import closing
