@@ -95,8 +95,13 @@ def front_matter(manifest: Manifest) -> str:
 
 
 def configs_yaml(manifest: Manifest) -> str:
-    """Return the end of the card's YAML, its `configs`: one for every file, and no other."""
-    configs = [
+    """Return the end of the card's YAML, its `configs`."""
+    return _yaml({"configs": config_entries(manifest)})
+
+
+def config_entries(manifest: Manifest) -> list[dict[str, object]]:
+    """Return what a card says of its configs: one entry for every file, and no other."""
+    return [
         {
             "config_name": config,
             "version": manifest.data_version,
@@ -105,7 +110,6 @@ def configs_yaml(manifest: Manifest) -> str:
         }
         for config, info in manifest.configs.items()
     ]
-    return _yaml({"configs": configs})
 
 
 def _yaml(body: Mapping[str, object]) -> str:

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ruler_data.files import sha256_file
 from ruler_data.hub.client import client
 from ruler_data.hub.retry import patiently
 
@@ -40,11 +39,6 @@ class PushFile:
     def of_bytes(cls, path: str, data: bytes) -> "PushFile":
         """Return a file of these bytes."""
         return cls(path, len(data), hashlib.sha256(data).hexdigest(), lambda: data)
-
-    @classmethod
-    def of_file(cls, path: str, file: Path) -> "PushFile":
-        """Return a copy of a local file."""
-        return cls(path, file.stat().st_size, sha256_file(file), lambda: file)
 
     def read(self) -> bytes:
         """Return its bytes."""

@@ -6,7 +6,6 @@ It finds the golden answer by the row's question, so an answer that went to anot
 import json
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -49,10 +48,6 @@ class FakeServer:
     def url(self) -> str:
         """Its address."""
         return f"http://127.0.0.1:{self.port}/v1"
-
-    def tries(self) -> Counter[str]:
-        """Return how often each prompt was sent."""
-        return Counter(json.dumps(body.get("prompt") or body.get("messages")) for body in self.seen)
 
     def close(self) -> None:
         """Stop answering; the port is free again."""

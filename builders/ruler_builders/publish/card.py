@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from ruler_builders.card import config_entries
 from ruler_data.manifest import Manifest
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual|code")
@@ -43,15 +44,7 @@ def _is_code(language: str) -> bool:
 
 def _config_faults(configs: Any, manifest: Manifest) -> Iterator[str]:  # noqa: ANN401 - any YAML
     """Compare the configs of a card with those of the manifest."""
-    expected = [
-        {
-            "config_name": name,
-            "version": manifest.data_version,
-            "description": info.digest,
-            "data_files": [{"split": "test", "path": info.file}],
-        }
-        for name, info in manifest.configs.items()
-    ]
+    expected = config_entries(manifest)
     if configs == expected:
         return
     names = [one.get("config_name") for one in configs or () if isinstance(one, dict)]

@@ -48,7 +48,8 @@ class Library:
         warn: Callable[[str], None] = lambda _: None,
         haystack: Path | None = None,
     ) -> None:
-        named = folder or (Path(os.environ["RULER_SOURCES"]) if _env("RULER_SOURCES") else None)
+        default = os.environ.get("RULER_SOURCES")
+        named = folder or (Path(default) if default else None)
         if named is not None and not named.is_dir():
             msg = f"sources folder {str(named)!a} does not exist or is no folder"
             raise UsageError(msg)
@@ -174,7 +175,3 @@ def _essay_text(path: Path) -> str:
         msg = f'{path.name}: not in the essays format, which is {{"text": "..."}}'
         raise RulerError(msg)
     return check_text(body["text"], path.name)
-
-
-def _env(name: str) -> bool:
-    return bool(os.environ.get(name))

@@ -34,7 +34,6 @@ class Published:
         table: number of the paper's table, or `leaderboard`.
         group: `aligned` or `base`; models are ranked within it.
         model: as printed; upstream marks with `*` what a model's own authors report.
-        claimed: length, as printed.
         effective: length in tokens; 0 for `<4K`.
         scores: by length.
         averages: `avg`, `wavg_inc`, `wavg_dec`.
@@ -44,7 +43,6 @@ class Published:
     table: str
     group: str
     model: str
-    claimed: str
     effective: int | None
     scores: dict[int, float]
     averages: dict[str, float]
@@ -68,7 +66,6 @@ def _lines(reader: Iterator[dict[str, str]]) -> Iterator[Published]:
             table=line["table"],
             group=line["group"],
             model=line["model"],
-            claimed=line["claimed"],
             effective=_effective(line["effective"]),
             scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
             averages={name: float(line[name]) for name in ("avg", "wavg_inc", "wavg_dec")
