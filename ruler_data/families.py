@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Interval
 
-Needle = Literal["words", "numbers", "uuids"]
+#: What a key or a value of a needle is.
+PartType = Literal["words", "numbers", "uuids"]
 Metric = Literal["all", "part"]
 Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question answering"]
 
@@ -29,8 +30,8 @@ class Niah:
     """
 
     haystack: Literal["noise", "essays", "needles", "domains"]
-    key_type: Needle = "words"
-    value_type: Needle = "numbers"
+    key_type: PartType = "words"
+    value_type: PartType = "numbers"
     keys: Annotated[int, Interval(ge=1, le=64)] = 1
     values: Annotated[int, Interval(ge=1, le=64)] = 1
     queries: Annotated[int, Interval(ge=1, le=64)] = 1

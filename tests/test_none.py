@@ -8,7 +8,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.suites import load_suite
-from ruler_data.tasks import Needle
+from ruler_data.tasks import PartType
 from ruler_eval.figures.summary import summarize
 from ruler_eval.results import Results, read_results
 from ruler_eval.scoring.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
@@ -54,7 +54,7 @@ def test_what_an_answer_claims_first_counts(said: str, there: float, absent: flo
     assert weighed(IS_NOT, ABSENT_KIND, said, float("none" in said.lower())) == absent
 
 
-@pytest.mark.parametrize("value_type", get_args(Needle))
+@pytest.mark.parametrize("value_type", get_args(PartType))
 def test_a_value_of_every_type_before_none_is_a_claim(value_type: str) -> None:
     value = {"numbers": "7654321", "words": "odd-hat",
              "uuids": "0a1b2c3d-0000-4000-8000-0123456789ab"}[value_type]  # fmt: skip

@@ -12,7 +12,7 @@ from ruler_builders.drafts import Materials
 from ruler_builders.passages import Passages, mixed
 from ruler_builders.randomness import rng
 from ruler_builders.units import Units
-from ruler_data.tasks import Needle
+from ruler_data.tasks import PartType
 
 #: Rows begin at every so many lines of a stream of needles, all 500 at another one.
 STRIDE, BEGINNINGS = 499, 16_384
@@ -53,7 +53,7 @@ class NeedleLines:
     """
 
     def __init__(
-        self, materials: Materials, source: Random, form: str, kinds: tuple[Needle, Needle]
+        self, materials: Materials, source: Random, form: str, kinds: tuple[PartType, PartType]
     ) -> None:
         self._materials, self._source, self._form, self._kinds = materials, source, form, kinds
         self._lines: dict[str, int] = {}  # where each key and value stands
@@ -86,13 +86,13 @@ class NeedleLines:
 
 
 @lru_cache(maxsize=4)
-def needle_lines(materials: Materials, form: str, kinds: tuple[Needle, Needle]) -> NeedleLines:
+def needle_lines(materials: Materials, form: str, kinds: tuple[PartType, PartType]) -> NeedleLines:
     """Return the needle lines that all rows share."""
     source = rng(materials.seed, "-".join(kinds), 0, "needle lines")
     return NeedleLines(materials, source, form, kinds)
 
 
-def draw_part(source: Random, kind: Needle, materials: Materials) -> str:
+def draw_part(source: Random, kind: PartType, materials: Materials) -> str:
     """Return a random key or value: a compound word, seven digits or a UUID of version 4."""
     bits = source.getrandbits(128)
     if kind == "words":
@@ -100,7 +100,7 @@ def draw_part(source: Random, kind: Needle, materials: Materials) -> str:
     return str(1_000_000 + bits % 9_000_000 if kind == "numbers" else UUID(int=bits, version=4))
 
 
-def draw_distinct(source: Random, kind: Needle, materials: Materials, taken: set[str]) -> str:
+def draw_distinct(source: Random, kind: PartType, materials: Materials, taken: set[str]) -> str:
     """Return a random key or value that was not drawn before, and remember it in `taken`."""
     while (part := draw_part(source, kind, materials)) in taken:
         pass

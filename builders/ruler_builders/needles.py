@@ -8,7 +8,7 @@ from random import Random
 
 from ruler_builders.drafts import Materials
 from ruler_builders.haystacks import draw_distinct
-from ruler_data.tasks import Needle
+from ruler_data.tasks import PartType
 
 PLAIN = "One of the special magic {kind} for {key} is: {value}."
 
@@ -31,7 +31,7 @@ _HEX = "0123456789abcdef"
 
 
 def near_miss(
-    source: Random, part: str, kind: Needle, materials: Materials, taken: set[str]
+    source: Random, part: str, kind: PartType, materials: Materials, taken: set[str]
 ) -> str:
     """Return a key or value that differs from one in a digit or in one of its two words.
 
