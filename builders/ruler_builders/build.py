@@ -16,7 +16,7 @@ from ruler_builders.parallel import Progress, run_jobs
 from ruler_builders.sources import Library
 from ruler_builders.workshop import Workshop, open_workshop
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME, Manifest
+from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
 from ruler_data.tasks import config_place
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -47,21 +47,7 @@ def build(
     check_lengths(order, shop)
     check_rows(order, shop)
     with locked(folder, order.share):
-        manifest, earlier = _found(folder, order)
-        differing = inputs.difference(earlier) if earlier else ""
-        if differing and order.force:
-            folder.clear()
-            manifest = earlier = None
-        elif differing:
-            msg = (
-                f"{order.out}: holds a build with other inputs ({differing}); choose another "
-                "--out, or --force to replace it"
-            )
-            raise UsageError(msg)
-        inputs = inputs.merged(earlier) if earlier else inputs
-        # Records whose inputs are lost could be of any build, and count for nothing.
-        records = folder.records() if earlier else {}
-        infos = folder.intact(manifest.configs if manifest else records)
+        manifest, inputs, infos = _resumed(folder, order, inputs)
         missing = [name for name in share(order) if name not in infos]
         done = [Done(name, info, None) for name, info in infos.items()]
         if manifest is not None and not missing and folder.is_whole(manifest):
@@ -91,6 +77,31 @@ def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Itera
     here = replace(order, recipe=replace(order.recipe, probes=False))
     jobs = [replace(job, order=here) for job in jobs]
     return run_jobs(build_config, jobs, order.workers, progress, held)
+
+
+def _resumed(
+    folder: Folder, order: Order, asked: Inputs
+) -> tuple[Manifest | None, Inputs, dict[str, ConfigInfo]]:
+    """Return the manifest, the inputs and the intact configs that an order goes on with.
+
+    Raises:
+        UsageError: the folder holds a build of other inputs, which the order is not to replace.
+    """
+    manifest, earlier = _found(folder, order)
+    if earlier is None:  # records whose inputs are lost could be of any build
+        return None, asked, {}
+    differing = asked.difference(earlier)
+    if not differing:
+        infos = folder.intact(manifest.configs if manifest else folder.records())
+        return manifest, asked.merged(earlier), infos
+    if not order.force:
+        msg = (
+            f"{order.out}: holds a build with other inputs ({differing}); choose another "
+            "--out, or --force to replace it"
+        )
+        raise UsageError(msg)
+    folder.clear()
+    return None, asked, {}
 
 
 def _found(folder: Folder, order: Order) -> tuple[Manifest | None, Inputs | None]:
