@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ruler_eval.engines.interface import GREEDY, Ask, Setup
+from ruler_eval.engines.interrupts import unheard_by_children
 from ruler_eval.engines.options import check, installed, published
 from ruler_eval.reach import stretched
 from ruler_eval.records import Answer
@@ -90,7 +91,8 @@ class VllmEngine:
     def _load(self) -> Any:  # noqa: ANN401 - vllm's own, imported late
         from vllm import LLM
 
-        return LLM(**self.arguments)
+        with unheard_by_children():
+            return LLM(**self.arguments)
 
 
 def _enqueue(llm: Any, ids: list[int], params: Any) -> str:  # noqa: ANN401 - vllm's own
