@@ -55,7 +55,8 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
             progress(job.config, 1)
 
     info = write_rows(path, rows(), job.task, job.length, job.order.rows)
-    audit = audit_rows(job.config, job.task, job.length, read_rows(path))
+    reserve = job.order.recipe.extra_reserve
+    audit = audit_rows(job.config, job.task, job.length, read_rows(path), reserve)
     if audit.findings:
         path.unlink()
         msg = f"the audit refuses {audit.findings[0]} ({len(audit.findings)} findings)"

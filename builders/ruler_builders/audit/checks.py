@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ruler_builders.audit.fill import fill_finding
 from ruler_builders.audit.frames import frame_findings
 from ruler_builders.audit.solvers import evidence_of, solve
 from ruler_data.digest import serialize
@@ -36,15 +37,20 @@ class ConfigAudit:
         self.findings.append(f"{where}: {message}")
 
 
-def audit_rows(config: str, task: Task, length: int, rows: Iterable[Row]) -> ConfigAudit:
-    """Check everything that the rows themselves can show, without tokenizer or sources."""
+def audit_rows(
+    config: str, task: Task, length: int, rows: Iterable[Row], reserve: int = 0
+) -> ConfigAudit:
+    """Check everything that the rows themselves can show, without tokenizer or sources.
+
+    `length` is the config's and `reserve` what is kept free of it, in tokens.
+    """
     audit = ConfigAudit(config)
     seen: dict[bytes, int] = {}
     depths: list[float] = []
     grain = 0.0
-    count = 0
+    lengths: list[int] = []
     for place, row in enumerate(rows):
-        count += 1
+        lengths.append(row.length)
         for message in _row_findings(task, length, place, row):
             audit.find(message, row.index)
         key = hashlib.sha256(serialize(_anonymous(row))).digest()
@@ -54,9 +60,11 @@ def audit_rows(config: str, task: Task, length: int, rows: Iterable[Row]) -> Con
         found, row_grain = _depths(task, row)
         depths += found
         grain = max(grain, row_grain)
-    if not count:
+    if not (count := len(lengths)):
         audit.find("no rows")
         return audit
+    if unfilled := fill_finding(task, length, reserve, lengths):
+        audit.find(unfilled[1], unfilled[0])
     found_in = f"{count} of {count}" if task.fills else "without documents there is none to find"
     audit.checks = {
         "rows in order": f"{count}",
