@@ -27,6 +27,7 @@ class Letters:
     """A tokenizer whose units do not add up: three bytes a token, counted over the whole text."""
 
     info = TokenizerInfo("letters", None, None, {}, 0, 0, "none")
+    special_tokens: tuple[str, ...] = ()
 
     def count(self, texts: Sequence[str]) -> list[int]:
         return [-(-len(text.encode()) // 3) for text in texts]

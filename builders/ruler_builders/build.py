@@ -8,7 +8,7 @@ import pyarrow as pa
 from ruler_builders.card import card_files
 from ruler_builders.folder import Folder
 from ruler_builders.inputs import Inputs
-from ruler_builders.limits import check_lengths, check_rows
+from ruler_builders.limits import check_lengths, check_rows, check_texts
 from ruler_builders.lock import locked, workers_lock
 from ruler_builders.making import build_config, make_config
 from ruler_builders.order import Done, Job, Order, share
@@ -44,6 +44,7 @@ def build(
     inputs = Inputs.asked(
         order.recipe.seed, order.rows, shop.tokenizer_info, sources, order.suite.name, asked
     )
+    check_texts(order, shop)
     check_lengths(order, shop)
     check_rows(order, shop)
     with locked(folder, order.share):

@@ -1,9 +1,11 @@
-"""Limits: lengths and rows that a task does not allow, found before anything is written."""
+"""Limits: lengths, rows and texts that cannot be built, found before anything is written."""
 
 from ruler_builders.fit import need
 from ruler_builders.order import Order
+from ruler_builders.sources.domains import PREFIX
 from ruler_builders.workshop import Workshop
 from ruler_data.errors import UsageError
+from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Task
 
 #: Below this length (tokens) a task may not fit, so every row is tried before any is written.
@@ -48,6 +50,30 @@ def check_rows(order: Order, shop: Workshop) -> None:
             msg = (
                 f"{name}: {source} has {asked} questions here, and without documents a question "
                 f"asked again is the same row; use --rows {asked} or fewer"
+            )
+            raise UsageError(msg)
+
+
+def check_texts(order: Order, shop: Workshop) -> None:
+    """Refuse texts of the user's own that spell a special token of the tokenizer.
+
+    Nobody who hides a needle in a text means that text to end the turn in which it stands.
+
+    Raises:
+        UsageError: names the first file, its line and the token.
+    """
+    own = shop.materials.library.own
+    if own is None:
+        return
+    used = {source for name in order.tasks for source in order.suite.tasks[name].sources}
+    for domain in (name for name in own.domains if PREFIX + name in used):
+        spelled = own.spelled(domain, shop.tokenizer.special_tokens)
+        if spelled is not None:
+            file, line, token = spelled
+            msg = (
+                f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)} is a "
+                f"special token of {shop.tokenizer.info.name}, which would read it as one; take "
+                "it out or spell it differently"
             )
             raise UsageError(msg)
 

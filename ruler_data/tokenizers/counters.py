@@ -43,6 +43,12 @@ class StockCounter:
         self._tokenizer = tokenizer
         self.version = f"tokenizers {version('tokenizers')}"
 
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """What is read as a special token wherever a text spells it."""
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        return tuple(token.content for token in added if token.special)
+
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)

@@ -37,14 +37,14 @@ class HfTokenizer:
         Raises:
             UsageError: a file is missing or broken.
         """
+        self._path = folder / "tokenizer.json"
         try:
-            path = folder / "tokenizer.json"
-            self._tokenizer = _loaded(path, path.stat().st_mtime_ns)
+            self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
         except Exception as error:  # the library raises bare Exception
             msg = f"tokenizer {name}: tokenizer.json cannot be read: {_first_line(error)}"
             raise UsageError(msg) from error
-        self._path = folder / "tokenizer.json"
         self._stock = StockCounter(self._tokenizer)
+        self.special_tokens = self._stock.special_tokens
         self._counter: Counter = self._stock
         config = _read_config(folder, name)
         special = {key: token_text(config[key]) for key in config if key.endswith("_token")}

@@ -19,6 +19,11 @@ class Tokenizer(Protocol):
         """Name, origin and hashes, for the manifest."""
         ...
 
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """What is read as a special token wherever a text spells it; empty if nothing is."""
+        ...
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, nothing added."""
         ...

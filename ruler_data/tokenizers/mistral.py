@@ -101,6 +101,7 @@ class MistralCommonTokenizer:
         """
         return len(self.prompt_ids(content, answer_prefix))
 
+    special_tokens: tuple[str, ...] = ()  # the library reads text as text
     has_template = True
     wants_bos = True
     opens_turn = True  # [/INST] ends the user's turn and opens the model's

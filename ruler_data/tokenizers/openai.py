@@ -61,6 +61,7 @@ class TiktokenTokenizer:
         """Return the same: tiktoken is the reference and the only counter."""
         return self.count_prompt(content, answer_prefix)
 
+    special_tokens: tuple[str, ...] = ()  # `encode_ordinary` knows none
     has_template = False
     opens_turn = False
     bos_id: int | None = None

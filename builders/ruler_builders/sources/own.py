@@ -7,7 +7,7 @@ may lead out of the folder or in circles.
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,6 +53,16 @@ class OwnTexts:
             msg = f"--haystack: domain {name}: its files hold no text"
             raise UsageError(msg)
         return domain
+
+    def spelled(self, name: str, marks: Sequence[str]) -> tuple[str, int, str] | None:
+        """Return the first place where a domain spells a mark: file, line (from 1) and mark."""
+        longest_first = sorted(filter(None, marks), key=lambda mark: (-len(mark), mark))
+        pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        for file in self.domains[name]:
+            text = read_text(self.root / file)
+            if found := pattern.search(text):
+                return file, text.count("\n", 0, found.start()) + 1, found[0]
+        return None
 
     def info(self, name: str) -> SourceInfo:
         """Return what the manifest says of a domain: its contents' hash, and no path."""
