@@ -10,6 +10,9 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 
+# The last part of a path or of a Hub id.
+last = $(notdir $(patsubst %/,%,$(1)))
+
 TOKENIZER ?= mistral
 # What these leave open, the command does: the 13 tasks, 4,096 tokens, 500 rows.
 SUITE ?=
@@ -19,9 +22,11 @@ ROWS ?=
 WORKERS ?= $(shell nproc 2>/dev/null || echo 1)
 SOURCES ?=
 RUNS ?=
-BUILT := dist/$(notdir $(patsubst %/,%,$(TOKENIZER)))$(addprefix -,$(filter-out ruler,$(basename $(notdir $(SUITE)))))
-OUT ?= $(BUILT)
 BUILD_FLAGS ?=
+# The folder is the one that the command would take: a suite is called what its file calls it.
+NAMED := $(if $(filter %.yaml %.yml,$(SUITE)),$(shell sed -nE 's/^name: *["'\'']?([a-z0-9_]+).*/\1/p' '$(SUITE)' 2>/dev/null | head -n 1),$(SUITE))
+BUILT := dist/$(call last,$(TOKENIZER))$(addprefix -,$(filter-out ruler,$(NAMED)))$(if $(filter --fresh,$(BUILD_FLAGS)),-fresh)
+OUT ?= $(BUILT)
 REPO ?=
 VERSION ?=
 PUBLISH_FLAGS ?=
@@ -31,7 +36,8 @@ MODEL ?=
 ENGINE ?= vllm
 PROTOCOL ?= completion
 EVAL_FLAGS ?=
-RUN = $(if $(filter file,$(origin OUT)),runs/$(notdir $(patsubst %/,%,$(MODEL)))-$(PROTOCOL),$(OUT))
+# What a run may not share with another: model, data and revision, protocol, number of rows.
+RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
 .PHONY: help setup build verify publish eval report test check format lint types imports bench regold clean engines test-engines
 
@@ -72,10 +78,12 @@ $(VENV)/.engine-%: $(VENV)/.build
 
 eval: $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
 	@test -n '$(MODEL)' || { echo 'make: say which model: make eval MODEL=path/or/hub-id' >&2; exit 2; }
+	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)
 	$(BIN)/ruler-eval score '$(RUN)' --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)')
 
 report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces -> report/
+	@test -n '$(RUNS)' || { echo 'make: say which runs: make report RUNS="runs/x runs/y"' >&2; exit 2; }
 	$(BIN)/ruler-eval report $(RUNS) --out report
 
 test: $(VENV)/.dev ## Run the tests

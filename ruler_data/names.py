@@ -66,8 +66,8 @@ def check_repo(repo: str) -> str:
     Raises:
         UsageError: it is not.
     """
-    owner, slash, name = repo.partition("/")
-    if not slash or name.endswith((".git", ".ipynb", "-", ".")) or "--" in repo:
+    owner, _, name = repo.partition("/")
+    if not (owner and name) or name.endswith((".git", ".ipynb", "-", ".")) or "--" in repo:
         msg = f"repo {quote(repo)} is no repo of the Hub; name one as OWNER/NAME, e.g. org/ruler"
         raise UsageError(msg)
     check_name("repo", owner)

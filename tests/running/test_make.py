@@ -30,7 +30,10 @@ def test_a_model_is_run_and_scored_by_one_command(frozen: Path, tmp_path: Path) 
 
 def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
     done = make("--dry-run", "eval", "MODEL=org/some-8b", "ENGINE=openai", "PROTOCOL=chat")
-    assert "--data 'dist/mistral'" in done.stdout and "--out 'runs/some-8b-chat'" in done.stdout
+    assert (
+        "--data 'dist/mistral'" in done.stdout
+        and "--out 'runs/some-8b-mistral-chat'" in done.stdout
+    )
     done = make(
         "--dry-run", "eval", "MODEL=m", "ENGINE=vllm", "OUT=runs/x", "DATA=org/r", "REVISION=v1.0.0"
     )
@@ -41,3 +44,49 @@ def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
 def test_a_model_must_be_named() -> None:
     done = make("eval", "ENGINE=oracle")
     assert done.returncode == 2 and "say which model: make eval MODEL=" in done.stderr
+
+
+def said_of(*arguments: object, option: str = "--out") -> str:
+    """Return the value that make gives an option of the first command that it would run."""
+    done = make("--dry-run", *arguments)
+    succeeded(done)
+    return done.stdout.split(f"{option} '")[1].partition("'")[0]
+
+
+def test_runs_of_other_data_revisions_protocols_and_rows_do_not_meet(tmp_path: Path) -> None:
+    asked = ("eval", "MODEL=org/m", "ENGINE=oracle")
+    folders = {
+        said_of(*asked, *more)
+        for more in (
+            (), ("SUITE=depth",), ("TOKENIZER=llama3",), ("DATA=dist/llama3/",), ("ROWS=9",),
+            ("BUILD_FLAGS=--fresh",), ("DATA=org/r", "REVISION=v1.0.0"),
+            ("DATA=org/r", "REVISION=v1.1.0"), ("PROTOCOL=chat",),
+        )
+    }  # fmt: skip
+    assert folders == {
+        "runs/m-mistral-completion", "runs/m-mistral-depth-completion",
+        "runs/m-llama3-completion", "runs/m-mistral-completion-9",
+        "runs/m-mistral-fresh-completion", "runs/m-r-v1.0.0-completion",
+        "runs/m-r-v1.1.0-completion", "runs/m-mistral-chat",
+    }  # fmt: skip
+
+
+def test_a_build_goes_where_the_command_itself_would_put_it(tmp_path: Path) -> None:
+    file = tmp_path / "later.yaml"
+    file.write_text("# mine\nabout: Mine.\nname: 'mine' # so\ninclude: [vt]\n", encoding="utf-8")
+    assert said_of("build", "BUILD_FLAGS=--fresh --seed 3") == "dist/mistral-fresh"
+    assert said_of("build", f"SUITE={file}") == "dist/mistral-mine"
+    assert said_of("build", "SUITE=depth", "TOKENIZER=x/llama3/") == "dist/llama3-depth"
+    assert said_of("build", "SUITE=ruler", "OUT=dist/x", "BUILD_FLAGS=--fresh") == "dist/x"
+
+
+def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
+    for asked, said in (
+        (("eval", "MODEL=golden", "ENGINE=oracle", "DATA=/nope"), "DATA=/nope: no such folder"),
+        (("report", "RUNS="), 'make report RUNS="runs/x runs/y"'),
+    ):
+        done = make("-o", f"{VENV}/.dev", *asked)
+        assert done.returncode == 2
+        [line, *of_make] = done.stderr.splitlines()
+        assert line.startswith("make: ") and said in line
+        assert len(of_make) == 1 and "Error 2" in of_make[0]
