@@ -10,7 +10,7 @@ import pytest
 from ruler_builders.private import choose_seed
 from ruler_data import UsageError
 from ruler_data.manifest import PRIVATE_SEEDS, Manifest, shown_seed
-from tests.builds import run, started, until
+from tests.builds import Asked, run, started, until
 from tests.commands import finish, one_line
 from tests.conftest import Cli
 from tests.publishing import Publisher
@@ -127,7 +127,26 @@ def test_what_is_kept_in_place_of_a_private_seed_is_refused(tmp_path: Path, kept
     assert "no private seed" in one_line(run(*ORDER, "--out", tmp_path), 1)
 
 
-@pytest.mark.parametrize("wrong", [("--lengths", "abc"), ("--tasks", "no"), ("--tokenizer", "no")])
-def test_what_cannot_be_built_leaves_no_seed_behind(tmp_path: Path, wrong: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--lengths", "abc"), ("--tasks", "no"), ("--tokenizer", "no"), ("--lengths", 64),
+        ("--suite", "no_context", "--tasks", "all", "--rows", 999), ("--shard", "9"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_leaves_no_seed_behind(tmp_path: Path, wrong: Asked) -> None:
     one_line(run(*ORDER, *wrong, "--out", tmp_path / "out"), 2)
     assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    one_line(run(*ORDER, *wrong, "--out", tmp_path / "mine"), 2)
+    assert not list((tmp_path / "mine").iterdir())
+
+
+def test_a_seed_that_was_there_before_survives_an_order_that_cannot_be_built(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".build").mkdir()
+    (tmp_path / ".build" / "seed").write_text(f"{PRIVATE_SEEDS}\n", encoding="ascii")
+    one_line(run(*ORDER, "--lengths", 64, "--out", tmp_path), 2)
+    assert run(*ORDER, "--out", tmp_path).returncode == 0
+    assert manifest_of(tmp_path).seed == PRIVATE_SEEDS

@@ -198,6 +198,6 @@ def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
     )
     options = ("--suite", file, *COMMON, "--tasks", "niah_both")
     lacking = one_line(run(*options, "--out", tmp_path / "a"), 2)
-    assert "domain 'letters' is not at hand" in lacking
+    assert "mine.yaml:6: tasks.niah_both.domains: domain 'letters' is not at hand, only" in lacking
     done = run(*options, "--haystack", texts, "--out", tmp_path / "b")
     assert done.returncode == 0, done.stderr

@@ -41,7 +41,15 @@ WRONG = {
     "too small": ("alpha: 3.5", "alpha: 1.0", "mine.yaml:10: tasks.fwe_steep.alpha: 1.0: Input"),
     "impossible": ("depths: 11", "depths: 1", "mine.yaml:12: tasks.niah_grid.depths: a grid has"),
     "together impossible": ("depths: 11", "keys: 2, queries: 3", "queries: 3 keys are asked and"),
-    "no family": ("family: vt, ", "", "mine.yaml:7: tasks.vt_two: 'None': must be one of niah, vt"),
+    "no family": ("family: vt, ", "", "mine.yaml:7: tasks.vt_two.family: is missing: "),
+    "no name of its own": ("name: mine\n", "", "mine.yaml:1: name: is missing; it must be one"),
+    "nothing about it": ("about: A few tasks of my own.\n", "", "mine.yaml:1: about: is missing; "),
+    "about a list": ("A few tasks of my own.", "[a]", "mine.yaml:2: about: ['a']: must be one"),
+    "a bare truth": ("depths: 11", "none: true", """none: true: Input should be 'no', 'possible' """
+                     """or 'true'; where the word is meant, write "true\""""),
+    "no haystack": ("haystack: noise, ", "", "mine.yaml:12: tasks.niah_grid.haystack: is missing; "
+                    "must be one of noise, essays, needles, domains"),
+    "no list of tasks": ("[vt]", "vt", "mine.yaml:5: include: 'vt': must be a list of tasks"),
     "another family": ("family: fwe", "family: [fwe]", "must be one of niah, vt, cwe, fwe, qa"),
     "one of the thirteen": ("vt_two", "vt", "tasks.vt: is the name of one of the thirteen"),
     "no name": ("vt_two", "../vt", "'../vt' is no name of a task"),
@@ -59,9 +67,9 @@ WRONG = {
     "what is no name": ("[vt]", "[[vt]]", "mine.yaml:5: include.0: "),
     "a slow zeta": ("alpha: 3.5", "alpha: 1.0000001", "tasks.fwe_steep.alpha: 1.0000001: Input"),
     "more than there are": ("depths: 11", "lookalikes: 55", "lookalikes: 55: Input should be"),
-    "Markdown": ("about: Steep.", "about: 'a | b'", "mine.yaml:11: tasks.fwe_steep.about: must be"),
-    "control": ("about: Steep.", 'about: "a\\u202eb"', "tasks.fwe_steep.about: must be one line"),
-    "two lines": ("about: Steep.", 'about: "a\\nb"', "tasks.fwe_steep.about: must be one line of"),
+    "Markdown": ("about: Steep.", "about: 'a | b'", "tasks.fwe_steep.about: 'a | b': must be"),
+    "control": ("about: Steep.", 'about: "a\\u202eb"', ".about: 'a\\u202eb': must be one line"),
+    "two lines": ("about: Steep.", 'about: "a\\nb"', ".about: 'a\\nb': must be one line of"),
     "a name of the package": ("name: mine", "name: depth", "name: depth is a suite of the"),
     "the benchmark's name": ("name: mine", "name: ruler", "name: ruler is a suite of the"),
     "torn YAML": ("[1024]", "[1024", "mine.yaml:4: not YAML: "),
@@ -107,9 +115,10 @@ def test_suites_of_the_package_share_no_name_with_the_thirteen_or_one_another() 
 
 
 def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cli) -> None:
-    path, folder = write(tmp_path, MINE), tmp_path / "out"
+    path, folder = write(tmp_path, MINE).rename(tmp_path / "later.yml"), tmp_path / "out"
     built = cli("build", "--suite", path, "--sources-kind", "sample", "--out", folder)
     assert built.returncode == 0, built.stderr
+    assert "4 configs of the suite mine, " in built.stdout
     path.unlink()  # the manifest says all that there is to know
     manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["suite"] == "mine"

@@ -8,7 +8,7 @@ import pyarrow as pa
 from ruler_builders.card import card_files
 from ruler_builders.folder import Folder
 from ruler_builders.inputs import Inputs
-from ruler_builders.limits import check_lengths, check_rows, check_texts
+from ruler_builders.limits import check_domains, check_lengths, check_rows, check_texts
 from ruler_builders.lock import locked, workers_lock
 from ruler_builders.making import build_config, make_config
 from ruler_builders.order import Done, Job, Order, share
@@ -38,6 +38,7 @@ def build(
     """
     folder = Folder(order.out)
     folder.check()
+    check_domains(order, library)
     shop = open_workshop(order.recipe, library)
     asked = {name: order.suite.tasks[name] for name in order.tasks}
     sources = shop.source_infos(tuple(asked.values()))

@@ -2,14 +2,31 @@
 
 from ruler_builders.fit import need
 from ruler_builders.order import Order
+from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.own import absent
 from ruler_builders.workshop import Workshop
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.tasks import TASKS, Task
+from ruler_data.tasks import TASKS, Niah, Task
 
 #: Below this length (tokens) a task may not fit, so every row is tried before any is written.
 ALWAYS_FITS = 4096
+
+
+def check_domains(order: Order, library: Library) -> None:
+    """Refuse domains that are neither the package's nor the user's, before any text is read.
+
+    Raises:
+        UsageError: names the first, where its suite has it, and the domains that there are.
+    """
+    for name in order.tasks:
+        params = order.suite.tasks[name].params
+        for domain in params.domains if isinstance(params, Niah) else ():
+            if wrong := absent(domain, library.own):
+                where = order.suite.places.get(name, order.suite.name)
+                msg = f"{where}: tasks.{name}.domains: {wrong}"
+                raise UsageError(msg)
 
 
 def check_lengths(order: Order, shop: Workshop) -> None:

@@ -2,7 +2,9 @@
 
 import os
 import secrets
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ruler_builders.folder import Folder
@@ -36,6 +38,25 @@ def choose_seed(asked: int | None, folder: Path, *, fresh: bool) -> int:
     if held is None:
         return _kept(home, drawn)
     return held if held >= PRIVATE_SEEDS else drawn  # a build of another seed will say so
+
+
+@contextmanager
+def taken_back_unless_begun(folder: Path) -> Iterator[None]:
+    """Take back the seed that is kept in here for a build, if the build does not even begin.
+
+    A build that begins leaves locks and records beside the seed, or nothing at all once it is
+    finished. A seed that was there before stays: another build keeps it.
+    """
+    home = Folder(folder)
+    before = [path.exists() for path in (home.state / "seed", home.path)]
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if not before[0] and [path.name for path in home.state.iterdir()] == ["seed"]:
+                shutil.rmtree(home.state)
+                if not before[1]:
+                    home.path.rmdir()
 
 
 def _recorded(home: Folder) -> int | None:

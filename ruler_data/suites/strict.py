@@ -33,17 +33,20 @@ class Document:
     lines: dict[Place, int]
 
     def refuse(self, place: Place, message: str) -> NoReturn:
-        """Refuse the value at a place.
+        """Refuse the value at a place, or that there is none.
 
         Raises:
             UsageError: always; it names file, line and key.
         """
-        while place and place not in self.lines:
-            place = place[:-1]
         key = ".".join(map(str, place))
-        raise _wrong(
-            self.path.name, self.lines.get(place, 1), f"{key + ': ' if key else ''}{message}"
-        )
+        line = self.line(place)
+        raise _wrong(self.path.name, line, f"{key + ': ' if key else ''}{message}")
+
+    def line(self, place: Place) -> int:
+        """Return the line of a value, or of what it is missing from."""
+        while place not in self.lines:
+            place = place[:-1]
+        return self.lines[place]
 
 
 def read(path: Path) -> Document:

@@ -3,11 +3,11 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, get_args, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -22,6 +22,7 @@ from ruler_data.suites.fields import (
     one_line,
     percent_points,
     refuse_unknown,
+    shown,
 )
 from ruler_data.suites.strict import Document, read
 from ruler_data.tasks import FAMILIES, TASKS, Params, Task, task_of
@@ -47,6 +48,7 @@ class Suite:
         rows: of each config, unless others are asked for.
         error: percent points by which its mean is off from that of the benchmark's 500 rows, at
             the most, 95 times in 100; None where that was not measured.
+        places: where a task's haystack names its domains, as FILE:LINE, by task.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Suite:
     lengths: tuple[int, ...] = ()
     rows: int = 500
     error: float | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 #: The benchmark itself.
@@ -110,13 +113,17 @@ def _suite(document: Document) -> Suite:
     if not tasks:
         document.refuse((), "names no task; give `tasks` or `include`")
     rows = integer(document, "rows", 500, 1_000_000)
-    return Suite(name, about, tasks, lengths_of(document), rows, percent_points(document, "error"))
+    error = percent_points(document, "error")
+    places = {
+        task: f"{document.path.name}:{document.line(('tasks', task, 'domains'))}" for task in own
+    }
+    return Suite(name, about, tasks, lengths_of(document), rows, error, places)
 
 
 def _included(document: Document) -> list[Task]:
     names = document.values.get("include", [])
     if not isinstance(names, list):
-        document.refuse(("include",), "is a list of tasks")
+        document.refuse(("include",), f"{shown(names)}: must be a list of tasks, e.g. [vt, cwe]")
     for at, name in enumerate(names):
         if not isinstance(name, str) or name not in TASKS:
             known = ", ".join(TASKS)
@@ -129,10 +136,11 @@ def _task(document: Document, name: str) -> Task:
     values = mapping(document, place, document.values["tasks"][name])
     if not _NAME.fullmatch(name):
         document.refuse(place, f"{quote(name)} is no name of a task; use a-z, 0-9 and _")
-    family = str(values.get("family"))
     kinds = {kind.family: kind for kind in get_args(Params)}
-    if family not in kinds:
-        document.refuse((*place, "family"), f"{quote(family)}: must be one of {', '.join(kinds)}")
+    family = values.get("family")
+    if not isinstance(family, str) or family not in kinds:
+        given = shown(family) if "family" in values else "is missing"
+        document.refuse((*place, "family"), f"{given}: must be one of {', '.join(kinds)}")
     if not name.startswith(f"{family}_"):  # so that a name alone says how answers are scored
         document.refuse(place, f"must be named after its family, e.g. {family}_{name}")
     own = [field.name for field in fields(kinds[family])]
@@ -143,11 +151,11 @@ def _task(document: Document, name: str) -> Task:
         document.refuse((*place, key), reason)
     about = values.get("about", document.values["about"])
     if not is_line(about):
-        document.refuse((*place, "about"), LINE)
+        document.refuse((*place, "about"), f"{shown(about)}: {LINE}")
     budget = FAMILIES[type(params)].max_new_tokens
     tokens = values.get("max_new_tokens", budget)
     if type(tokens) is not int or not 1 <= tokens <= 4096:
-        document.refuse((*place, "max_new_tokens"), f"{tokens!r} is not from 1 to 4096")
+        document.refuse((*place, "max_new_tokens"), f"{shown(tokens)} is not from 1 to 4096")
     return task_of(name, params, about, tokens)
 
 
@@ -156,6 +164,16 @@ def _params(document: Document, place: tuple[str, str], values: Mapping[str, Any
         return _PARAMS.validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
-        key = str(first["loc"][-1])
-        given = f"{values[key]!r}: " if key in values else ""
-        document.refuse((*place, key), given + first["msg"])
+        where = first["loc"][1:]  # behind the family
+        if first["type"] == "missing":
+            document.refuse((*place, *where), f"is missing; {_allowed(values, str(where[0]))}")
+        given = first["input"]
+        bare = isinstance(given, bool)
+        hint = f'; where the word is meant, write "{shown(given)}"' if bare else ""
+        document.refuse((*place, *where), f"{shown(given)}: {first['msg']}{hint}")
+
+
+def _allowed(values: Mapping[str, Any], key: str) -> str:
+    """Return what a family's parameter may be, which every file must say: one of some words."""
+    kind = next(kind for kind in get_args(Params) if kind.family == values["family"])
+    return f"must be one of {', '.join(get_args(get_type_hints(kind)[key]))}"

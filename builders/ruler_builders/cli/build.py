@@ -14,11 +14,12 @@ from ruler_builders.cli.options import (
     SourcesOption,
     WorkersOption,
     parse_lengths,
+    parse_shard,
     parse_tasks,
 )
 from ruler_builders.cli.outcome import print_outcome, print_record
 from ruler_data.errors import UsageError
-from ruler_data.names import check_name, quote
+from ruler_data.names import check_name
 from ruler_data.suites import load_suite, with_own_domains
 from ruler_data.terminal import progress, warn
 from ruler_data.version import DEFAULT_SEED
@@ -96,7 +97,7 @@ def build(
     """Build a folder of frozen configs; go on with one that was interrupted."""
     from ruler_builders.build import build
     from ruler_builders.order import Order
-    from ruler_builders.private import choose_seed
+    from ruler_builders.private import choose_seed, taken_back_unless_begun
     from ruler_builders.workshop import Recipe
     from ruler_data.tokenizers import load_tokenizer
 
@@ -120,20 +121,21 @@ def build(
     names = parse_tasks(tasks, chosen.tasks)
     sizes = _lengths(chosen.lengths or (4096,) if lengths is None else parse_lengths(lengths))
     load_tokenizer(tokenizer)  # what cannot be built leaves no seed behind
-    order = Order(
-        recipe=replace(recipe, seed=choose_seed(seed, folder, fresh=fresh)),
-        tasks=names,
-        lengths=sizes,
-        rows=chosen.rows if rows is None else rows,
-        out=folder,
-        workers=workers,
-        force=force,
-        shard=_shard(shard),
-        suite=chosen,
-    )
-    tokens = order.rows * sum(length for _, length in order.configs.values())
-    with progress(tokens) as advance:
-        manifest, done = build(order, library, advance, _engine(engine))
+    with taken_back_unless_begun(folder):
+        order = Order(
+            recipe=replace(recipe, seed=choose_seed(seed, folder, fresh=fresh)),
+            tasks=names,
+            lengths=sizes,
+            rows=chosen.rows if rows is None else rows,
+            out=folder,
+            workers=workers,
+            force=force,
+            shard=parse_shard(shard),
+            suite=chosen,
+        )
+        tokens = order.rows * sum(length for _, length in order.configs.values())
+        with progress(tokens) as advance:
+            manifest, done = build(order, library, advance, _engine(engine))
     if as_json:
         print_record(order, done)
     else:
@@ -153,22 +155,6 @@ def _lengths(asked: tuple[int, ...]) -> tuple[int, ...]:
         )
         raise UsageError(msg)
     return asked
-
-
-def _shard(text: str) -> tuple[int, int] | None:
-    """Return which of how many shares `I/N` is, or None for no text.
-
-    Raises:
-        UsageError: it is no share.
-    """
-    if not text:
-        return None
-    index, slash, shards = text.partition("/")
-    whole = all(part.isascii() and part.isdigit() and len(part) < 6 for part in (index, shards))
-    if not (slash and whole and int(index) < int(shards)):
-        msg = f"--shard {quote(text)}: not a share; write I/N with I from 0 to N-1, e.g. 0/8"
-        raise UsageError(msg)
-    return int(index), int(shards)
 
 
 def _engine(name: str) -> "Engine | None":

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 def print_outcome(order: "Order", manifest: Manifest | None, done: Sequence["Done"]) -> None:
     """Print a line for each config, and what became of the folder; a shard has no manifest."""
     out.print(_table(done))
-    total = f"{len(done)} configs, {sum(one.info.bytes for one in done) / 1e6:.1f} MB"
+    suite = "" if order.suite.name == "ruler" else f" of the suite {order.suite.name}"
+    total = f"{len(done)} configs{suite}, {sum(one.info.bytes for one in done) / 1e6:.1f} MB"
     if manifest is None:
         say(f"{order.out}: shard {'/'.join(map(str, order.shard or ()))}: {total}")
         return

@@ -15,13 +15,12 @@ from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.essays import cut
 from ruler_builders.sources.files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.finding import local_files, pinned_files
-from ruler_builders.sources.own import find_own
+from ruler_builders.sources.own import absent, find_own
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.fetch import Unreachable
 from ruler_data.manifest import SourceInfo
-from ruler_data.names import quote
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
@@ -90,12 +89,7 @@ class Library:
         if name in domains.BUNDLED:
             return domains.bundled_domain(name), domains.bundled_info(name)
         if self.own is None or name not in self.own.domains:
-            known = ", ".join((*domains.BUNDLED, *(self.own.domains if self.own else ())))
-            msg = (
-                f"domain {quote(name)} is not at hand, only {known}; give --haystack DIR with a "
-                "folder of its name"
-            )
-            raise UsageError(msg)
+            raise UsageError(absent(name, self.own))
         return self.own.domain(name), self.own.info(name)
 
     @cached_property

@@ -81,6 +81,17 @@ class OwnTexts:
         )
 
 
+def absent(name: str, own: OwnTexts | None) -> str:
+    """Return what is wrong with the name of a domain; empty if there is one of that name."""
+    known = (*BUNDLED, *(own.domains if own else ()))
+    if name in known:
+        return ""
+    return (
+        f"domain {quote(name)} is not at hand, only {', '.join(known)}; give --haystack DIR with a "
+        "folder of its name"
+    )
+
+
 def find_own(root: Path) -> OwnTexts:
     """Look through a folder of texts.
 
