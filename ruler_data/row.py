@@ -26,7 +26,9 @@ class Row:
         max_new_tokens: tokens that the answer may take.
         length: tokens of the prompt as the `completion` protocol sends it plus
             `max_new_tokens`; never over the config's length.
-        evidence: spans of `context` that the answer rests on, in order; empty only for fwe.
+        evidence: spans of `context` that the answer rests on, in order; empty for fwe, whose
+            evidence is the whole text, and where a suite leaves out the needle (`none: "true"`)
+            or the documents.
     """
 
     index: int

@@ -1,5 +1,6 @@
 """Rows: the same questions everywhere, gold spread over depth, answers unique."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from ruler_builders.audit.checks import audit_rows, uniformity
 from ruler_builders.randomness import depth, permutation, rng
 from ruler_builders.sources import Library
 from ruler_data import TASKS, digest_rows
+from ruler_data.suites import packaged
 from tests.rows import make
 
 
@@ -148,6 +150,13 @@ def test_needles_do_not_stand_side_by_side(task: str) -> None:
         row = make("mistral", task, index, 2048)
         gaps = zip(row.evidence, row.evidence[1:], strict=False)
         assert all(after.start - before.end > 2 for before, after in gaps)
+
+
+def test_evidence_is_empty_where_the_whole_text_counts_or_what_is_asked_is_left_out() -> None:
+    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+    without = {name for name in tasks if not make("mistral", name, 0).evidence}
+    named = {name for name in tasks if re.match("fwe|niah_not_there|qa_[12]_no_context", name)}
+    assert without == named and len(named) > 5
 
 
 def test_a_golden_paragraph_that_ends_in_a_space_is_found(shared: Path, llama3: str) -> None:
