@@ -1,20 +1,17 @@
 """Checks of the rows of one config; each finding names the row and the value."""
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from ruler_builders.audit.depths import Depths
 from ruler_builders.audit.fill import fill_finding
 from ruler_builders.audit.frames import frame_findings
 from ruler_builders.audit.solvers import evidence_of, solve
 from ruler_data.digest import serialize
-from ruler_data.row import Row, Span
-from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
-
-#: Chance at which a sound dataset would fail the test of depths.
-ALPHA = 1e-4
+from ruler_data.row import Row
+from ruler_data.tasks import Task
 
 
 @dataclass
@@ -46,8 +43,7 @@ def audit_rows(
     """
     audit = ConfigAudit(config)
     seen: dict[bytes, int] = {}
-    depths: list[float] = []
-    grain = 0.0
+    depths = Depths(task)
     lengths: list[int] = []
     for place, row in enumerate(rows):
         lengths.append(row.length)
@@ -57,9 +53,7 @@ def audit_rows(
         if key in seen:
             audit.find(f"same prompt as row {seen[key]}", row.index)
         seen[key] = row.index
-        found, row_grain = _depths(task, row)
-        depths += found
-        grain = max(grain, row_grain)
+        depths.add(row)
     if not (count := len(lengths)):
         audit.find("no rows")
         return audit
@@ -73,34 +67,12 @@ def audit_rows(
         "evidence": found_in,
         "duplicates": "0",
     }
-    if depths:
-        distance, limit = uniformity(depths), ks_limit(len(depths)) + grain
-        audit.checks["depth"] = f"KS {distance:.4f} <= {limit:.4f}, {len(depths)} gold pieces"
-        if distance > limit:
-            audit.find(
-                f"gold depth is not uniform: KS {distance:.4f} over {len(depths)} pieces, "
-                f"limit {limit:.4f}"
-            )
+    said, biased = depths.verdict()
+    if said:
+        audit.checks["depth"] = said
+    if biased:
+        audit.find(biased)
     return audit
-
-
-def uniformity(depths: list[float]) -> float:
-    """Return the Kolmogorov-Smirnov distance of depths from the uniform distribution on [0, 1].
-
-    >>> uniformity([0.25, 0.75])
-    0.25
-    """
-    ordered, size = sorted(depths), len(depths)
-    return max(max((i + 1) / size - depth, depth - i / size) for i, depth in enumerate(ordered))
-
-
-def ks_limit(size: int) -> float:
-    """Return the distance that `size` uniform depths exceed with probability `ALPHA`.
-
-    The bound of Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990): it holds for
-    every size.
-    """
-    return min(math.sqrt(math.log(2 / ALPHA) / (2 * size)), 1.0)
 
 
 def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]:
@@ -147,49 +119,3 @@ def _evidence_findings(task: Task, row: Row) -> Iterator[str]:
 def _anonymous(row: Row) -> Row:
     """Return the row as far as a model sees it, to find the same prompt twice."""
     return Row(0, row.task, row.context, row.question, row.answer_prefix, (), 0, 0, ())
-
-
-def _depths(task: Task, row: Row) -> tuple[list[float], float]:
-    """Return the relative depths of the gold pieces in the haystack, and their grain.
-
-    The haystack of a document task has few places; their distance is the grain, by which even
-    a perfectly even choice of places differs from the uniform distribution.
-    """
-    if not row.evidence or isinstance(task.params, Cwe | Fwe):
-        return [], 0.0
-    try:
-        start = _haystack_start(task, row)
-    except ValueError:  # no instruction: the solver has said so
-        return [], 0.0
-    last = row.evidence[-1]
-    gold = sum(span.end - span.start for span in row.evidence)
-    free = max(len(row.context) - start - gold, 1)
-    depths, before = [], 0
-    for span in row.evidence:
-        depths.append(min(max((span.start - start - before) / free, 0.0), 1.0))
-        before += span.end - span.start
-    return depths, _grain(task, row, free, last)
-
-
-def _haystack_start(task: Task, row: Row) -> int:
-    """Return where the haystack begins: behind the instruction, and behind vt's example."""
-    opening = _OPENINGS[type(task.params)]
-    find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
-    return find(opening) + len(opening)
-
-
-_OPENINGS: dict[type, str] = {
-    Niah: "afterwards.\n",
-    Vt: "hidden in the following text.\n\n",
-    Qa: "given documents.\n\n",
-}
-
-
-def _grain(task: Task, row: Row, free: int, last: Span) -> float:
-    """Return the share of the haystack that its mean unit takes."""
-    if isinstance(task.params, Qa):
-        return 1.0 / max(row.context.count("Document "), 1)
-    if isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains"):
-        grid = 1.0 / task.params.depths if task.params.depths else 0.0
-        return min(150 / free + grid, 1.0)
-    return min((last.end - last.start + 100) / free, 1.0)

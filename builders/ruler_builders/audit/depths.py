@@ -1,0 +1,136 @@
+"""Are gold pieces spread evenly over depth? And when can they be?
+
+Depths are promised to be uniform for a piece by itself. Pieces are also kept from standing side by
+side, which moves one to the next free place. That is how linear probing fills a hash table: with a
+share `a` of all places taken, a piece is moved by a / 2(1 - a) places on average (Knuth, The Art of
+Computer Programming, volume 3, section 6.4), always towards the end. From two thirds on that is
+more than the one place by which a haystack of whole lines is uneven anyway: depth cannot be
+uniform then, and is not tested.
+"""
+
+import math
+
+from ruler_data.row import Row, Span
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
+
+#: Chance at which a sound dataset would fail the test of depths.
+ALPHA = 1e-4
+
+#: Share of the places of a haystack that pieces may take for their depths to be uniform.
+CROWDED = 2 / 3
+
+
+class Depths:
+    """The relative depths of a config's gold pieces, gathered row by row."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._found: list[float] = []
+        self._grain = 0.0
+        self._places: int | None = None
+
+    def add(self, row: Row) -> None:
+        """Take another row into account."""
+        found, grain, places = _depths(self._task, row)
+        if found:
+            self._found += found
+            self._grain = max(self._grain, grain)
+            self._places = min(places, self._places or places)
+
+    def verdict(self) -> tuple[str, str]:
+        """Return what was tested, and what is wrong; empty for nothing."""
+        if not self._found or self._places is None:
+            return "", ""
+        pieces = _kept_apart(self._task)
+        if pieces > max(CROWDED * self._places, 1):
+            return f"not tested: {pieces} pieces apart in about {self._places} places", ""
+        size = len(self._found)
+        distance, limit = uniformity(self._found), ks_limit(size) + self._grain
+        said = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
+        if distance <= limit:
+            return said, ""
+        return said, (
+            f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, limit {limit:.4f}"
+        )
+
+
+def uniformity(depths: list[float]) -> float:
+    """Return the Kolmogorov-Smirnov distance of depths from the uniform distribution on [0, 1].
+
+    >>> uniformity([0.25, 0.75])
+    0.25
+    """
+    ordered, size = sorted(depths), len(depths)
+    return max(max((i + 1) / size - depth, depth - i / size) for i, depth in enumerate(ordered))
+
+
+def ks_limit(size: int) -> float:
+    """Return the distance that `size` uniform depths exceed with probability `ALPHA`.
+
+    The bound of Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990): it holds for
+    every size.
+    """
+    return min(math.sqrt(math.log(2 / ALPHA) / (2 * size)), 1.0)
+
+
+def _kept_apart(task: Task) -> int:
+    """Return how many pieces of a row may not stand side by side; 1 where any place will do."""
+    params = task.params
+    if isinstance(params, Vt):
+        return params.chains * (params.hops + 1)
+    if isinstance(params, Niah):
+        said = 2 if params.wording == "split" else 1
+        return params.keys * params.values * said + params.lookalikes
+    return 1
+
+
+def _depths(task: Task, row: Row) -> tuple[list[float], float, int]:
+    """Return the relative depths of the gold pieces in the haystack, their grain and its places.
+
+    The haystack of a document task has few places; their distance is the grain, by which even
+    a perfectly even choice of places differs from the uniform distribution.
+    """
+    if not row.evidence or isinstance(task.params, Cwe | Fwe):
+        return [], 0.0, 0
+    try:
+        start = _haystack_start(task, row)
+    except ValueError:  # no instruction: the solver has said so
+        return [], 0.0, 0
+    last = row.evidence[-1]
+    gold = sum(span.end - span.start for span in row.evidence)
+    free = max(len(row.context) - start - gold, 1)
+    depths, before = [], 0
+    for span in row.evidence:
+        depths.append(min(max((span.start - start - before) / free, 0.0), 1.0))
+        before += span.end - span.start
+    return depths, _grain(task, row, free, last), free // _unit(task) + 1
+
+
+def _haystack_start(task: Task, row: Row) -> int:
+    """Return where the haystack begins: behind the instruction, and behind vt's example."""
+    opening = _OPENINGS[type(task.params)]
+    find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
+    return find(opening) + len(opening)
+
+
+_OPENINGS: dict[type, str] = {
+    Niah: "afterwards.\n",
+    Vt: "hidden in the following text.\n\n",
+    Qa: "given documents.\n\n",
+}
+
+
+def _grain(task: Task, row: Row, free: int, last: Span) -> float:
+    """Return the share of the haystack that its mean unit takes."""
+    if isinstance(task.params, Qa):
+        return 1.0 / max(row.context.count("Document "), 1)
+    if isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains"):
+        grid = 1.0 / task.params.depths if task.params.depths else 0.0
+        return min(_unit(task) / free + grid, 1.0)
+    return min((last.end - last.start + _unit(task)) / free, 1.0)
+
+
+def _unit(task: Task) -> int:
+    """Return about how many characters a unit of the haystack has: a line, or a sentence."""
+    sentences = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
+    return 150 if sentences else 100

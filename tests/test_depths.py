@@ -1,0 +1,108 @@
+"""Depth: uniform where there is room for it, tested there, and told where there is none."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ruler_builders.audit.depths import Depths
+from ruler_builders.scatter import slots, spread
+from ruler_data import Row, Span
+from ruler_data.suites import packaged
+from ruler_data.tasks import TASKS, Task, Vt, task_of
+from tests.builds import run
+from tests.conftest import Cli
+from tests.rows import make
+
+HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
+LINE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
+
+
+def row_of(index: int, places: list[int], lines: int) -> Row:
+    """Return a row of noise with assignments before the lines of these numbers."""
+    text, spans = HEAD, []
+    for number in range(lines + 1):
+        for _ in range(places.count(number)):
+            spans.append(Span(len(text), len(text) + 20))
+            text += "VAR ABCDE = VAR FGHIJ \n"
+        text += f"{LINE}\n" if number < lines else ""
+    return Row(index, "vt", text, "", "", ("x",), 30, 1, tuple(spans))
+
+
+def rows_of(hops: int, lines: int, rows: int, draw: Callable[[], float]) -> list[Row]:
+    """Return rows whose chain stands at depths drawn, kept apart as the generator does."""
+    found = []
+    for index in range(rows):
+        wanted = slots(sorted(draw() for _ in range(hops + 1)), [20] * lines)  # type: ignore[arg-type]
+        found.append(row_of(index, spread(wanted, lines), lines))
+    return found
+
+
+def verdict(task: Task, rows: list[Row]) -> tuple[str, str]:
+    depths = Depths(task)
+    for row in rows:
+        depths.add(row)
+    return depths.verdict()
+
+
+@pytest.mark.parametrize("lines", [66, 72, 80])
+def test_a_chain_that_takes_most_places_cannot_be_even_and_is_not_held_to_it(lines: int) -> None:
+    rows = rows_of(64, lines, 700, random.Random(lines).random)
+    said, wrong = verdict(task_of("vt_long", Vt(hops=64), "x"), rows)
+    assert said.startswith("not tested: 65 pieces apart in about ") and not wrong
+
+
+@pytest.mark.parametrize("lines", [120, 160])
+def test_a_chain_with_room_is_even_however_many_rows_there_are(lines: int) -> None:
+    rows = rows_of(64, lines, 700, random.Random(lines).random)
+    said, wrong = verdict(task_of("vt_long", Vt(hops=64), "x"), rows)
+    assert said.startswith("KS ") and not wrong
+
+
+@pytest.mark.parametrize(("hops", "lines"), [(4, 11), (12, 22), (12, 60), (64, 110)])
+def test_depths_that_lean_to_one_side_are_still_found(hops: int, lines: int) -> None:
+    source = random.Random(hops)
+    rows = rows_of(hops, lines, 300, lambda: source.random() ** 3)
+    _, wrong = verdict(task_of("vt_long", Vt(hops=hops), "x"), rows)
+    assert wrong.startswith("gold depth is not uniform: KS ")
+
+
+@pytest.mark.parametrize("task", [name for name in TASKS if name not in ("cwe", "fwe")])
+def test_every_one_of_the_thirteen_is_tested_from_1024_tokens_on(task: str) -> None:
+    said, wrong = verdict(TASKS[task], [make("mistral", task, i, 1024) for i in range(12)])
+    assert said.startswith("KS ") and not wrong
+
+
+def test_a_config_whose_chain_hardly_fits_is_built_and_says_that_depth_was_not_tested(
+    tmp_path: Path, cli: Cli
+) -> None:
+    out = tmp_path / "out"
+    done = run(
+        "--suite", "sweep_hops", "--tasks", "vt_hops_12", "--lengths", "1024,4096", "--rows", 12,
+        "--sources-kind", "sample", "--out", out,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    configs = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["configs"]
+    crowded, roomy = (configs[f"vt_hops_12_{length}"]["audit"]["depth"] for length in (1024, 4096))
+    assert crowded.startswith("not tested: 13 pieces apart in about ")
+    assert roomy.startswith("KS ")
+    assert cli("verify", out, "--no-lengths").returncode == 0
+
+
+def test_a_suites_needles_all_count_as_pieces_that_stand_apart() -> None:
+    tasks = packaged()["sweep_keys"].tasks
+    few, many = (
+        verdict(tasks[f"niah_keys_{keys}"], [make("mistral", f"niah_keys_{keys}", 0, 2048)])
+        for keys in (8, 64)
+    )
+    assert few[0].startswith("KS ") and many[0].startswith("not tested: 64 pieces apart in about ")
+
+
+def test_one_piece_by_itself_is_always_tested() -> None:
+    row = make("mistral", "niah_single_1", 0, 1024)
+    cut = row.context[: row.evidence[0].end] + "\n"
+    said, _ = verdict(TASKS["niah_single_1"], [replace(row, context=cut)])
+    assert said.startswith("KS ")
