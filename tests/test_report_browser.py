@@ -54,37 +54,48 @@ def test_the_page_is_light_or_dark_as_its_reader_likes(page: Path) -> None:
         assert len(image.getcolors(maxcolors=1 << 20) or ()) > 100
 
 
-#: Says how wide the page is and how wide the screen; the page's own policy would not let it run.
+#: Says whether the page is no wider than the screen, which tables are wider than their place, and
+#: whether those end there once they are scrolled; the page's own policy would not let it run.
 PROBE = """<script>
 const page = document.documentElement;
 page.dataset.fits = page.scrollWidth <= page.clientWidth && page.clientWidth <= WIDTH;
+const wide = [...document.querySelectorAll(".table > div")].filter(
+  (place) => place.scrollWidth > place.clientWidth);
+page.dataset.wide = wide.map((place) => place.parentElement.className).join();
+for (const place of wide) place.scrollLeft = 1e6;
+page.dataset.whole = wide.every((place) => place.getBoundingClientRect().right + 1
+  > place.firstElementChild.getBoundingClientRect().right);
 </script></body>"""
 
 
-def fits(page: Path, width: int) -> bool:
-    """Whether a page is no wider than a screen of this width."""
+def probe(page: Path, width: int) -> str:
+    """Return what the script says of a page on a screen of this width."""
     text = page.read_text(encoding="utf-8")
     assert "default-src 'none'; " in text
     free = text.replace("default-src 'none'; ", "")
     probed = page.with_name(f"probed-{width}.html")
-    probe = PROBE.replace("WIDTH", str(width))
-    probed.write_text(free.replace("</body>", probe), encoding="utf-8")
-    return 'data-fits="true"' in browse(probed, "--dump-dom", f"--window-size={width},900")
+    script = PROBE.replace("WIDTH", str(width))
+    probed.write_text(free.replace("</body>", script), encoding="utf-8")
+    return browse(probed, "--dump-dom", f"--window-size={width},900")
 
 
 @pytest.mark.parametrize("width", [500, 1000])
 def test_the_page_is_no_wider_than_the_screen(page: Path, width: int) -> None:
-    assert fits(page, width)
+    assert 'data-fits="true"' in probe(page, width)
 
 
-@pytest.mark.parametrize("suite", ["sweep_needles", "depth"])
-def test_a_page_of_what_a_suite_varies_is_no_wider_than_the_screen(
+@pytest.mark.parametrize("suite", ["sweep_needles", "depth", "domains"])
+def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_is_too_small(
     suite: str, tmp_path: Path
 ) -> None:
     lengths = (4096, 8192, 16384, 32768, 65536, 131072)
     place = save(tmp_path / "run", run_of(suite, lengths, rows=11))
     assert evaluate("report", place, "--out", tmp_path / "out").returncode == 0
-    assert fits(tmp_path / "out" / "index.html", 500)
+    large, small = (probe(tmp_path / "out" / "index.html", width) for width in (1200, 500))
+    for said in (large, small):
+        assert 'data-fits="true"' in said and 'data-whole="true"' in said
+    assert "study-" not in large.partition('data-wide="')[2].partition('"')[0]
+    assert 'data-wide="table ' in small
 
 
 def test_nothing_of_the_page_is_cut_off_on_a_phone(page: Path) -> None:
