@@ -24,7 +24,7 @@ def fill_finding(
         lengths: the `length` column, in tokens.
 
     >>> from ruler_data.tasks import TASKS
-    >>> fill_finding(TASKS["vt"], 4096, 0, [4090, 4055])
+    >>> fill_finding(TASKS["vt"], 4096, 0, [4090, 4056])
     >>> fill_finding(TASKS["vt"], 5096, 1000, [4090, 4054, 4060])[0]
     1
     """
