@@ -24,7 +24,7 @@ from ruler_data.tasks import Niah, Qa, Task
 #: Rows of a group, and bytes of text after which a group ends earlier: a writer holds a group four
 #: times over.
 GROUP_ROWS = 100
-GROUP_BYTES = 48_000_000
+GROUP_BYTES = 40_000_000
 #: Rows that are turned into columns at a time.
 BATCH_ROWS = 10
 

@@ -1,0 +1,38 @@
+"""What every task of every suite has: a budget, a scorer that works, a licence and a citation."""
+
+import pytest
+
+from ruler_builders.sources import Library
+from ruler_builders.sources.catalogue import CATALOGUE
+from ruler_data import TASKS
+from ruler_data.suites import packaged
+from ruler_data.tasks import Task
+from ruler_eval.scoring.metrics import SCORERS
+from tests.rows import make
+
+ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}
+
+#: Tokens that upstream allows an answer, by the beginning of a task's name (`constants.py`).
+UPSTREAM = {"niah": 128, "vt": 30, "cwe": 120, "fwe": 50, "qa": 32}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_thirteen_have_the_budgets_of_upstream(name: str) -> None:
+    assert TASKS[name].max_new_tokens == UPSTREAM[name.partition("_")[0]]
+
+
+@pytest.mark.parametrize("task", ALL.values(), ids=ALL)
+def test_every_task_gives_its_golden_answers_all_points_and_silence_none(task: Task) -> None:
+    row = make("mistral", task.name, 0, 4096)
+    for scorer in SCORERS[task.metric]:
+        assert scorer(", ".join(row.outputs), row.outputs) == 1.0
+        assert scorer("", row.outputs) == 0.0
+
+
+@pytest.mark.parametrize("task", ALL.values(), ids=ALL)
+def test_every_text_that_a_task_takes_has_a_licence_and_an_author(task: Task) -> None:
+    library = Library(kind="sample")
+    for name in task.sources:
+        for source in (library.info(name), CATALOGUE.get(name)):
+            assert source is None or source.licence not in ("", "unknown")
+            assert source is None or source.attribution
