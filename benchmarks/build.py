@@ -19,9 +19,10 @@ Parts:
   workers     whole commands: time on the wall, CPU time and memory with one worker and with two,
               two commands at once, and the build that `make build` runs without options
 
-CPU time is user plus system time of this process and its children, so a noisy machine changes
-ratios little. Start-up (loading tokenizer and sources) is measured apart, once, except for whole
-commands. Writes a page (Markdown), the figures (JSON) and a picture (SVG) beside each other.
+CPU time is user plus system time of this process and its children, all of it on one core but for
+whole commands. Costs are the least of three times, since other work on a machine only adds to them.
+Start-up (loading tokenizer and sources) is measured apart, once, except for whole commands. Writes
+a page (Markdown), the figures (JSON) and a picture (SVG) beside each other.
 """
 
 import argparse
@@ -132,7 +133,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--out", type=Path, help="where to write .md, .json and .svg")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
-    parser.add_argument("--rows", type=int, default=20, help="of each config")
+    parser.add_argument("--rows", type=int, default=100, help="of each config")
     lengths = [4096, 8192, 16384, 32768, 65536, 131072]
     parser.add_argument("--lengths", type=_numbers, default=lengths)
     parser.add_argument("--others", type=lambda text: text.split(","), default=["mistral"])
@@ -150,5 +151,6 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # on one core, as everything else
     asked = _options()
     write(json.dumps(figures(asked), indent=1), asked.out)

@@ -25,29 +25,42 @@ def spent() -> float:
     return sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))
 
 
+def least(work: Callable[[], object], times: int) -> float:
+    """Return the CPU seconds of the cheapest of some calls; other work only adds to them."""
+    return min(cpu(work) for _ in range(times))
+
+
 @dataclass(frozen=True)
 class Run:
-    """What a command took: seconds on the wall and of CPU, and bytes at its peak."""
+    """What a command took: seconds on the wall and of CPU."""
 
     wall: float
     cpu: float
-    memory: int
 
 
 def run(command: Sequence[str]) -> Run:
-    """Run a command to its end and measure it with all its processes.
+    """Run a command to its end and measure it with all its processes."""
+    before, start = spent(), time.monotonic()
+    subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
+    )  # fmt: skip
+    return Run(time.monotonic() - start, spent() - before)
 
-    Memory is the sum of their proportional set sizes (PSS), which counts a page that several
-    share once, looked at every `INTERVAL` seconds.
+
+def peak(command: Sequence[str]) -> int:
+    """Run a command to its end and return the bytes that its processes took at the most.
+
+    The sum of their proportional set sizes (PSS), which counts a page that several share once,
+    looked at every `INTERVAL` seconds. Looking costs a tenth of a core, so nothing is timed.
     """
-    before, start, peak = spent(), time.monotonic(), 0
+    most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None:
-            peak = max(peak, _memory(process.pid))
+            most = max(most, _memory(process.pid))
             time.sleep(INTERVAL)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, list(command))
-    return Run(time.monotonic() - start, spent() - before, peak)
+    return most
 
 
 def _memory(process: int) -> int:

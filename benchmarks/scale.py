@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clock import Run, cpu, run
+from clock import Run, cpu, peak, run, spent
 from costs import build
 
 from ruler_builders.sources import Library
@@ -16,6 +16,9 @@ from ruler_data.tokenizers.counters import CounterName
 
 #: Lines of a table: heading -> figure.
 Figures = list[dict[str, str | float]]
+
+#: Rows of a config whose memory is looked at: some row groups.
+MEMORY_ROWS = 200
 
 #: Tokens of each task at each length of `by_length`, so that all are measured over as much text.
 TOKENS = 2**21
@@ -82,35 +85,39 @@ def by_workers(
 ) -> Figures:
     """Return what whole commands take, start-up and audit and all, with each number of workers.
 
-    Last, as many commands of one worker at once as there were workers: what the machine gives to
-    so many processes that have nothing to do with one another.
+    Memory is that of a build of `MEMORY_ROWS` of the greatest length, by itself. Last, as many
+    commands of one worker at once as there were workers: what the machine gives to so many
+    processes that have nothing to do with one another.
     """
     found: Figures = []
 
-    def build(many: int) -> Run:
-        with tempfile.TemporaryDirectory() as scratch:
-            return run([
-                sys.executable, "-m", "ruler_builders", "build", "--tokenizer", tokenizer,
-                "--sources", str(sources), "--lengths", ",".join(map(str, lengths)),
-                "--rows", str(rows), "--workers", str(many), "--out", f"{scratch}/out",
-            ])  # fmt: skip
+    def command(many: int, scratch: str, sizes: Sequence[int], each: int) -> list[str]:
+        return [
+            sys.executable, "-m", "ruler_builders", "build", "--tokenizer", tokenizer, "--sources",
+            str(sources), "--lengths", ",".join(map(str, sizes)), "--rows", str(each), "--workers",
+            str(many), "--out", f"{scratch}/out",
+        ]  # fmt: skip
 
-    def tell(what: str, took: Run, builds: int = 1) -> None:
+    def timed(many: int) -> Run:
+        with tempfile.TemporaryDirectory() as scratch:
+            return run(command(many, scratch, lengths, rows))
+
+    def tell(what: str, took: Run, memory: float | str, builds: int = 1) -> None:
         first = float(found[0]["wall s"]) if found else took.wall
         found.append({
             "lengths": f"{lengths[0]:,} to {lengths[-1]:,}" if lengths[1:] else f"{lengths[0]:,}",
             "rows": rows, "what": what, "wall s": took.wall,
-            "times as fast": builds * first / took.wall, "CPU s": took.cpu,
-            "peak GB": took.memory / 1e9,
+            "times as fast": builds * first / took.wall, "CPU s": took.cpu, "peak GB": memory,
         })  # fmt: skip
 
     for many in workers:
-        tell(f"workers: {many}", build(many))
+        with tempfile.TemporaryDirectory() as scratch:
+            memory = peak(command(many, scratch, [max(lengths)], min(rows, MEMORY_ROWS))) / 1e9
+        tell(f"workers: {many}", timed(many), memory)
     if (many := max(workers)) > 1 and min(workers) == 1:
+        before = spent()
         with ThreadPoolExecutor(many) as pool:
-            took = list(pool.map(build, [1] * many))
-        whole = Run(max(one.wall for one in took), max(one.cpu for one in took), sum(
-            one.memory for one in took
-        ))  # fmt: skip
-        tell(f"builds at once, a worker each: {many}", whole, many)
+            took = list(pool.map(timed, [1] * many))
+        whole = Run(max(one.wall for one in took), spent() - before)
+        tell(f"builds at once, a worker each: {many}", whole, "-", many)
     return found
