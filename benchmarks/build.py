@@ -3,7 +3,7 @@
     python benchmarks/build.py --tokenizer DIR --sources DIR --out results/build
         [--parts cost,length,rows,tokenizers,workers] [--rows N]
         [--others NAME,DIR,... --other-rows N] [--worker-rows N]
-        [--upstream CHECKOUT --upstream-python PYTHON --upstream-rows N
+        [--upstream CHECKOUT --upstream-python PYTHON --upstream-tokens N
          --upstream-lengths N,... --upstream-tasks NAME,...]
 
 Parts:
@@ -12,7 +12,7 @@ Parts:
               floor: writing the finished strings to the same parquet and nothing else; and one
               count of every finished prompt by the counter that the build used, (d) upstream,
               where a checkout of NVIDIA/RULER is given: at the lengths and for the tasks asked
-              for, with rows of its own number, since it takes hours
+              for, with rows of its own number, since all take it hours
   length      the cost of a token from 4,096 to 1,048,576 tokens
   rows        the cost of a row from 25 to 200 rows
   tokenizers  all tasks and lengths in other tokenizers, and with stock tokenizers as the counter
@@ -63,7 +63,7 @@ def costs(shop: Workshop, options: argparse.Namespace) -> Figures:
             if options.upstream and wanted:
                 theirs = Upstream(
                     options.upstream, options.upstream_python, options.tokenizer,
-                    options.upstream_rows,
+                    max(options.upstream_tokens // length, 2),
                 )  # fmt: skip
             found.append(asdict(measure(shop, name, length, options.rows, stock, theirs)))
             print(found[-1], file=sys.stderr, flush=True)
@@ -141,7 +141,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--worker-rows", type=int, default=100, help="of whole commands")
     parser.add_argument("--upstream", type=Path)
     parser.add_argument("--upstream-python", default=sys.executable)
-    parser.add_argument("--upstream-rows", type=int, default=10)
+    parser.add_argument("--upstream-tokens", type=int, default=1_300_000, help="of each config")
     parser.add_argument("--upstream-lengths", type=_numbers, default=[4096, 131072])
     parser.add_argument("--upstream-tasks", type=lambda text: text.split(","), default=list(TASKS))
     options = parser.parse_args()
