@@ -76,9 +76,13 @@ $(VENV)/.engine-%: $(VENV)/.build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)') --editable '.[$*]'
 	@touch $@
 
-eval: $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
+# Engines take gigabytes: what is missing is said before any is installed.
+.PHONY: .eval-asked
+.eval-asked:
 	@test -n '$(MODEL)' || { echo 'make: say which model: make eval MODEL=path/or/hub-id' >&2; exit 2; }
 	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
+
+eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)
 	$(BIN)/ruler-eval score '$(RUN)' --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)')
 

@@ -12,8 +12,12 @@ from ruler_data.names import config_file
 from ruler_data.row import Row, Span
 
 __all__ = [
-    "SCHEMA", "config_file", "read_columns", "read_groups", "read_rows", "row_at", "to_table",
+    "SCHEMA", "UNREADABLE", "config_file", "read_columns", "read_groups", "read_rows", "row_at",
+    "to_table",
 ]  # fmt: skip
+
+#: What reading a file raises that is damaged, or that holds something else than rows.
+UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
 
 SCHEMA = pa.schema(
     [
@@ -72,13 +76,19 @@ def row_at(group: pa.Table, place: int) -> Row:
 
     One by one as they are asked for: a group's rows made at once keep other threads from the
     interpreter for a quarter of a second.
+
+    Raises:
+        ValueError: a value is absent; see `UNREADABLE` for a table of other columns.
     """
     *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
-    index, task, context, question, prefix, outputs, room, length = (one.as_py() for one in plain)
-    spans = map(Span, *(evidence.values.field(side).to_pylist() for side in ("start", "end")))
-    return Row(
-        index, task, context, question, prefix, tuple(outputs), room, length, tuple(spans)
-    )  # fmt: skip
+    values = [value.as_py() for value in plain]
+    sides = (evidence.values.field(side).to_pylist() for side in ("start", "end"))
+    spans = tuple(map(Span, *sides))
+    index, task, context, question, prefix, outputs, room, length = values
+    if None in values or None in outputs or any(None in span for span in spans):
+        msg = f"row {place} of its group lacks a value"
+        raise ValueError(msg)
+    return Row(index, task, context, question, prefix, tuple(outputs), room, length, spans)
 
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:

@@ -33,6 +33,10 @@ class Stopped(BaseException):
     """SIGINT or SIGTERM came; no Exception, so that nothing takes it for a fault of its own."""
 
 
+#: The signal that came, if one did.
+_came: list[int] = []
+
+
 def run(program: str, command: Callable[[], object]) -> NoReturn:
     """Run a program's command; every error that a user can mend is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
@@ -40,6 +44,7 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # what the terminal cannot show must not stop us
             stream.reconfigure(errors="backslashreplace")
+    _came.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     code = 0
@@ -85,6 +90,19 @@ def warn(message: str) -> None:
     err.print(f"warning: {message}", style="yellow", markup=False)
 
 
+def heed() -> None:
+    """Stop if a signal came before: what it raised may have been swallowed.
+
+    It is raised in whatever code runs just then, and the callbacks of libraries in C, or a bare
+    `except`, have no place to pass it on. Work that goes on asks here with every row.
+
+    Raises:
+        Stopped: one came.
+    """
+    if _came:
+        raise Stopped(_came[0])
+
+
 @contextmanager
 def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
     """Yield what advances a progress bar by rows; silent when standard error is no terminal.
@@ -110,6 +128,7 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
 
         def advance(name: str, rows: int) -> None:
             nonlocal done
+            heed()
             done += rows
             bar.update(whole, advance=rows * parse_config(name)[1], description=name, rows=done)
 
@@ -122,6 +141,7 @@ def _fail(program: str, message: str, code: int) -> int:
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    _came.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)  # what ends in order is not to be torn down again
     raise Stopped(number)

@@ -70,6 +70,23 @@ def test_depths_that_lean_to_one_side_are_still_found(hops: int, lines: int) -> 
     assert wrong.startswith("gold depth is not uniform: KS ")
 
 
+def test_a_crowded_row_is_left_out_and_the_others_are_tested() -> None:
+    task = task_of("vt_long", Vt(hops=4), "x")
+    crowded, source = row_of(0, [0, 1, 2, 3, 4], 5), random.Random(1)
+    lean = [crowded, *rows_of(4, 60, 300, lambda: source.random() ** 3)]
+    even = [crowded, *rows_of(4, 60, 300, source.random)]
+    assert verdict(task, lean)[1].startswith("gold depth is not uniform: KS ")
+    said, wrong = verdict(task, even)
+    assert "; rows not tested: 5 pieces apart in about " in said and said.endswith(" places: 1")
+    assert not wrong
+
+
+def test_one_row_of_hardly_any_text_does_not_widen_the_limit_for_all() -> None:
+    task, source = task_of("vt_short", Vt(hops=0), "x"), random.Random(1)
+    lean = [row_of(0, [0], 1), *rows_of(0, 60, 300, lambda: source.random() ** 2)]
+    assert verdict(task, lean)[1].startswith("gold depth is not uniform: KS ")
+
+
 @pytest.mark.parametrize("task", [name for name in TASKS if name not in ("cwe", "fwe")])
 def test_every_one_of_the_thirteen_is_tested_from_1024_tokens_on(task: str) -> None:
     said, wrong = verdict(TASKS[task], [make("mistral", task, i, 1024) for i in range(12)])
@@ -89,7 +106,10 @@ def test_a_config_whose_chain_hardly_fits_is_built_and_says_that_depth_was_not_t
     crowded, roomy = (configs[f"vt_hops_12_{length}"]["audit"]["depth"] for length in (1024, 4096))
     assert crowded.startswith("not tested: 13 pieces apart in about ")
     assert roomy.startswith("KS ")
-    assert cli("verify", out, "--no-lengths").returncode == 0
+    verified = cli("verify", out, "--no-lengths")
+    assert verified.returncode == 0
+    assert "warning: vt_hops_12_1024: depth not tested: 13 pieces apart in" in verified.stderr
+    assert "vt_hops_12_4096" not in verified.stderr
 
 
 def test_a_suites_needles_all_count_as_pieces_that_stand_apart() -> None:

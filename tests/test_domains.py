@@ -31,6 +31,13 @@ def test_a_domain_of_the_package_has_25_kilobytes_and_hardly_repeats(name: str) 
     assert len(set(telling)) > 0.9 * len(telling) > 100
 
 
+@pytest.mark.parametrize("text", ["x" * 1000, "a word, " + "x" * 500 + " and", "é" * 4_000_000])
+def test_a_word_too_long_for_a_line_is_cut(text: str) -> None:
+    lines = cut([text]).lines
+    assert all(0 < len(line.rstrip("\n")) <= WIDTH for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
 @given(st.text(alphabet="ab \t\n\r,.", max_size=400))
 def test_cutting_a_text_loses_only_white_space_and_breaks_no_short_line(text: str) -> None:
     domain = cut([text])

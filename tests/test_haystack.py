@@ -196,8 +196,9 @@ def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
         "  niah_both: {family: niah, haystack: domains, domains: [legal, letters]}\n",
         encoding="utf-8",
     )
-    options = ("--suite", file, *COMMON, "--tasks", "niah_both")
+    options = ("--suite", file, *COMMON)
     lacking = one_line(run(*options, "--out", tmp_path / "a"), 2)
     assert "mine.yaml:6: tasks.niah_both.domains: domain 'letters' is not at hand, only" in lacking
     done = run(*options, "--haystack", texts, "--out", tmp_path / "b")
     assert done.returncode == 0, done.stderr
+    assert "1 configs of the suite mine" in done.stdout  # and none that it does not name

@@ -15,6 +15,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from ruler_data.errors import RulerError
+from ruler_data.interrupts import unheard_by_children
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -53,7 +54,8 @@ def run_jobs(
         min(workers, len(jobs)), context, initializer=_enter, initargs=(queue, os.getpid(), held)
     )
     try:
-        pending: set[Future[R]] = {pool.submit(_run, work, job) for job in jobs}
+        with unheard_by_children():
+            pending: set[Future[R]] = {pool.submit(_run, work, job) for job in jobs}
         while pending:
             done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
             _drain(queue, progress)

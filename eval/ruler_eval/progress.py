@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ruler_data.terminal import err
+from ruler_data.terminal import err, heed
 from ruler_eval.plan import Item, Key, cost
 from ruler_eval.records import Answer
 
@@ -68,6 +68,7 @@ class _Bars:
 
     def advance(self, answer: Answer) -> None:
         """Take in an answer."""
+        heed()
         config = answer.config
         tokens = self._tokens.get((config, answer.index), 0)
         self._done[config] += 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ruler_data.errors import RulerError
-from ruler_data.parquet import SCHEMA, read_columns, read_groups, row_at
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_columns, read_groups, row_at
 from ruler_data.row import Row
 
 #: Rows that are held to be sorted.
@@ -37,7 +37,7 @@ def read(path: Path, config: str, rows: int) -> Generator[Row, None, None]:
     """
     with _readable(config), closing(_places(path, config, rows)) as places:
         for _, group, place in places:
-            yield row_at(group, place)
+            yield _row(group, place)
 
 
 def read_alike(
@@ -55,7 +55,7 @@ def read_alike(
         wanted = ((group, place) for index, group, place in places if index in indices)
         while held := list(islice(wanted, ALIKE)):
             for group, place in sorted(held, key=_text):
-                yield row_at(group, place)
+                yield _row(group, place)
 
 
 def read_sizes(path: Path, config: str, rows: int) -> list[Size]:
@@ -77,16 +77,24 @@ def _places(path: Path, config: str, rows: int) -> Generator[tuple[int, pa.Table
     """Yield the index of each row, the row group that it is in, and its place there."""
     end = 0
     with closing(read_groups(path)) as groups:
-        while end < rows:
-            group = next(groups, SCHEMA.empty_table()).select(SCHEMA.names).cast(SCHEMA)
-            indices = group["index"].to_pylist()
-            for place, index in enumerate(indices[: rows - end]):
+        for group in groups:
+            table = group.select(SCHEMA.names).cast(SCHEMA)
+            for place, index in enumerate(table["index"].to_pylist()[: rows - end]):
                 if index != end:
                     raise _spoilt(config, f"row {end} is not in its place")
-                yield index, group, place
+                yield index, table, place
                 end += 1
-            if not indices:
-                raise _spoilt(config, f"row {end} is not in its place")
+            if end == rows:
+                return
+    raise _spoilt(config, f"row {end} is not in its place")
+
+
+def _row(group: pa.Table, place: int) -> Row:
+    row = row_at(group, place)
+    if not row.outputs:
+        msg = f"row {row.index} has no golden answer"
+        raise ValueError(msg)
+    return row
 
 
 def _text(where: tuple[pa.Table, int]) -> bytes:
@@ -101,7 +109,7 @@ def _readable(config: str) -> Iterator[None]:
     """Say of which config it is that a file cannot be read, or holds something else than rows."""
     try:
         yield
-    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except UNREADABLE as error:
         reason = (str(error).splitlines() or [""])[0]
         what = f"cannot be read ({type(error).__name__}: {reason})"
         raise _spoilt(config, what) from error

@@ -14,6 +14,8 @@ ALL = "niah_domain_all"
 def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     """Return a suite with a task for each of the user's domains, and one that mixes all domains.
 
+    One that names some of them itself is what it should be already.
+
     Raises:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
     """
@@ -24,6 +26,8 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
             "domains, or with a YAML file that has `haystack: domains`"
         )
         raise UsageError(msg)
+    if known.keys() & set(names):
+        return suite
     own = [
         _task(f"niah_domain_{name}", (name,), f"One number hidden in texts of {name}.")
         for name in names

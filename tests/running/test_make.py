@@ -39,6 +39,8 @@ def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
     )
     assert "--editable '.[vllm]'" in done.stdout and "--out 'runs/x'" in done.stdout
     assert done.stdout.count("--revision 'v1.0.0'") == 2
+    # What is missing is said before an engine is installed.
+    assert done.stdout.index("say which model") < done.stdout.index("--editable '.[vllm]'")
 
 
 def test_a_model_must_be_named() -> None:

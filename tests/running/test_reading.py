@@ -1,7 +1,9 @@
 """Reading the rows of one file: each in its place, and those that begin alike together."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ruler_data.errors import RulerError
-from ruler_data.parquet import to_table
+from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval import reading
 
@@ -60,6 +62,29 @@ def test_a_file_with_too_few_rows_is_refused(tmp_path: Path) -> None:
     assert len(list(reading.read(path, "vt_4096", 3))) == 3
     with pytest.raises(RulerError, match="vt_4096: row 3 is not in its place"):
         list(reading.read(path, "vt_4096", 4))
+
+
+@pytest.mark.parametrize("broken", [{"outputs": ()}, {"outputs": ("A", None)}, {"question": None}])
+def test_a_row_without_what_every_row_has_is_refused_in_one_line(
+    tmp_path: Path, broken: dict[str, Any]
+) -> None:
+    rows = rows_of(["a", "b", "c"])
+    rows[1] = replace(rows[1], **broken)
+    lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
+    columns = {name: [row.to_record()[name] for row in rows] for name in SCHEMA.names}
+    pq.write_table(pa.table(columns, schema=lax), path := tmp_path / "rows.parquet")
+    for found in (reading.read(path, "vt_4096", 3), reading.read_alike(path, "vt_4096", 3, {1, 2})):
+        with pytest.raises(RulerError, match=r"^vt_4096: cannot be read \(ValueError: .*; verify"):
+            list(found)
+
+
+def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
+    rows = rows_of(["a", "b", "c"])
+    path = tmp_path / "rows.parquet"
+    with pq.ParquetWriter(path, SCHEMA, write_page_checksum=True) as writer:
+        for part in (rows[:2], [], rows[2:], []):
+            writer.write_table(to_table(part))
+    assert list(reading.read(path, "vt_4096", 3)) == rows
 
 
 @pytest.mark.parametrize("broken", ["outputs", "evidence", "context"])

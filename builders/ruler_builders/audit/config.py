@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_builders.audit.checks import audit_rows
+from ruler_builders.audit.depths import UNTESTED
 from ruler_builders.audit.files import hash_findings, one_line
 from ruler_builders.parallel import Progress
 from ruler_data.digest import RowDigest
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config
-from ruler_data.parquet import SCHEMA, read_rows
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
@@ -22,9 +23,6 @@ from ruler_data.tokenizers.counters import CounterName
 
 #: One row in so many is counted by the reference as well.
 RECOUNT_EVERY = 100
-
-#: What reading a damaged parquet file raises.
-UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError, KeyError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,15 @@ class ConfigJob:
     reserve: int
 
 
-def verify_config(job: ConfigJob, progress: Progress) -> list[str]:
+@dataclass(frozen=True)
+class Verified:
+    """What was found in one config, and what of it could not be tested."""
+
+    findings: list[str]
+    untested: str = ""
+
+
+def verify_config(job: ConfigJob, progress: Progress) -> Verified:
     """Check one config's file and rows, in whatever process."""
     path = job.folder / job.info.file
     findings = hash_findings(job.info.file, path, job.info.bytes, job.info.sha256)
@@ -49,10 +55,10 @@ def verify_config(job: ConfigJob, progress: Progress) -> list[str]:
         with path.open("rb") as raw:
             schema = pq.read_schema(raw)
         if not _same_columns(schema):
-            return [
-                *findings,
-                f"{job.info.file}: columns expected {_columns(SCHEMA)}, found {_columns(schema)}",
-            ]
+            findings.append(
+                f"{job.info.file}: columns expected {_columns(SCHEMA)}, found {_columns(schema)}"
+            )
+            return Verified(findings)
         digest, lengths = RowDigest(), list[int]()
         tokenizer = _tokenizer(job.tokenizer, job.counter) if job.tokenizer else None
 
@@ -66,12 +72,13 @@ def verify_config(job: ConfigJob, progress: Progress) -> list[str]:
                 progress(job.config, 1)
 
         if absent := _absent_values(path):
-            return [*findings, *(f"{job.config}/{place}" for place in absent)]
+            return Verified([*findings, *(f"{job.config}/{place}" for place in absent)])
         audit = audit_rows(job.config, job.task, length, rows(), job.reserve)
     except UNREADABLE as error:
-        return [*findings, f"{job.info.file}: cannot be read: {one_line(error)}"]
-    findings += audit.findings
-    return findings + _summary_findings(job, digest.hexdigest(), lengths, length)
+        return Verified([*findings, f"{job.info.file}: cannot be read: {one_line(error)}"])
+    findings += audit.findings + _summary_findings(job, digest.hexdigest(), lengths, length)
+    depth = audit.checks.get("depth", "")
+    return Verified(findings, f"{job.config}: depth {depth}" if UNTESTED in depth else "")
 
 
 @lru_cache(maxsize=1)

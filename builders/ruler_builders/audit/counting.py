@@ -5,12 +5,11 @@ from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
-from ruler_builders.audit.config import UNREADABLE
 from ruler_builders.audit.files import name_findings
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
-from ruler_data.parquet import read_rows
+from ruler_data.parquet import UNREADABLE, read_rows
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.interface import template_reserve

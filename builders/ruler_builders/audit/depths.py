@@ -5,10 +5,11 @@ side, which moves one to the next free place. That is how linear probing fills a
 share `a` of all places taken, a piece is moved by a / 2(1 - a) places on average (Knuth, The Art of
 Computer Programming, volume 3, section 6.4), always towards the end. From two thirds on that is
 more than the one place by which a haystack of whole lines is uneven anyway: depth cannot be
-uniform then, and is not tested.
+uniform in such a row, and the others are tested without it.
 """
 
 import math
+from statistics import fmean
 
 from ruler_data.row import Row, Span
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
@@ -19,34 +20,41 @@ ALPHA = 1e-4
 #: Share of the places of a haystack that pieces may take for their depths to be uniform.
 CROWDED = 2 / 3
 
+#: What the verdict says of rows that are.
+UNTESTED = "not tested"
+
 
 class Depths:
     """The relative depths of a config's gold pieces, gathered row by row."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._pieces = _kept_apart(task)
         self._found: list[float] = []
-        self._grain = 0.0
-        self._places: int | None = None
+        self._grains: list[float] = []
+        self._crowded: list[int] = []  # the places of rows that are
 
     def add(self, row: Row) -> None:
         """Take another row into account."""
         found, grain, places = _depths(self._task, row)
-        if found:
+        if found and self._pieces > max(CROWDED * places, 1):
+            self._crowded.append(places)
+        elif found:
             self._found += found
-            self._grain = max(self._grain, grain)
-            self._places = min(places, self._places or places)
+            self._grains.append(grain)
 
     def verdict(self) -> tuple[str, str]:
         """Return what was tested, and what is wrong; empty for nothing."""
-        if not self._found or self._places is None:
-            return "", ""
-        pieces = _kept_apart(self._task)
-        if pieces > max(CROWDED * self._places, 1):
-            return f"not tested: {pieces} pieces apart in about {self._places} places", ""
+        left_out = ""
+        if self._crowded:
+            places = min(self._crowded)
+            left_out = f"{UNTESTED}: {self._pieces} pieces apart in about {places} places"
+        if not self._found:
+            return left_out, ""
         size = len(self._found)
-        distance, limit = uniformity(self._found), ks_limit(size) + self._grain
+        distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
         said = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
+        said += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
         if distance <= limit:
             return said, ""
         return said, (

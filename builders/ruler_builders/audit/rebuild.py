@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-from ruler_builders.audit.config import UNREADABLE
 from ruler_builders.audit.files import name_findings, one_line
 from ruler_builders.fit import make_row
 from ruler_builders.sources import CATALOGUE, Library
@@ -12,7 +11,7 @@ from ruler_data.digest import serialize
 from ruler_data.errors import UsageError
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import config_file, parse_config
-from ruler_data.parquet import read_rows
+from ruler_data.parquet import UNREADABLE, read_rows
 from ruler_data.tasks import Task
 from ruler_data.version import DATA_VERSION
 
@@ -91,7 +90,7 @@ def _compare_rebuilt(
             == serialize(make_row(task, shop.materials, index, shop.target(length)).row)
             for index in sorted(wanted)
         }
-    except (*UNREADABLE, AttributeError) as error:
+    except UNREADABLE as error:
         return [f"{config_file(name)}: cannot be read: {one_line(error)}"]
     return [
         f"{name}/{index}: rebuilt from the seed, it is another row"

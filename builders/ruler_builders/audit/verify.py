@@ -59,9 +59,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Report:
-    """What was found, and how much was looked at."""
+    """What was found, what could not be tested, and how much was looked at."""
 
     findings: tuple[str, ...]
+    untested: tuple[str, ...]
     configs: int
     rows: int
     rebuilt: int
@@ -92,9 +93,10 @@ def verify(request: Request, progress: Progress) -> Report:
     if request.count_lengths:
         spec = tokenizer_spec(request.tokenizer, manifest)
         findings += tokenizer_findings(spec, manifest)
-    jobs = _jobs(request, manifest, chosen, spec)
+    jobs, untested = _jobs(request, manifest, chosen, spec), list[str]()
     for found in run_jobs(verify_config, jobs, request.workers, progress):
-        findings += found
+        findings += found.findings
+        untested += filter(None, [found.untested])
     rebuilt = 0
     if request.rebuild:
         tokenizer = spec or tokenizer_spec(request.tokenizer, manifest)
@@ -105,7 +107,7 @@ def verify(request: Request, progress: Progress) -> Report:
         )  # fmt: skip
         findings += more
     rows = sum(manifest.configs[name].rows for name in chosen)
-    return Report(tuple(findings), len(chosen), rows, rebuilt)
+    return Report(tuple(findings), tuple(untested), len(chosen), rows, rebuilt)
 
 
 def _jobs(

@@ -22,11 +22,9 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Print one row: context shortened, evidence highlighted."""
-    from pyarrow import ArrowException
-
     from ruler_builders.folder import Folder
     from ruler_builders.show import show_row
-    from ruler_data.parquet import read_rows
+    from ruler_data.parquet import UNREADABLE, read_rows
 
     parse_config(config)
     manifest = Folder(folder).manifest() if folder.is_dir() else None
@@ -46,7 +44,7 @@ def show(
             row = next(islice(rows, index, None))
         if row.index != index:
             raise KeyError(index)
-    except (ArrowException, OSError, KeyError, TypeError, StopIteration) as error:
+    except (*UNREADABLE, StopIteration) as error:
         msg = f"{info.file}: row {index} cannot be read ({type(error).__name__}); verify the folder"
         raise RulerError(msg) from error
     if as_json:

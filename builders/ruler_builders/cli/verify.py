@@ -16,7 +16,7 @@ from ruler_builders.cli.options import (
     parse_names,
 )
 from ruler_data.errors import RulerError
-from ruler_data.terminal import out, progress, say
+from ruler_data.terminal import out, progress, say, warn
 
 if TYPE_CHECKING:
     from ruler_builders.audit.verify import Request
@@ -65,6 +65,8 @@ def verify(
         request, where = _released(request, data, revision)
     with progress(None) as advance:
         report = verify(request, advance)
+    for line in report.untested:
+        warn(line)
     if as_json:
         out.print_json(json.dumps(report_record(report)))
     else:

@@ -8,6 +8,7 @@
 The domains of the package are original texts, written for it; prose is that of the sample essays.
 """
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ BUNDLED = ("prose", "code", "legal", "technical", "tables")
 
 #: Characters beyond which a line is wrapped at a space, so that a haystack ends close to its room.
 WIDTH = 160
+_TOO_LONG = re.compile(rf"\S{{{WIDTH}}}(?=\S)")
 #: Characters that a passage has at the least before a blank line ends it, and at the most.
 SHORTEST, LONGEST = 600, 4000
 
@@ -105,7 +107,8 @@ def _wrapped(line: str) -> list[str]:
     wrap = textwrap.TextWrapper(
         WIDTH, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
     )
-    return wrap.wrap(line)
+    # Words too long for a line are cut first: textwrap copies what is left of one for every line.
+    return wrap.wrap(_TOO_LONG.sub(r"\g<0> ", line))
 
 
 def _paragraphs(text: str) -> str:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ruler_data.interrupts import unheard_by_children
 from ruler_eval.engines.interface import GREEDY, Ask, Setup
-from ruler_eval.engines.interrupts import unheard_by_children
 from ruler_eval.engines.options import check, installed, published
 from ruler_eval.reach import stretched
 from ruler_eval.records import Answer

@@ -1,4 +1,4 @@
-"""Ctrl-C is for us alone: a terminal sends it to every process that an engine has begun, too."""
+"""Ctrl-C is for us alone: a terminal sends it to every process that we have begun, too."""
 
 import signal
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ def unheard_by_children() -> Iterator[None]:
     """Keep Ctrl-C from the processes begun meanwhile; they end in order when their parent does.
 
     A process inherits which signals the thread that began it does not take. While this one takes
-    none, another hears in its place, so that this process can be stopped all along.
+    none, another hears in its place, and this one obeys as soon as it is back in Python: a call
+    that waits is not cut short.
     """
     resource_tracker.ensure_running()  # as it begins, it would have this thread take them again
     over = Event()
@@ -21,5 +22,5 @@ def unheard_by_children() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         over.set()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

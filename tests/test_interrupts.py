@@ -1,0 +1,78 @@
+"""Ctrl-C: obeyed even where it was swallowed, and kept from processes that we begin."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from ruler_data import terminal
+from ruler_data.interrupts import unheard_by_children
+from ruler_data.terminal import Stopped, progress, run
+
+
+@pytest.fixture(autouse=True)
+def kept() -> Iterator[None]:
+    """Give back the handlers of signals that a command takes for itself, and forget what came."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terminal, "_came", [])
+        yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_that_something_swallowed_stops_the_work_at_its_next_row(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    done = []
+
+    def work() -> None:
+        with progress(None) as advance:
+            with suppress(BaseException):  # as a bare `except` in somebody's import does
+                signal.raise_signal(signal.SIGINT)
+            done.append("went on")
+            advance("vt_4096", 1)
+            done.append("not this")
+
+    with pytest.raises(SystemExit) as end:
+        run("ruler-data", work)
+    assert end.value.code == 130 and done == ["went on"]
+    assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to go on\n"
+
+
+def test_a_command_after_one_that_was_stopped_is_not() -> None:
+    terminal._came.append(signal.SIGINT)
+    with pytest.raises(SystemExit) as end:
+        run("ruler-data", lambda: None)
+    assert end.value.code == 0
+    with progress(None) as advance:
+        advance("vt_4096", 1)
+
+
+def test_a_child_begun_unheard_outlives_ctrl_c_and_its_parent_hears_it() -> None:
+    code = "import time; print('up', flush=True); time.sleep(60)"
+    with unheard_by_children():
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        with pytest.raises(KeyboardInterrupt):  # by another thread, while this one takes none
+            os.kill(os.getpid(), signal.SIGINT)
+            for _ in range(1000):
+                time.sleep(0.01)
+    try:
+        assert child.stdout and child.stdout.readline() == "up\n"
+        child.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.communicate()
+    with pytest.raises(KeyboardInterrupt):  # and this one takes them again
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_stopped_is_no_fault_that_somebody_may_handle() -> None:
+    assert not issubclass(Stopped, Exception)
