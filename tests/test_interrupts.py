@@ -19,6 +19,7 @@ from ruler_data.terminal import Stopped, progress, run
 def kept() -> Iterator[None]:
     """Give back the handlers of signals that a command takes for itself, and forget what came."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "_came", [])
         yield
@@ -58,18 +59,18 @@ def test_a_child_begun_unheard_outlives_ctrl_c_and_its_parent_hears_it() -> None
     code = "import time; print('up', flush=True); time.sleep(60)"
     with unheard_by_children():
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        with pytest.raises(KeyboardInterrupt):  # by another thread, while this one takes none
-            os.kill(os.getpid(), signal.SIGINT)
-            for _ in range(1000):
-                time.sleep(0.01)
-    try:
-        assert child.stdout and child.stdout.readline() == "up\n"
-        child.send_signal(signal.SIGINT)
-        time.sleep(0.3)
-        assert child.poll() is None
-    finally:
-        child.kill()
-        child.communicate()
+        try:
+            with pytest.raises(KeyboardInterrupt):  # by another thread, while this one takes none
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    time.sleep(0.01)
+            assert child.stdout and child.stdout.readline() == "up\n"
+            child.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert child.poll() is None
+        finally:
+            child.kill()
+            child.communicate()
     with pytest.raises(KeyboardInterrupt):  # and this one takes them again
         signal.raise_signal(signal.SIGINT)
 

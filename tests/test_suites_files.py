@@ -74,6 +74,17 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -
         load_suite(str(path))
 
 
-def test_a_domain_that_would_take_the_name_of_a_task_is_refused() -> None:
-    with pytest.raises(UsageError, match="has a task niah_domain_prose already"):
-        with_own_domains(load_suite("domains"), ["prose"])
+def test_a_domain_that_would_take_the_name_of_a_task_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    task = "niah_domain_letters: {family: niah, haystack: domains, domains: [legal]}"
+    path.write_text(f"name: mine\nabout: Mine.\ntasks:\n  {task}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="has a task niah_domain_letters already"):
+        with_own_domains(load_suite(str(path)), ["letters"])
+
+
+def test_a_suite_that_names_a_domain_of_ones_own_gets_no_other_task(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    task = "niah_both: {family: niah, haystack: domains, domains: [legal, letters]}"
+    path.write_text(f"name: mine\nabout: Mine.\ntasks:\n  {task}\n", encoding="utf-8")
+    suite = load_suite(str(path))
+    assert with_own_domains(suite, ["letters", "notes"]) == suite

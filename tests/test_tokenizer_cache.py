@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from tests.conftest import Cli
 
 COMMIT = "c" * 40
-BUILD = ("build", "--tokenizer", "org/tok", "--tasks", "vt", "--lengths", 4096, "--rows", 1)
+BUILD = ("build", "--tokenizer", "org/tok", "--tasks", "vt", "--lengths", 16384, "--rows", 1)
 
 
 @pytest.fixture

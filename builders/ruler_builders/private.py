@@ -48,14 +48,16 @@ def taken_back_unless_begun(folder: Path) -> Iterator[None]:
     finished. A seed that was there before stays: another build keeps it.
     """
     home = Folder(folder)
-    before = [path.exists() for path in (home.state / "seed", home.path)]
+    kept = had_folder = True  # unless it can be looked into, nothing there is ours to take back
+    with suppress(OSError):
+        kept, had_folder = (home.state / "seed").exists(), home.path.exists()
     try:
         yield
     finally:
         with suppress(OSError):
-            if not before[0] and [path.name for path in home.state.iterdir()] == ["seed"]:
+            if not kept and [path.name for path in home.state.iterdir()] == ["seed"]:
                 shutil.rmtree(home.state)
-                if not before[1]:
+                if not had_folder:
                     home.path.rmdir()
 
 
