@@ -28,8 +28,9 @@ from ruler_builders.fit import make_row
 from ruler_builders.freeze import write_rows
 from ruler_builders.sources import Library
 from ruler_builders.workshop import Recipe, Workshop, open_workshop
-from ruler_data import TASKS, Row
+from ruler_data import TASKS
 from ruler_data.parquet import read_rows
+from ruler_data.row import PackedRow
 from ruler_data.suites import packaged
 from ruler_data.tasks import Task
 
@@ -54,7 +55,7 @@ def measure(shop: Workshop, task: Task, length: int, rows: int) -> dict[str, obj
     """Measure one task at one length, CPU seconds for one row."""
     exhausted: set[str] = set()
 
-    def make(index: int) -> Row:
+    def make(index: int) -> PackedRow:
         fitted = make_row(task, shop.materials, index, shop.target(length))
         exhausted.add(fitted.exhausted)
         return fitted.row
@@ -94,7 +95,7 @@ def child(options: argparse.Namespace) -> None:
 
 def recount(shop: Workshop, task: Task, length: int) -> dict[str, float]:
     """Count a row again by the reference; return CPU seconds and memory."""
-    row = make_row(task, shop.materials, 0, shop.target(length)).row
+    row = make_row(task, shop.materials, 0, shop.target(length)).row.unpack()
     began = time.process_time()
     found = shop.tokenizer.recount_prompt(row.context + row.question, row.answer_prefix)
     assert found + row.max_new_tokens == row.length

@@ -8,7 +8,9 @@ framed as a netstring (https://cr.yp.to/proto/netstrings.txt), which no field's 
 import hashlib
 from collections.abc import Iterable
 
-from ruler_data.row import Row
+import numpy as np
+
+from ruler_data.row import PackedRow, Row
 
 #: Changes whenever the serialization does, so that digests of two kinds never look comparable.
 HEADER = b"ruler-rows/1\n"
@@ -20,7 +22,7 @@ class RowDigest:
     def __init__(self) -> None:
         self._hash = hashlib.sha256(HEADER)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row | PackedRow) -> None:
         """Take in the next row."""
         for piece in _pieces(row):
             self._hash.update(piece)
@@ -30,27 +32,27 @@ class RowDigest:
         return "sha256:" + self._hash.hexdigest()
 
 
-def serialize(row: Row) -> bytes:
+def serialize(row: Row | PackedRow) -> bytes:
     """Return the canonical bytes of a row: a netstring of the netstrings of its fields."""
     return b"".join(_pieces(row))
 
 
-def _pieces(row: Row) -> list[bytes]:
+def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
     """Return the canonical bytes in pieces, so that a long context is not copied."""
-    evidence = b"".join([_netstring(b"%d-%d" % span) for span in row.evidence])
-    fields = (
-        b"%d" % row.index,
-        row.task.encode(),
-        row.context.encode(),
+    context = row.context.encode() if isinstance(row.context, str) else row.context
+    pairs = row.evidence.tolist() if isinstance(row.evidence, np.ndarray) else row.evidence
+    spans = [b"%d-%d" % (start, end) for start, end in pairs]
+    before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
+    after = b"," + _netstrings([
         row.question.encode(),
         row.answer_prefix.encode(),
-        b"".join(_netstring(output.encode()) for output in row.outputs),
+        _netstrings([output.encode() for output in row.outputs]),
         b"%d" % row.max_new_tokens,
         b"%d" % row.length,
-        evidence,
-    )
-    pieces = [piece for field in fields for piece in (b"%d:" % len(field), field, b",")]
-    return [b"%d:" % sum(map(len, pieces)), *pieces, b","]
+        _netstrings(spans),
+    ])  # fmt: skip
+    size = len(before) + len(context) + len(after)
+    return b"%d:%b" % (size, before), context, after + b","
 
 
 def digest_rows(rows: Iterable[Row]) -> str:
@@ -65,5 +67,5 @@ def digest_rows(rows: Iterable[Row]) -> str:
     return digest.hexdigest()
 
 
-def _netstring(data: bytes) -> bytes:
-    return b"%d:%b," % (len(data), data)
+def _netstrings(fields: list[bytes]) -> bytes:
+    return b"".join([b"%d:%b," % (len(field), field) for field in fields])

@@ -5,11 +5,12 @@ from contextlib import closing, contextmanager
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_data.names import config_file
-from ruler_data.row import Row, Span
+from ruler_data.row import PackedRow, Row, Span
 
 __all__ = [
     "SCHEMA", "UNREADABLE", "config_file", "read_columns", "read_groups", "read_rows", "row_at",
@@ -38,15 +39,16 @@ SCHEMA = pa.schema(
 )
 
 
-def to_table(rows: Sequence[Row]) -> pa.Table:
-    """Return rows as a table, made column by column, since cwe has 300 spans a row."""
-    plain = SCHEMA.names[:-1]
-    columns = [
-        pa.array([getattr(row, name) for row in rows], SCHEMA.field(name).type) for name in plain
-    ]
-    spans = [span for row in rows for span in row.evidence]
+def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
+    """Return rows as a table, made column by column, since cwe has 300 spans a row.
+
+    Raises:
+        ValueError: a packed row's context is not UTF-8.
+    """
+    columns = [_column(rows, field) for field in list(SCHEMA)[:-1]]
+    spans = np.concatenate([np.array(row.evidence, dtype=np.int64).reshape(-1, 2) for row in rows])
     pairs = pa.StructArray.from_arrays(
-        [pa.array([span[side] for span in spans], pa.int32()) for side in (0, 1)],
+        [pa.array(side, pa.int32()) for side in spans.T],
         fields=list(SCHEMA.field("evidence").type.value_type),
     )
     ends = accumulate((len(row.evidence) for row in rows), initial=0)
@@ -54,6 +56,13 @@ def to_table(rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_arrays(
         [*columns, evidence.cast(SCHEMA.field("evidence").type)], schema=SCHEMA
     )
+
+
+def _column(rows: Sequence[Row | PackedRow], field: pa.Field) -> pa.Array:
+    values = [getattr(row, field.name) for row in rows]
+    if field.name == "context":  # a packed row's is in UTF-8; the cast checks that it is
+        return pa.array(values, pa.binary()).cast(field.type)
+    return pa.array(values, field.type)
 
 
 def read_rows(path: Path) -> Generator[Row, None, None]:

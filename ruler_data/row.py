@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 class Span(NamedTuple):
     """Characters `start` to `end` (exclusive) of a row's context."""
@@ -73,4 +76,38 @@ class Row:
             max_new_tokens=record["max_new_tokens"],
             length=record["length"],
             evidence=tuple(Span(span["start"], span["end"]) for span in record["evidence"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedRow:
+    """A row on its way to a file: the same fields, its long ones as files hold them.
+
+    Attributes:
+        context: in UTF-8, so that a long text is encoded once at most.
+        evidence: shape (spans, 2): beginnings and ends, in characters of the context.
+    """
+
+    index: int
+    task: str
+    context: bytes
+    question: str
+    answer_prefix: str
+    outputs: tuple[str, ...]
+    max_new_tokens: int
+    length: int
+    evidence: NDArray[np.int64]
+
+    def unpack(self) -> Row:
+        """Return the row."""
+        return Row(
+            index=self.index,
+            task=self.task,
+            context=self.context.decode(),
+            question=self.question,
+            answer_prefix=self.answer_prefix,
+            outputs=self.outputs,
+            max_new_tokens=self.max_new_tokens,
+            length=self.length,
+            evidence=tuple(map(Span._make, self.evidence.tolist())),
         )

@@ -13,7 +13,7 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_data import UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import GigatokenCounter, StockCounter
+from ruler_data.tokenizers.counters import GigatokenCounter, StockCounter, Text, decoded
 from ruler_data.tokenizers.exact import FUZZ, choose_counter, first_difference
 from ruler_data.tokenizers.tekken import convert
 from tests.conftest import SHARED, Cli
@@ -29,8 +29,8 @@ class Wrong:
     def ids(self, text: str) -> list[int]:
         return [1, 2] if "don't" in text else [1]
 
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(self.ids(text)) for text in texts]
+    def count(self, texts: Sequence[Text]) -> list[int]:
+        return [len(self.ids(decoded(text))) for text in texts]
 
 
 class Right(Wrong):

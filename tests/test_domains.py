@@ -67,8 +67,8 @@ def test_costs_of_lines_add_up_to_the_tokens_of_their_text(tokenizer: str, name:
     for _ in range(10):
         start = source.randrange(len(lines) - 60)
         part = lines.pick(range(start, start + source.randrange(1, 60)))
-        text = "\n".join(part.texts.tolist()) + "\n"
-        following = lines.texts[start + len(part)]
+        text = "\n".join(part.texts.to_pylist()) + "\n"
+        following = lines.texts[start + len(part)].as_py()
         empty, found = made.tokenizer.count([f"a\n{following}", f"a\n{text}{following}"])
         assert found - empty == int(part.costs.sum())
 
@@ -86,7 +86,7 @@ def test_a_stretch_is_of_neighbours_within_its_room_and_lets_no_line_more_in(
     first = data.draw(st.integers(0, len(starts) - 1))
     lines = Units.of([str(number) for number in range(len(costs))], np.array(costs))
     found = Passages.of(lines, starts).stretch(room, first)
-    numbers = [int(text) for text in found.texts]
+    numbers = [int(text) for text in found.texts.to_pylist()]
     assert all((a + 1) % len(costs) == b for a, b in pairwise(numbers))
     free = max(room, 0) - int(found.costs.sum())
     following = costs[(numbers[-1] + 1) % len(costs)] if numbers else max(costs)
@@ -127,7 +127,7 @@ def test_no_domain_of_a_mixture_runs_out_before_the_others() -> None:
         Passages.of(Units.of([f"{name}{n}" for n in range(size)], np.full(size, 9)), range(size))
         for name, size in (("a", 3), ("b", 11))
     ]
-    texts = mixed(parts, random.Random(1)).lines.texts.tolist()
+    texts = mixed(parts, random.Random(1)).lines.texts.to_pylist()
     assert [text[0] for text in texts] == ["a", "b"] * 11
     assert {text for text in texts if text[0] == "b"} == {f"b{n}" for n in range(11)}
     assert [texts.count(f"a{n}") for n in range(3)] in ([4, 4, 3], [4, 3, 4], [3, 4, 4])

@@ -115,7 +115,7 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
 ) -> None:
     params = Niah("essays", keys=4, wording=wording)
     task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
-    made = make_row(task, materials("mistral"), 3, target("mistral", 4096)).row
+    made = make_row(task, materials("mistral"), 3, target("mistral", 4096)).row.unpack()
     values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
     kind = replace(kind_of("niah_multikey_1_4096"), task="niah_other")
     assert len(values) == 3

@@ -15,6 +15,7 @@ from ruler_builders.fit import Target, make_row, need
 from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError
 from ruler_data.manifest import TokenizerInfo
+from ruler_data.tokenizers.counters import Text, encoded
 from tests.rows import make, materials, target
 
 LLAMA3 = (
@@ -29,11 +30,11 @@ class Letters:
     info = TokenizerInfo("letters", None, None, {}, 0, 0, "none")
     special_tokens: tuple[str, ...] = ()
 
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [-(-len(text.encode()) // 3) for text in texts]
+    def count(self, texts: Sequence[Text]) -> list[int]:
+        return [-(-len(encoded(text)) // 3) for text in texts]
 
-    def count_prompt(self, content: str, answer_prefix: str) -> int:
-        return self.count([content + answer_prefix])[0] + 7
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        return self.count([encoded(content) + answer_prefix.encode()])[0] + 7
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         return self.count_prompt(content, answer_prefix)

@@ -31,11 +31,12 @@ def test_rows_made_from_a_parcel_are_those_made_here(
     assert own
     suite = with_own_domains(load_suite("domains"), tuple(own.domains))
     tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
-    made = [make_row(task, here.materials, 0, here.target(1024)).row for task in tasks]
+    made = [make_row(task, here.materials, 0, here.target(1024)).row.unpack() for task in tasks]
     parcel = pack(here)
     folder.rename(tmp_path / "gone")
     moved = unpack(parcel)
     there = open_workshop(moved, moved.library())
-    assert [make_row(task, there.materials, 0, there.target(1024)).row for task in tasks] == made
+    again = [make_row(task, there.materials, 0, there.target(1024)).row for task in tasks]
+    assert [row.unpack() for row in again] == made
     assert all("fences" in row.context.lower() for row in made)
     assert str(tmp_path) not in repr(parcel.recipe)

@@ -5,30 +5,39 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.drafts import Gold, Materials
+from ruler_builders.drafts import NO_SPANS, Gold, Materials
+from ruler_builders.fit import in_characters, make_row
 from ruler_builders.haystacks import BEGINNINGS, NeedleLines
 from ruler_builders.randomness import rng
 from ruler_builders.scatter import scatter, spread
 from ruler_builders.sources import Library
 from ruler_builders.units import Units, spell
 from ruler_data import TASKS, Row
+from ruler_data.digest import serialize
 from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import Span
-from tests.rows import make, materials
+from ruler_data.row import PackedRow, Span
+from tests.rows import make, materials, target
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9)
+WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
 FORM = "The number for {key} is: {value}."
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
 def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> None:
-    columns = [np.array([text.encode() for text in column]) for column in zip(*rows, strict=True)]
-    assert spell(*columns) == "".join(first + second for first, second in rows)
+    costs = np.ones(len(rows), dtype=np.int64)
+    columns = [Units.of(column, costs) for column in zip(*rows, strict=True)]
+    order = np.arange(len(rows))[::-1]
+    text, edges = spell(*((units, order) for units in columns))
+    pieces = [text[start:end].decode() for start, end in pairwise(edges)]
+    assert pieces == [word for row in reversed(rows) for word in row]
+    assert text.decode() == "".join(pieces)
 
 
+@settings(deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=30),
     data=st.data(),
@@ -44,7 +53,7 @@ def test_runs_cut_from_the_whole_text_are_units_joined(
     cuts = sorted({0, len(numbers), *breaks, *more})
     found = units.runs(np.array(numbers), joiner, np.array(cuts))
     expected = [joiner.join(texts[n] for n in numbers[a:b]) for a, b in pairwise(cuts)]
-    assert found == expected
+    assert [run.decode() for run in found] == expected
 
 
 @given(
@@ -55,16 +64,19 @@ def test_runs_cut_from_the_whole_text_are_units_joined(
 def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
     sizes: list[int], depths: list[float], room: int
 ) -> None:
-    texts = [f"{number}".zfill(4) + "x" * size for number, size in enumerate(sizes)]
+    texts = [f"{number}".zfill(4) + "é" * size for number, size in enumerate(sizes)]
     units = Units.of(texts, np.array(sizes))
     golds = [Gold(f"gold {n}", depth) for n, depth in enumerate(depths)]
     body = scatter(units, golds, np.ones(len(golds), dtype=np.int64), room, joiner="\n")
-    pieces = body.text.split("\n") if body.text else []
+    text = body.text.decode()
+    pieces = text.split("\n") if text else []
     hay = [piece for piece in pieces if not piece.startswith("gold")]
     assert hay == sorted(hay) and set(hay) <= set(texts) and len(hay) == body.units
     in_order = sorted(golds, key=lambda gold: gold.depth)
     assert [piece for piece in pieces if piece.startswith("gold")] == [g.text for g in in_order]
-    assert [body.text[a:b] for a, b in body.evidence.tolist()] == [g.text for g in in_order]
+    assert [text[a:b] for a, b in in_characters(body.text, body.evidence).tolist()] == [
+        g.text for g in in_order
+    ]
     assert body.cost == len(golds) + sum(sizes[int(piece[:4])] for piece in hay)
 
 
@@ -85,7 +97,7 @@ def test_a_row_has_the_same_lines_whichever_rows_were_made_before(kinds: tuple[s
         after.stretch(index, 4000, ())
     for index in (30, 3):
         texts = [
-            units.texts[numbers[:100]].tolist()
+            units.pick(numbers[:100]).texts.to_pylist()
             for units, numbers in (one.stretch(index, 4000, ()) for one in (alone, after))
         ]
         assert texts[0] == texts[1]
@@ -100,7 +112,7 @@ def test_every_one_of_500_rows_begins_at_a_line_of_its_own() -> None:
 def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
     shared = lines()
     units, numbers = shared.stretch(3, 2000, ())
-    key, value = units.texts[numbers[5]].removeprefix("The number for ")[:-1].split(" is: ")
+    key, value = units.texts[numbers[5]].as_py().removeprefix("The number for ")[:-1].split(" is: ")
     for taken in ({key}, {value}, {key, value}):
         left = shared.stretch(3, 2000, taken)[1]
         assert left.tolist() == [*numbers[:5].tolist(), *numbers[6:].tolist()]
@@ -108,9 +120,34 @@ def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
 
 def test_keys_and_values_of_a_long_text_are_all_different() -> None:
     units, _ = lines().stretch(0, 300_000, ())
-    parts = [line[:-1].split(" for ")[1].split(" is: ") for line in units.texts.tolist()]
+    parts = [line[:-1].split(" for ")[1].split(" is: ") for line in units.texts.to_pylist()]
     assert len(parts) > 10_000
     assert len({part for pair in parts for part in pair}) == 2 * len(parts)
+
+
+@given(st.lists(st.text(max_size=9), max_size=20))
+def test_spans_of_bytes_become_spans_of_the_same_characters(pieces: list[str]) -> None:
+    edges = np.cumsum([0, *(len(piece.encode()) for piece in pieces)])
+    spans = np.stack([edges[:-1], edges[1:]], axis=1)
+    text = "".join(pieces)
+    found = in_characters(text.encode(), spans).tolist()
+    assert [text[start:end] for start, end in found] == pieces
+
+
+@pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multivalue", "qa_2"])
+def test_a_packed_row_is_written_and_digested_as_the_row_that_it_is(task: str) -> None:
+    tokens = target("mistral", 2048)
+    packed = make_row(TASKS[task], materials("mistral"), 1, tokens).row
+    row = packed.unpack()
+    assert serialize(packed) == serialize(row)
+    assert to_table([packed]).equals(to_table([row]))
+    assert to_table([packed]).equals(pa.Table.from_pylist([row.to_record()], SCHEMA))
+
+
+def test_a_packed_row_that_is_not_utf_8_is_refused() -> None:
+    spoilt = PackedRow(0, "t", b"\xff", "q", "a", ("o",), 1, 2, NO_SPANS)
+    with pytest.raises(ValueError, match="UTF8"):
+        to_table([spoilt])
 
 
 @pytest.mark.parametrize("task", ["cwe", "fwe", "vt", "niah_multivalue", "qa_2"])
@@ -130,7 +167,9 @@ def test_a_table_holds_rows_with_and_without_evidence() -> None:
 def test_prompts_put_together_are_prompts_rendered(llama3: str) -> None:
     tokenizer = materials(llama3).tokenizer
     contents = ["Which?", " Which? ", "\nWhich?\n\n", "Wh\n\nich {{ 1 }} {% if %} <|eot_id|>?", ""]
+    contents += ["Which?\u3000", "\u3000Which?", "\u2009", "Ω", "ΩΩΩ\U0001f9ff"]
     contents += [make(llama3, task, 0, 2048).prompt for task in TASKS]
     for content in contents:
         expected = tokenizer.recount_prompt(content, " It is")
         assert tokenizer.count_prompt(content, " It is") == expected
+        assert tokenizer.count_prompt(content.encode(), " It is") == expected

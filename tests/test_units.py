@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_builders.choice import choose, largest_size
-from ruler_builders.units import SLACK, SPARE, count_units
+from ruler_builders.units import SLACK, SPARE, Costs, count_units
 from tests.rows import materials
 
 COSTS = st.lists(st.integers(1, 90), min_size=1, max_size=120)
@@ -47,29 +47,28 @@ def test_costs_of_places_count_as_well() -> None:
     assert choose(np.array([5, 5, 5, 5]), 21, np.array([1, 1, 2, 9])).tolist() == [0, 1, 2]
 
 
-@given(slope=st.integers(1, 40), base=st.integers(0, 50), extra=st.integers(0, 5000))
-def test_the_largest_size_is_that_of_a_search_through_all(
-    slope: int, base: int, extra: int
+@given(
+    slope=st.integers(1, 40),
+    base=st.integers(0, 50),
+    extra=st.integers(0, 5000),
+    guess=st.integers(-100, 9000),
+)
+def test_the_largest_size_is_that_of_a_search_through_all_wherever_it_begins(
+    slope: int, base: int, extra: int, guess: int
 ) -> None:
     budget = base + extra
 
-    def cost(size: int) -> int:
-        return base + slope * size + size // 7
+    def cost(sizes: Costs) -> Costs:
+        return base + slope * sizes + sizes // 7
 
-    largest = max(size for size in range(extra + 2) if cost(size) <= budget)
-    assert largest_size(cost, budget) == largest
+    largest = int(np.flatnonzero(cost(np.arange(extra + 2)) <= budget)[-1])
+    assert largest_size(cost, budget, guess) == largest
 
 
-@given(st.integers(2, 30), st.integers(0, 3000))
-def test_a_cost_that_dips_is_never_exceeded(step: int, budget: int) -> None:
-    def cost(size: int) -> int:
-        return 3 * size + (4 if size % step == 0 else 0)
-
-    if cost(0) > budget:
-        with pytest.raises(ValueError, match="already costs"):
-            largest_size(cost, budget)
-    else:
-        assert cost(largest_size(cost, budget)) <= budget
+@given(st.integers(0, 9000), st.integers(0, 500))
+def test_a_smallest_size_over_the_budget_is_refused(guess: int, start: int) -> None:
+    with pytest.raises(ValueError, match=f"size {start} already costs {3 * start + 1} tokens"):
+        largest_size(lambda sizes: 3 * sizes + 1, 3 * start, guess, start)
 
 
 def test_units_counted_alone_add_up_to_the_whole(llama3: str) -> None:

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 
 from ruler_builders.units import SLACK, SPARE, Costs
 
+#: Sizes looked at to both sides of a guess.
+LOOK = 64
+
 
 def choose(
     costs: Costs, room: int, labels: Costs | None = None, first: int = 0
@@ -27,23 +30,24 @@ def choose(
     >>> choose(np.array([10, 10, 30, 4, 1]), room=36).tolist()
     [0, 1, 3, 4]
     """
-    places = np.zeros(len(costs), dtype=np.int64) if labels is None else labels[: len(costs)]
-    totals = np.cumsum(costs + places)
-    taken = int(np.searchsorted(totals, room, side="right"))
+    totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
+    taken = int(totals.searchsorted(room, side="right"))
     stay = max(taken - SPARE, 0)  # these do, whatever gives way
     chosen = list(range(stay, taken))
     free = room - (int(totals[taken - 1]) if taken else 0)
     for spare, kept in _stages(taken, first, len(costs)):
         if free <= SLACK:
             break
-        used = set(chosen)
-        rest = [unit for unit in spare if unit not in used]
-        for unit in tuple(rest):
-            cost = int(costs[unit] + places[stay + len(chosen)])
-            if cost <= free:
+        used, rest = set(chosen), list[int]()
+        for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
+            if unit in used:
+                continue
+            place = 0 if labels is None else int(labels[stay + len(chosen)])
+            if cost + place <= free:
                 chosen.append(unit)
-                rest.remove(unit)
-                free -= cost
+                free -= cost + place
+            else:
+                rest.append(unit)
         while free > SLACK and (gain := _swap(costs, chosen, rest, free, kept)):
             free -= gain
     return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
@@ -57,36 +61,33 @@ def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
     return [(range(taken, min(first, size)), 0), *stages] if taken < first else stages
 
 
-def largest_size(cost: Callable[[int], int], budget: int, start: int = 0) -> int:
-    """Return the largest size (at least `start`) whose cost is within the budget.
+def largest_size(
+    cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
+) -> int:
+    """Return the largest size (at least `start`) up to which all costs are within the budget.
 
-    `cost(n)` is the length, in tokens, of a row of size n. It grows almost linearly, so two
-    probes predict the answer and a search around the prediction settles it. The size returned
-    has itself been measured, so it is within the budget even where n + 1 is cheaper than n.
+    Args:
+        cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
+        budget: in tokens.
+        guess: where to look first.
+        start: the smallest size.
 
     Raises:
-        ValueError: `cost(start) > budget`.
+        ValueError: `start` costs more than the budget.
 
-    >>> largest_size(lambda n: 7 * n + 3, budget=100)
+    >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
     13
     """
-    base = cost(start)
-    if base > budget:
-        msg = f"size {start} already costs {base} tokens, budget {budget}"
-        raise ValueError(msg)
-    slope = max((cost(start + 64) - base) / 64, 1e-3)
-    low, step = start, 1
-    high = start + int((budget - base) / slope) + 1
-    while cost(high) <= budget:
-        low, high, step = high, high + step, step * 2
-    guess, step = high - 1, 1
-    while guess > low and cost(guess) > budget:
-        high, guess, step = guess, guess - step, step * 2
-    low = max(low, guess)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if cost(middle) <= budget else (low, middle)
-    return low
+    width = LOOK
+    while True:
+        sizes = np.arange(max(guess - width, start), max(guess, start) + width)
+        over = cost(sizes) > budget
+        if over.any() and not over[0]:
+            return int(sizes[over.argmax()]) - 1
+        if over[0] and sizes[0] == start:
+            msg = f"size {start} already costs {cost(sizes)[0]} tokens, budget {budget}"
+            raise ValueError(msg)
+        width *= 8
 
 
 def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
@@ -94,8 +95,11 @@ def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int
     tail = [unit for unit in chosen[-SPARE:] if unit >= kept]
     if not tail or not rest:
         return 0
-    gains = costs[rest][None, :] - costs[tail][:, None]
-    gains = np.where(gains > free, 0, gains)
+    spare, last = costs[rest], costs[tail]
+    if spare.max() <= last.min():  # as with noise, whose lines are all alike
+        return 0
+    gains = spare[None, :] - last[:, None]
+    gains[gains > free] = 0
     best = int(gains.argmax())
     gain = int(gains.flat[best])
     if gain <= 0:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ruler_builders.passages import Passages
 from ruler_builders.sources import Corpus, Library, WordList
-from ruler_builders.units import Units, count_lines, count_units
+from ruler_builders.units import Costs, Units, count_lines, count_units
 from ruler_data.tokenizers import Tokenizer
 
-#: Beginnings and ends of pieces of a text, shape (pieces, 2), in characters.
+#: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8.
 Spans = NDArray[np.int64]
 
 #: No pieces.
@@ -27,14 +27,14 @@ class Body:
     """A haystack with its gold pieces in place.
 
     Attributes:
-        text: the haystack.
+        text: the haystack, in UTF-8.
         evidence: spans of `text` that the answer rests on, in order.
         cost: planned tokens.
         units: how many it holds beside the least that there must be; no smaller one has none.
         exhausted: which source ran out and was repeated, or nothing.
     """
 
-    text: str
+    text: bytes
     evidence: Spans
     cost: int
     units: int
@@ -98,8 +98,11 @@ class Materials:
 
     def lines(self, lines: Sequence[str]) -> Units:
         """Lines, counted with the line feed that follows each."""
-        ended = [line + "\n" for line in lines]
-        return Units.of(lines, count_units(self.tokenizer, ended, "\n", "One"))
+        return Units.of(lines, self.line_costs(lines))
+
+    def line_costs(self, lines: Sequence[str]) -> Costs:
+        """Tokens of lines, each with the line feed that follows it."""
+        return count_units(self.tokenizer, [line + "\n" for line in lines], "\n", "One")
 
     @cached_property
     def noise(self) -> Units:
@@ -115,10 +118,10 @@ class Materials:
         return self._domains[name]
 
     def documents(self, source: str) -> Units:
-        """Documents of a question answering source, counted without their labels."""
+        """Documents of a question answering source, each with the empty line that follows it."""
         if source not in self._documents:
-            texts = self.corpus(source).documents
-            costs = count_units(self.tokenizer, [t + "\n\n" for t in texts], "1:\n", "Document")
+            texts = [text + "\n\n" for text in self.corpus(source).documents]
+            costs = count_units(self.tokenizer, texts, "1:\n", "Document")
             self._documents[source] = Units.of(texts, costs)
         return self._documents[source]
 

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from ruler_builders.drafts import Body, Draft, Materials
+import numpy as np
+
+from ruler_builders.drafts import Body, Draft, Materials, Spans
 from ruler_builders.tasks import draw
 from ruler_builders.units import SLACK
 from ruler_data.errors import BudgetError, RulerError
-from ruler_data.row import Row, Span
+from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
 
 #: Rows whose questions are drawn one after another before any of them is filled.
@@ -42,7 +44,7 @@ class Target:
 class Fitted:
     """A finished row, and which source ran out in it and was repeated (empty for none)."""
 
-    row: Row
+    row: PackedRow
     exhausted: str
 
 
@@ -72,7 +74,7 @@ def need(task: Task, materials: Materials, index: int, target: Target) -> int:
     """Return the least length, in tokens, at which a row can be made."""
     try:
         draft = draw(task, materials, index, target.length, target.budget(task))
-        text = draft.head + draft.fill(0).text + draft.tail + draft.question
+        text = _context(draft, draft.fill(0)) + draft.question.encode()
         prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
         least = prompt + task.max_new_tokens + target.extra_reserve
         if least < target.length:  # fwe's vocabulary shrinks with its length, and may vanish
@@ -95,11 +97,12 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
     limit = target.length - target.extra_reserve
     frame = draft.head + draft.tail + draft.question + draft.answer_prefix
     room = target.budget(task) - materials.tokenizer.count([frame])[0]
-    best: tuple[int, Body, str] | None = None
+    best: tuple[int, Body, bytes] | None = None
+    question = draft.question.encode()
     for attempt in range(ATTEMPTS):
         body = draft.fill(room)
-        context = f"{draft.head}{body.text}{draft.tail}"
-        prompt = materials.tokenizer.count_prompt(context + draft.question, draft.answer_prefix)
+        context = _context(draft, body)
+        prompt = materials.tokenizer.count_prompt(context + question, draft.answer_prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
@@ -116,7 +119,7 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
         msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
         raise RulerError(msg)
     length, body, context = best
-    row = Row(
+    row = PackedRow(
         index=index,
         task=task.name,
         context=context,
@@ -125,6 +128,23 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
         outputs=draft.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=tuple(map(Span._make, (body.evidence + len(draft.head)).tolist())),
+        evidence=in_characters(context, body.evidence + len(draft.head.encode())),
     )
     return Fitted(row, body.exhausted)
+
+
+def in_characters(text: bytes, spans: Spans) -> Spans:
+    """Return spans of a text's UTF-8, in bytes, as spans of its characters.
+
+    >>> in_characters("Zoë was here".encode(), np.array([[5, 8]])).tolist()
+    [[4, 7]]
+    """
+    if text.isascii():
+        return spans
+    # All bytes of a character but its first are 0b10xxxxxx, as a signed number below -64.
+    later = np.flatnonzero(np.frombuffer(text, dtype=np.int8) < -64)
+    return spans - later.searchsorted(spans)
+
+
+def _context(draft: Draft, body: Body) -> bytes:
+    return b"".join((draft.head.encode(), body.text, draft.tail.encode()))

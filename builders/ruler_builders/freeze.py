@@ -18,7 +18,7 @@ from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file, sync_folder
 from ruler_data.manifest import ConfigInfo
 from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import Row
+from ruler_data.row import PackedRow, Row
 from ruler_data.tasks import Niah, Qa, Task
 
 #: Rows of a group, and bytes of text after which a group ends earlier: a writer holds a group four
@@ -44,7 +44,7 @@ def compression_level(task: Task) -> int:
 
 
 def write_rows(
-    path: Path, rows: Iterable[Row], task: Task, length: int, expected: int
+    path: Path, rows: Iterable[Row | PackedRow], task: Task, length: int, expected: int
 ) -> ConfigInfo:
     """Write rows to a parquet file, atomically, and return what the manifest says of it.
 
@@ -61,7 +61,7 @@ def write_rows(
     digest, lengths = RowDigest(), list[int]()
     text_bytes = 0
 
-    def seen(row: Row) -> None:
+    def seen(row: Row | PackedRow) -> None:
         digest.add(row)
         lengths.append(row.length)
 
@@ -91,12 +91,11 @@ def write_rows(
 
 
 def tables(
-    rows: Iterable[Row], seen: Callable[[Row], object] = lambda _: None
+    rows: Iterable[Row | PackedRow], seen: Callable[[Row | PackedRow], object] = lambda _: None
 ) -> Iterator[pa.Table]:
     """Turn rows into tables of `BATCH_ROWS`, and show each row to `seen` thereafter.
 
-    So few that a long row's text is still in the processor's cache, and is let go of early; and
-    only thereafter, since the row then has its text in UTF-8, which the digest is of.
+    So few that a long row's text is still in the processor's cache, and is let go of early.
     """
     rest = iter(rows)
     while batch := list(islice(rest, BATCH_ROWS)):

@@ -14,7 +14,7 @@ from ruler_builders.workshop import Workshop, workers_workshop
 from ruler_data.errors import RulerError
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
-from ruler_data.row import Row
+from ruler_data.row import PackedRow
 
 #: One row in so many is counted again by the reference.
 RECOUNT_EVERY = 100
@@ -44,7 +44,7 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
     path = job.order.out / config_file(job.config)
     exhausted: dict[str, None] = {}
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[PackedRow]:
         target = shop.target(job.length)
         for fitted in make_rows(job.task, shop.materials, range(job.order.rows), target):
             if fitted.row.index % RECOUNT_EVERY == 0:
@@ -67,13 +67,13 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
     return Done(job.config, info, time.monotonic() - started)
 
 
-def _recount(config: str, shop: Workshop, row: Row) -> None:
+def _recount(config: str, shop: Workshop, row: PackedRow) -> None:
     """Count a row again by the reference.
 
     Raises:
         RulerError: it counts otherwise, so the fast counter is not exact after all.
     """
-    content = row.context + row.question
+    content = row.context.decode() + row.question
     found = shop.tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
     if found != row.length:
         msg = (

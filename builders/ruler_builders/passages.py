@@ -51,7 +51,7 @@ class Passages:
             first: number of the passage to try first as their beginning.
 
         >>> lines = Units.of(["a", "b", "c"], np.array([30, 10, 25]))
-        >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.tolist()
+        >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.to_pylist()
         ['b', 'c', 'a']
         """
         room = max(room, 0)

@@ -2,14 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import accumulate
-from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.choice import choose
 from ruler_builders.drafts import Body, Gold, Spans
-from ruler_builders.randomness import permutation
 from ruler_builders.units import Costs, Units
 
 
@@ -21,60 +19,41 @@ def scatter(
     *,
     joiner: str,
     numbers: NDArray[np.intp] | None = None,
-    labels: Units | None = None,
-    order: Random | None = None,
-    first: int = 0,
-    apart: bool = False,
 ) -> Body:
-    """Fill a room with units and place the golds among them by depth.
+    """Fill a room with units and place the golds among them by depth, none beside another.
 
     Args:
         units: the haystack.
-        golds: pieces to place; pieces at one place keep the order of their depths.
+        golds: pieces to place, in the order of their depths; all stand together where there are
+            too few units to keep them apart.
         gold_costs: tokens of each gold.
-        room: tokens for all of it, labels included.
+        room: tokens for all of it.
         joiner: text between pieces.
         numbers: the units in the order in which to take from them; by default their own.
-        labels: what stands before each piece, from number 1 on.
-        order: shuffles the chosen units, for sources whose order of choice is no order to read in.
-        first: units that are chosen before all others (see `choose`).
-        apart: keep golds from standing side by side.
     """
     costs = units.costs[: units.enough(room)] if numbers is None else units.costs[numbers]
-    later = None if labels is None else labels.costs[len(golds) :]
-    fixed = int(gold_costs.sum()) + (0 if labels is None else int(labels.costs[: len(golds)].sum()))
-    chosen = choose(costs, room - fixed, later, first)
-    cost = fixed + (0 if later is None else int(later[: len(chosen)].sum()))
-    if order is not None:
-        chosen = chosen[permutation(order, len(chosen))]
+    fixed = int(gold_costs.sum())
+    chosen = choose(costs, room - fixed)
     costs = costs[chosen]
     ordered = sorted(golds, key=lambda gold: gold.depth)
-    places = slots([gold.depth for gold in ordered], costs)
-    if apart:
-        places = spread(places, len(chosen))
-    chosen = chosen if numbers is None else numbers[chosen]
-    pieces, marks = _weave(units, chosen, ordered, places, joiner, one_by_one=labels is not None)
-    heads = [""] * len(pieces) if labels is None else labels.texts[: len(pieces)].tolist()
-    text, evidence = assemble(heads, pieces, marks, joiner)
-    return Body(text, evidence, cost + int(costs.sum()), len(chosen))
+    places = spread(slots([gold.depth for gold in ordered], costs), len(chosen))
+    runs, marks = _weave(
+        units, chosen if numbers is None else numbers[chosen], ordered, places, joiner
+    )
+    text, evidence = assemble(runs, marks, joiner.encode())
+    return Body(text, evidence, fixed + int(costs.sum()), len(chosen))
 
 
-def assemble(
-    heads: Sequence[str], pieces: Sequence[str], marks: Sequence[int], joiner: str
-) -> tuple[str, Spans]:
-    """Join pieces, each behind its head, and return the text and the spans of marked pieces.
+def assemble(pieces: Sequence[bytes], marks: Sequence[int], joiner: bytes) -> tuple[bytes, Spans]:
+    """Join pieces, and return the text and the spans (bytes) of marked pieces.
 
-    >>> assemble(["1", "2", "3"], ["a", "bc", "d"], [1], " ")
-    ('1a 2bc 3d', array([[4, 6]]))
+    >>> assemble([b"a", b"bc ", b"d"], [1], b" ")
+    (b'a bc  d', array([[2, 4]]))
     """
-    texts = [head + piece for head, piece in zip(heads, pieces, strict=True)]
-    ends = list(accumulate((len(text) + len(joiner) for text in texts), initial=0))
-    spans = []
-    for mark in marks:
-        start = ends[mark] + len(heads[mark])
-        visible = pieces[mark].rstrip(" ")  # vt's assignments and some paragraphs end in one
-        spans.append((start, start + len(visible)))
-    return joiner.join(texts), np.array(spans, dtype=np.int64).reshape(-1, 2)
+    starts = list(accumulate((len(piece) + len(joiner) for piece in pieces), initial=0))
+    # A space at the end, as vt's assignments have one, is no evidence.
+    spans = [(starts[mark], starts[mark] + len(pieces[mark].rstrip(b" "))) for mark in marks]
+    return joiner.join(pieces), np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
 def slots(depths: Sequence[float], costs: Costs) -> list[int]:
@@ -86,9 +65,9 @@ def slots(depths: Sequence[float], costs: Costs) -> list[int]:
     """
     if not len(costs):
         return [0 for _ in depths]
-    totals = np.cumsum(costs)
+    totals = costs.cumsum()
     span = float(totals[-1]) * (len(costs) + 1) / len(costs)
-    found: list[int] = np.searchsorted(totals, np.array(depths) * span, side="right").tolist()
+    found: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
     return found
 
 
@@ -113,22 +92,18 @@ def _weave(
     golds: Sequence[Gold],
     places: Sequence[int],
     joiner: str,
-    *,
-    one_by_one: bool,
-) -> tuple[list[str], list[int]]:
-    """Return the texts of chosen units with the golds at their places, and where evidence is.
+) -> tuple[list[bytes], list[int]]:
+    """Return the units as texts with the golds at their places, and which are evidence.
 
-    Units that follow one another are one text, unless each is wanted by itself.
+    Units that follow one another, with no gold between them, are one text.
     """
-    if one_by_one:
-        pieces, at = units.texts[chosen].tolist(), places
-    else:
-        breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
-        cuts = np.array(sorted({0, len(chosen), *places, *breaks.tolist()}))
-        pieces, at = units.runs(chosen, joiner, cuts), np.searchsorted(cuts, places).tolist()
+    breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
+    cuts = sorted({0, len(chosen), *places, *breaks.tolist()})
+    pieces = units.runs(chosen, joiner, np.array(cuts))
     marks = []
-    for before, (gold, cut) in enumerate(zip(golds, at, strict=True)):
-        pieces.insert(cut + before, gold.text)
+    for before, (gold, place) in enumerate(zip(golds, places, strict=True)):
+        at = cuts.index(place) + before
+        pieces.insert(at, gold.text.encode())
         if gold.is_evidence:
-            marks.append(cut + before)
+            marks.append(at)
     return pieces, marks

@@ -7,17 +7,18 @@ row is planned without tokenizing it; `fit` then counts the finished prompt for 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import accumulate
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ruler_data.tokenizers import Tokenizer
 
-#: Tokens or characters of each unit, and the texts themselves: arrays, so that a haystack of
-#: 60,000 words is picked, put in order and measured in one step each.
+#: Tokens or bytes of each unit.
 Costs = NDArray[np.int64]
-Texts = NDArray[np.object_]
 
 #: Units beside the end of a haystack that may be left out or taken in to use up the room.
 SPARE = 32
@@ -25,27 +26,28 @@ SPARE = 32
 SLACK = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Units:
-    """Pieces of haystack in their order: the text, the tokens and the characters of each."""
+    """Pieces of haystack in their order: the text and the tokens of each.
 
-    texts: Texts
+    Texts are an Arrow array, so that a haystack of 60,000 words is picked and put in order in
+    one step, and in UTF-8, which is what is counted, hashed and written in the end.
+    """
+
+    texts: pa.StringArray
     costs: Costs
-    sizes: Costs
 
     @classmethod
     def of(cls, texts: Sequence[str], costs: Costs) -> "Units":
         """Return texts as units."""
-        sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-        return cls(np.array(texts, dtype=np.object_), costs, sizes)
+        return cls(pa.array(texts, pa.string()), costs)
 
     @classmethod
     def joined(cls, parts: Sequence["Units"]) -> "Units":
         """Return all units of the parts, one part after the other."""
         return cls(
-            np.concatenate([part.texts for part in parts]),
+            pa.concat_arrays([part.texts for part in parts]),
             np.concatenate([part.costs for part in parts]),
-            np.concatenate([part.sizes for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -54,14 +56,14 @@ class Units:
     def pick(self, order: Sequence[int] | NDArray[np.intp]) -> "Units":
         """Return the units of these numbers, in this order."""
         numbers = np.asarray(order, dtype=np.intp)
-        return Units(self.texts[numbers], self.costs[numbers], self.sizes[numbers])
+        return Units(self.texts.take(pa.array(numbers)), self.costs[numbers])
 
     def repeated(self, room: int) -> "Units":
         """Return the units, from the beginning again until they pass `room` tokens, or longer.
 
         Rounds are doubled, and what is returned is kept, so that rows of like lengths share it.
 
-        >>> Units.of(["a", "b"], np.array([2, 3])).repeated(9).texts.tolist()
+        >>> Units.of(["a", "b"], np.array([2, 3])).repeated(9).texts.to_pylist()
         ['a', 'b', 'a', 'b']
         """
         if room < self.total or not self.total:
@@ -75,64 +77,77 @@ class Units:
     @cached_property
     def total(self) -> int:
         """Tokens of all units."""
-        return int(self.costs.sum())
+        return int(self._totals[-1])
 
     def enough(self, room: int, start: int = 0) -> int:
         """Return the end of the units from `start` on that pass `room` tokens, spare ones beyond.
 
         It is beyond the last unit where they do not.
         """
-        before = int(self.costs[:start].sum())
-        return int(np.searchsorted(self._totals, before + room, side="right")) + 2 * SPARE
+        before = int(self._totals[min(start, len(self))])
+        return int(self._totals.searchsorted(before + room, side="right")) - 1 + 2 * SPARE
 
     @cached_property
     def _totals(self) -> Costs:
-        return np.cumsum(self.costs)
+        """Tokens before each unit, and last of all."""
+        return np.concatenate([[0], np.cumsum(self.costs)])
 
-    def runs(self, numbers: NDArray[np.intp], joiner: str, cuts: NDArray[np.intp]) -> list[str]:
+    def runs(self, numbers: NDArray[np.intp], joiner: str, cuts: NDArray[np.intp]) -> list[bytes]:
         """Return the units of these numbers joined, cut into runs at places of this order.
 
         Units that follow one another are one slice of all units joined, however many they are;
         so every place where they do not must be among the cuts, as must 0 and the end.
 
         >>> Units.of([*"abcd"], np.ones(4)).runs(np.array([0, 1, 3]), " ", np.array([0, 2, 3]))
-        ['a b', 'd']
+        [b'a b', b'd']
         """
-        text, starts = self._joined(joiner)
+        text, starts, ends = self._joined(joiner)
         firsts, lasts = numbers[cuts[:-1]], numbers[cuts[1:] - 1]
-        ends = starts[lasts] + self.sizes[lasts]
-        return [text[a:b] for a, b in zip(starts[firsts].tolist(), ends.tolist(), strict=True)]
+        return [
+            text[a:b] for a, b in zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
+        ]
 
-    def _joined(self, joiner: str) -> tuple[str, Costs]:
-        """Return all texts joined, once for all rows, and where each begins (characters)."""
+    def _joined(self, joiner: str) -> tuple[bytes, Costs, Costs]:
+        """Return all texts joined, once for all rows, and where each begins and ends (bytes)."""
         if joiner not in self._texts:
-            ends = np.cumsum(self.sizes + len(joiner)) - len(joiner)
-            self._texts[joiner] = joiner.join(self.texts.tolist()), ends - self.sizes
+            sizes = pc.binary_length(self.texts).to_numpy()
+            ends = np.cumsum(sizes + len(joiner), dtype=np.int64) - len(joiner)
+            whole = pa.ListArray.from_arrays(pa.array([0, len(self)], pa.int32()), self.texts)
+            text = pc.binary_join(whole, joiner)[0].as_buffer().to_pybytes()
+            self._texts[joiner] = text, ends - sizes, ends
         return self._texts[joiner]
 
     @cached_property
-    def encoded(self) -> NDArray[np.bytes_]:
-        """The texts in UTF-8, for `spell`."""
-        return np.array([text.encode() for text in self.texts.tolist()])
-
-    @cached_property
-    def _texts(self) -> dict[str, tuple[str, Costs]]:
+    def _texts(self) -> dict[str, tuple[bytes, Costs, Costs]]:
         return {}
 
 
-def spell(*columns: NDArray[np.bytes_]) -> str:
-    """Return the texts of columns joined row by row: tens of thousands of words in one step.
+def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[bytes, NDArray[np.int64]]:
+    """Return units joined row by row, tens of thousands in one step, and where pieces begin.
 
-    Arrays of bytes fill shorter texts up with NUL, which no text may have and which is taken out.
+    Args:
+        columns: units, and the number of the unit that stands in each row; as many in all.
 
-    >>> spell(np.array([b"1. ", b"10. "]), np.array([b"one ", b"ten"]))
-    '1. one 10. ten'
+    Returns:
+        The text in UTF-8, and rows x columns + 1 offsets (bytes), the text's end the last.
+
+    >>> words = Units.of(["one ", "ten "], np.ones(2))
+    >>> spell((Units.of(["1. ", "2. "], np.ones(2)), np.arange(2)), (words, np.array([1, 0])))
+    (b'1. ten 2. one ', array([ 0,  3,  7, 10, 14]))
     """
-    kinds = [(str(number), column.dtype) for number, column in enumerate(columns)]
-    table = np.empty(len(columns[0]), dtype=kinds)
-    for number, column in enumerate(columns):
-        table[str(number)] = column
-    return table.tobytes().translate(None, b"\0").decode()
+    units = [one for one, _ in columns]
+    firsts = accumulate(map(len, units), initial=0)
+    picks = np.stack([order + first for (_, order), first in zip(columns, firsts, strict=False)], 1)
+    taken = _together(*units).take(pa.array(picks.ravel()))
+    _, offsets, text = taken.buffers()
+    edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
+    return text.to_pybytes() if text else b"", edges
+
+
+@lru_cache(maxsize=8)
+def _together(*units: Units) -> pa.StringArray:
+    """Return the texts of units as one array, kept for the next row."""
+    return units[0].texts if len(units) == 1 else Units.joined(units).texts
 
 
 def count_units(tokenizer: Tokenizer, texts: Sequence[str], before: str, after: str) -> Costs:

@@ -116,5 +116,5 @@ def _probes(tokenizer: Tokenizer, reserve: int) -> Iterator[tuple[str, str]]:
     sample = Materials(0, Library(kind="sample"), tokenizer)
     for task in TASKS.values():
         with suppress(BudgetError):
-            row = make_row(task, sample, 0, Target(PROBE_LENGTH, reserve)).row
+            row = make_row(task, sample, 0, Target(PROBE_LENGTH, reserve)).row.unpack()
             yield row.context + row.question, row.answer_prefix

@@ -18,6 +18,9 @@ MATRIX = 10_000_000
 
 CounterName = Literal["auto", "tokenizers", "gigatoken"]
 
+#: A text, or its UTF-8: long texts are built so, and are not decoded only to be counted.
+Text = str | bytes
+
 
 class Counter(Protocol):
     """Token ids of texts, special tokens in the text recognized and none added."""
@@ -31,7 +34,7 @@ class Counter(Protocol):
         """Return the token ids of a text."""
         ...
 
-    def count(self, texts: Sequence[str]) -> list[int]:
+    def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
         ...
 
@@ -53,9 +56,10 @@ class StockCounter:
         """Return the token ids of a text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
-    def count(self, texts: Sequence[str]) -> list[int]:
+    def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
-        encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        whole = [decoded(text) for text in texts]
+        encoded = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         return [len(one) for one in encoded]
 
 
@@ -70,9 +74,9 @@ class VendorCounter:
         """Return the token ids of a text."""
         return list(self._encode(text, bos=False, eos=False))
 
-    def count(self, texts: Sequence[str]) -> list[int]:
+    def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
-        return [len(self._encode(text, bos=False, eos=False)) for text in texts]
+        return [len(self._encode(decoded(text), bos=False, eos=False)) for text in texts]
 
 
 class GigatokenCounter:
@@ -101,7 +105,7 @@ class GigatokenCounter:
         ids: list[int] = np.asarray(self._tokenizer.encode(text)).tolist()
         return ids
 
-    def count(self, texts: Sequence[str]) -> list[int]:
+    def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
         if len(texts) == 1:
             return [len(self._tokenizer.encode(texts[0]))]
@@ -121,18 +125,30 @@ class GuardedCounter:
     """
 
     def __init__(self, fast: Counter, reference: Counter, marks: Sequence[str]) -> None:
-        self._fast, self._reference, self._marks = fast, reference, marks
+        self._fast, self._reference = fast, reference
+        self._marks = [mark.encode() for mark in marks]
         self.version = fast.version
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         return self._for(text).ids(text)
 
-    def count(self, texts: Sequence[str]) -> list[int]:
+    def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
         if all(self._for(text) is self._fast for text in texts):
             return self._fast.count(texts)
         return [self._for(text).count([text])[0] for text in texts]
 
-    def _for(self, text: str) -> Counter:
-        return self._reference if any(mark in text for mark in self._marks) else self._fast
+    def _for(self, text: Text) -> Counter:
+        known = encoded(text)
+        return self._reference if any(mark in known for mark in self._marks) else self._fast
+
+
+def encoded(text: Text) -> bytes:
+    """Return a text in UTF-8."""
+    return text.encode() if isinstance(text, str) else text
+
+
+def decoded(text: Text) -> str:
+    """Return a text that may be in UTF-8."""
+    return text if isinstance(text, str) else text.decode()

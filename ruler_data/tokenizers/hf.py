@@ -16,6 +16,8 @@ from ruler_data.tokenizers.counters import (
     CounterName,
     GigatokenCounter,
     StockCounter,
+    Text,
+    encoded,
 )
 from ruler_data.tokenizers.exact import choose_counter
 from ruler_data.tokenizers.files import hash_files
@@ -72,20 +74,21 @@ class HfTokenizer:
         """Return the number of tokens of each text, nothing added."""
         return self._counter.count(texts)
 
-    def count_prompt(self, content: str, answer_prefix: str) -> int:
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
         """Return the tokens of a prompt of the `completion` protocol."""
-        return self._count(self._counter, self._framed(content, answer_prefix))
+        return self._count(self._counter, self._framed(encoded(content), answer_prefix))
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same, rendered by the template and counted by the reference."""
-        return self._count(self._stock, self.render(content, answer_prefix))
+        return self._count(self._stock, self.render(content, answer_prefix).encode())
 
     def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
         """Count with another counter from here on; see `Tokenizer.use`."""
         prompts = list(probes)
         rendered = [self.render(*prompt) for prompt in prompts]
         self._frame = self._template.frame() if self._template else ("", "")
-        if [self._framed(*prompt) for prompt in prompts] != rendered:
+        framed = [self._framed(content.encode(), prefix) for content, prefix in prompts]
+        if framed != [text.encode() for text in rendered]:
             self._frame = None
         self._counter, reason = choose_counter(
             counter,
@@ -95,14 +98,14 @@ class HfTokenizer:
         )
         return reason
 
-    def _framed(self, content: str, answer_prefix: str) -> str:
+    def _framed(self, content: bytes, answer_prefix: str) -> bytes:
         """Return what `render` does, put together in one step where the template allows that."""
-        if self._frame is None or content != content.strip():
-            return self.render(content, answer_prefix)
+        if self._frame is None or not _is_stripped(content):
+            return self.render(content.decode(), answer_prefix).encode()
         before, after = self._frame
-        return f"{before}{content}{after}{answer_prefix}"
+        return b"".join((before.encode(), content, after.encode(), answer_prefix.encode()))
 
-    def _count(self, counter: Counter, text: str) -> int:
+    def _count(self, counter: Counter, text: bytes) -> int:
         return counter.count([text])[0] + len(self._missing_bos(text))
 
     def prompt_ids(
@@ -110,7 +113,7 @@ class HfTokenizer:
     ) -> list[int]:
         """Return the token ids of a prompt; see `Tokenizer.prompt_ids`."""
         text = self.render(content, answer_prefix, variables)
-        bos = self._missing_bos(text)
+        bos = self._missing_bos(text.encode())
         if variables is None and not bos and self.wants_bos and self.bos_id is not None:
             bos = [self.bos_id]  # it is the template, left out here, that writes it
         return bos + self._counter.ids(text)
@@ -159,9 +162,9 @@ class HfTokenizer:
             return content + answer_prefix
         return self._template.render(content, variables) + answer_prefix
 
-    def _missing_bos(self, text: str) -> list[int]:
+    def _missing_bos(self, text: bytes) -> list[int]:
         """Return the BOS that a text lacks: templates that write it must not get a second one."""
-        if self._added_bos is None or (self._bos_text and text.startswith(self._bos_text)):
+        if self._added_bos is None or (self._bos_text and text.startswith(self._bos_text.encode())):
             return []
         return [self._added_bos]
 
@@ -194,6 +197,12 @@ def _read_config(folder: Path, name: str) -> dict[str, Any]:
         msg = f"tokenizer {name}: tokenizer_config.json is {type(config).__name__}, not an object"
         raise UsageError(msg)
     return config
+
+
+def _is_stripped(text: bytes) -> bool:
+    """Whether a text has no white space around it; characters are four bytes at the most."""
+    ends = text[:4].decode(errors="ignore")[:1], text[-4:].decode(errors="ignore")[-1:]
+    return not any(end.isspace() for end in ends)
 
 
 def _first_line(error: Exception) -> str:

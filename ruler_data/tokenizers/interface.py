@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.counters import CounterName, Text
 
 #: Nothing told to the chat template besides the turn.
 PLAIN: Mapping[str, object] = MappingProxyType({})
@@ -28,12 +28,12 @@ class Tokenizer(Protocol):
         """Return the number of tokens of each text, nothing added."""
         ...
 
-    def count_prompt(self, content: str, answer_prefix: str) -> int:
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
         """Return the tokens of a prompt of the `completion` protocol.
 
         That is the chat template with its BOS and default system prompt around one user turn of
         `content`, opened for an answer that begins with `answer_prefix`; without a template,
-        BOS and the plain text.
+        BOS and the plain text. A long content is best given in UTF-8.
         """
         ...
 

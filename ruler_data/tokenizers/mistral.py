@@ -14,7 +14,10 @@ from ruler_data.tokenizers.counters import (
     CounterName,
     GigatokenCounter,
     GuardedCounter,
+    Text,
     VendorCounter,
+    decoded,
+    encoded,
 )
 from ruler_data.tokenizers.exact import choose_counter
 from ruler_data.tokenizers.files import hash_files
@@ -87,10 +90,10 @@ class MistralCommonTokenizer:
         """Return the number of tokens of each text, nothing added."""
         return (self._fast or self._reference).count(texts)
 
-    def count_prompt(self, content: str, answer_prefix: str) -> int:
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
         """Return the tokens of a prompt of the `completion` protocol."""
         if self._fast is None or self._frame is None:
-            return self.recount_prompt(content, answer_prefix)
+            return self.recount_prompt(decoded(content), answer_prefix)
         return self._framed(self._fast, self._frame, content, answer_prefix)
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
@@ -173,8 +176,9 @@ class MistralCommonTokenizer:
         )
 
     @staticmethod
-    def _framed(counter: Counter, frame: Frame, content: str, answer_prefix: str) -> int:
-        texts = [frame.before + content + frame.after, *([answer_prefix] if answer_prefix else [])]
+    def _framed(counter: Counter, frame: Frame, content: Text, answer_prefix: str) -> int:
+        turn = b"".join(map(encoded, (frame.before, content, frame.after)))
+        texts = [turn, *([answer_prefix.encode()] if answer_prefix else [])]
         return frame.specials + sum(counter.count([text])[0] for text in texts)
 
 

@@ -12,7 +12,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.fetch import download
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.places import cache_folder
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.counters import CounterName, Text, decoded
 from ruler_data.tokenizers.interface import PLAIN
 
 #: Files of mergeable ranks and their sha256, which tiktoken itself checks.
@@ -53,9 +53,9 @@ class TiktokenTokenizer:
         """Return the number of tokens of each text, nothing added."""
         return [len(self._encoding.encode_ordinary(text)) for text in texts]
 
-    def count_prompt(self, content: str, answer_prefix: str) -> int:
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
         """Return the tokens of the plain text of a prompt."""
-        return self.count([content + answer_prefix])[0]
+        return self.count([decoded(content) + answer_prefix])[0]
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same: tiktoken is the reference and the only counter."""

@@ -7,6 +7,7 @@ four nouns, and any difference would change rows, so a list with another hash is
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +31,7 @@ class WordList:
     adjectives: tuple[str, ...]
     verbs: tuple[str, ...]
 
-    @property
+    @cached_property
     def singles(self) -> tuple[str, ...]:
         """All words, each once, sorted."""
         return tuple(sorted({*self.nouns, *self.adjectives, *self.verbs}))

@@ -7,7 +7,7 @@ Source: RULER, arXiv 2404.06654, section 3.3; configuration of its Table 5: 10 c
 times each, all others 3 times. Below 4,096 tokens upstream uses 6 and 1.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ruler_builders.choice import choose
 from ruler_builders.drafts import Body, Draft, Materials, Spans
-from ruler_builders.randomness import permutation, rng, shuffled
+from ruler_builders.randomness import permutation, rng
 from ruler_builders.units import SPARE, Units, spell
 from ruler_data.tasks import Cwe, Task
 
@@ -32,6 +32,8 @@ SHORT = 4096
 _EXAMPLE = (40, 10, 3)
 _EXAMPLE_SHORT = (20, 3, 1)
 
+NO_MARKS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+
 
 def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
     """Draft one row; see `ruler_builders.tasks.draw`."""
@@ -43,15 +45,17 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         if params == Cwe():  # a suite that says how often means it
             params = replace(params, common_repeats=6, other_repeats=1)
     seed, name = materials.seed, task.name
-    order = permutation(rng(seed, name, index, "words"), len(materials.singles))
-    common = _distinct_sounding(materials, map(int, order), params.common)
+    singles = materials.words.singles
+    order = permutation(rng(seed, name, index, "words"), len(singles))
+    common = _distinct_sounding(singles, order, params.common)
     is_other = np.ones(len(order), dtype=bool)
     is_other[common] = False
     others = order[is_other[order]]
     # The example takes its words from the far end of the order, so the answer is not in it.
     example = _draw_example(
         rng(seed, name, index, "example"),
-        materials.singles.texts[others[: -example_size[0] - 1 : -1]].tolist(),
+        materials,
+        others[: -example_size[0] - 1 : -1],
         params.common,
         *example_size[1:],
     )
@@ -61,7 +65,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         tail="\n",
         question=_QUESTION,
         answer_prefix=_PREFIX,
-        outputs=tuple(materials.singles.texts[number] for number in common),
+        outputs=tuple(singles[number] for number in common),
         fill=fill,
     )
 
@@ -81,7 +85,7 @@ class _Filler:
         params = self._params
         gold_items = params.common * params.common_repeats
         words, others = self._enough_words(room)
-        labels = self._labels(gold_items + params.other_repeats * len(others))
+        labels = _labels(self._materials, gold_items + params.other_repeats * len(others))
         fixed = int(words.costs[self._common].sum()) * params.common_repeats
         fixed += int(labels.costs[:gold_items].sum())
         later = labels.costs[gold_items:][: params.other_repeats * len(others)]
@@ -92,7 +96,7 @@ class _Filler:
             np.repeat(others[chosen], params.other_repeats),
         ])  # fmt: skip
         order = permutation(rng(self._seed, self._name, self._index, "order"), len(items))
-        text, evidence = _listed(words, items[order], labels, order < gold_items)
+        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold_items))
         cost = int(words.costs[items].sum() + labels.costs[: len(items)].sum())
         ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
         return Body(text, evidence, cost, len(chosen), "single words" if ran_out else "")
@@ -106,7 +110,7 @@ class _Filler:
         # A listed word costs three tokens at the least: its number, a full stop, the word.
         most = max(room, 0) // (3 * repeats) + SPARE
         others = self._others[:most]
-        labels = self._labels(repeats * len(others)).costs[: repeats * len(others)]
+        labels = _labels(self._materials, repeats * len(others)).costs[: repeats * len(others)]
         if int(words.costs[others].sum()) * repeats + int(labels.sum()) > room:
             return words, others
         source = rng(self._seed, self._name, self._index, "compounds")
@@ -114,29 +118,25 @@ class _Filler:
         numbers = np.arange(len(words), len(words) + len(compounds))
         return Units.joined([words, compounds]), np.concatenate([others, numbers])
 
-    def _labels(self, size: int) -> Units:
-        return self._materials.labels(" {}. ", size, "word", " word")
-
 
 def _listed(
-    words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.bool_]
-) -> tuple[str, Spans]:
-    """Return a numbered list of words, and the spans of marked items."""
-    sizes = words.sizes[items]
-    ends = np.cumsum(labels.sizes[: len(items)] + sizes)[marks] - 1
-    text = spell(labels.encoded[: len(items)], words.encoded[items])
-    return text[1:], np.stack([ends - sizes[marks], ends], axis=1)
+    words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.intp] = NO_MARKS
+) -> tuple[bytes, Spans]:
+    """Return a numbered list of words, and the spans (bytes) of marked items."""
+    text, offsets = spell((labels, np.arange(len(items))), (words, items))
+    edges = np.stack([2 * marks + 1, 2 * marks + 2], axis=1)
+    return text[1:], offsets[edges] - 1  # the space before the first number
 
 
-def _distinct_sounding(materials: Materials, order: Iterable[int], size: int) -> list[int]:
+def _distinct_sounding(words: Sequence[str], order: NDArray[np.intp], size: int) -> list[int]:
     """Return the first words of an order of which none contains another.
 
     Answers are looked for as substrings; `art` must not be found in `party`.
     """
     chosen: list[int] = []
     texts: list[str] = []
-    for number in order:
-        word = materials.singles.texts[number]
+    for number in map(int, order):
+        word = words[number]
         if not any(word in other or other in word for other in texts):
             chosen.append(number)
             texts.append(word)
@@ -154,13 +154,19 @@ def _compounds(source: Random, materials: Materials, size: int) -> Units:
 
 
 def _draw_example(
-    source: Random, words: list[str], common: int, common_repeats: int, other_repeats: int
-) -> str:
-    """Draw the in-context example: a short list of its own and its answer."""
-    pieces = words[:common] * common_repeats + words[common:] * other_repeats
-    text = _numbered(shuffled(source, pieces))
-    return f"{_HEAD}{text}\n{_QUESTION}{_PREFIX} {_numbered(words[:common])}\n"
+    source: Random, materials: Materials, words: NDArray[np.intp], common: int,
+    common_repeats: int, other_repeats: int,
+) -> str:  # fmt: skip
+    """Draw the in-context example of words by number: a short list of its own and its answer."""
+    items = np.concatenate([
+        np.tile(words[:common], common_repeats), np.tile(words[common:], other_repeats)
+    ])  # fmt: skip
+    labels = _labels(materials, len(items))
+    order = permutation(source, len(items))
+    text, _ = _listed(materials.singles, items[order], labels)
+    answer, _ = _listed(materials.singles, words[:common], labels)
+    return f"{_HEAD}{text.decode()}\n{_QUESTION}{_PREFIX} {answer.decode()}\n"
 
 
-def _numbered(words: list[str]) -> str:
-    return " ".join(f"{number}. {word}" for number, word in enumerate(words, 1))
+def _labels(materials: Materials, size: int) -> Units:
+    return materials.labels(" {}. ", size, "word", " word")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ruler_builders.choice import largest_size
 from ruler_builders.drafts import NO_SPANS, Body, Draft, Materials
 from ruler_builders.randomness import below, permutation, rng
-from ruler_builders.units import count_units, spell
+from ruler_builders.units import Units, count_units, spell
 from ruler_data.errors import BudgetError
 from ruler_data.tasks import Fwe, Task
 
@@ -56,27 +56,35 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
     size = max(SMALLEST_VOCABULARY, int(appearing))
     drawn = [NOISE, *_coded_words(rng(materials.seed, task.name, index, "words"), size - 1)]
-    words = np.array([f"{word} ".encode() for word in drawn])
     costs = count_units(materials.tokenizer, [" " + word for word in drawn], " abc", " def")
+    words = Units.of([word + " " for word in drawn], costs)
 
-    def cost(total: int) -> int:
-        return int((counts(total, size, params.alpha) * costs).sum())
+    shares = _shares(size, params.alpha)
+    least = _least(size, params.alpha)
+
+    def cost(totals: NDArray[np.int64]) -> NDArray[np.int64]:
+        return counts(totals[:, None], size, params.alpha) @ costs
 
     def fill(room: int) -> Body:
-        least = _least(size, params.alpha)
-        total = least if cost(least) >= room else largest_size(cost, room, least)
+        # Rounding down takes half a word off each rank.
+        guess = int((room + costs.sum() / 2) / (costs / shares).sum())
+        total = least
+        if cost(np.array([least]))[0] < room:
+            total = largest_size(cost, room, guess, least)
         while not _is_determined(counts(total, size, params.alpha)):
             total -= 1
         numbers = np.repeat(np.arange(size), counts(total, size, params.alpha))
         order = permutation(rng(materials.seed, task.name, index, "order"), len(numbers))
-        text = spell(words[numbers[order]])
-        return Body(text[:-1], NO_SPANS, cost(total), total - least)
+        text, _ = spell((words, numbers[order]))
+        return Body(text[:-1], NO_SPANS, int(costs[numbers].sum()), total - least)
 
     return Draft(_HEAD, "\n", _QUESTION, _PREFIX, tuple(drawn[1:4]), fill)
 
 
-def counts(total: int, size: int, alpha: float) -> NDArray[np.int64]:
+def counts(total: int | NDArray[np.int64], size: int, alpha: float) -> NDArray[np.int64]:
     """Return how often each rank stands in a text of `total` words: floor(N k^-alpha / zeta).
+
+    Totals of shape (texts, 1) give counts of shape (texts, size).
 
     Whole exponents are powers by multiplication, exact in every floating point library, so
     no platform rounds a count differently.

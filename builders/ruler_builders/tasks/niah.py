@@ -158,28 +158,26 @@ def _filler(
     if params.haystack == "essays":
         costs = count_units(materials.tokenizer, [" " + text for text in texts], ".", " The")
         return lambda room: _among_essays(materials, golds, costs, room)
-    costs = materials.lines(texts).costs
+    costs = materials.line_costs(texts)
     if params.haystack == "domains":
         source = rng(materials.seed, *row, "haystack")
         text, first = passages(materials, source, params.domains)
         return lambda room: _among_passages(text, first, golds, costs, room)
     if params.haystack == "noise":
-        return lambda room: scatter(
-            noise(materials, room), golds, costs, room, joiner="\n", apart=True
-        )
+        return lambda room: scatter(noise(materials, room), golds, costs, room, joiner="\n")
     form = PLAIN.format(kind=params.value_type, key="{key}", value="{value}")
     lines = needle_lines(materials, form, (params.key_type, params.value_type))
 
     def among_needles(room: int) -> Body:
         units, numbers = lines.stretch(row[1], room, taken)
-        return scatter(units, golds, costs, room, joiner="\n", numbers=numbers, apart=True)
+        return scatter(units, golds, costs, room, joiner="\n", numbers=numbers)
 
     return among_needles
 
 
 def _among_essays(materials: Materials, golds: list[Gold], costs: Costs, room: int) -> Body:
     units = essays(materials, room)
-    body = scatter(units, golds, costs, room, joiner=" ", apart=True)
+    body = scatter(units, golds, costs, room, joiner=" ")
     used = body.cost - int(costs.sum())
     ran_out = used > materials.essays.total
     return replace(body, exhausted="essays" if ran_out else "")
@@ -187,7 +185,7 @@ def _among_essays(materials: Materials, golds: list[Gold], costs: Costs, room: i
 
 def _among_passages(text: Passages, first: int, golds: list[Gold], costs: Costs, room: int) -> Body:
     units = text.stretch(room - int(costs.sum()), first)
-    body = scatter(units, golds, costs, room, joiner="\n", apart=True)
+    body = scatter(units, golds, costs, room, joiner="\n")
     ran_out = int(units.costs.sum()) > text.fresh
     return replace(body, exhausted="texts of a domain" if ran_out else "")
 

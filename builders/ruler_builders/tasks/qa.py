@@ -9,16 +9,17 @@ Source: RULER, arXiv 2404.06654, section 3.4, over SQuAD and HotpotQA. Without d
 baseline of its Figure 3) the question stands alone, and is the one that `qa_1` or `qa_2` asks.
 """
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.drafts import NO_SPANS, Body, Draft, Gold, Materials
+from ruler_builders.choice import choose
+from ruler_builders.drafts import NO_SPANS, Body, Draft, Materials, Spans
 from ruler_builders.randomness import depth, permutation, rng, shuffled
-from ruler_builders.scatter import scatter
+from ruler_builders.scatter import slots
 from ruler_builders.sources import Corpus, Question
+from ruler_builders.units import Units, spell
 from ruler_data.tasks import Qa, Task
 
 _INSTRUCTION = (
@@ -46,22 +47,25 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         return _alone(_question(corpus, seed, _ASKED_LIKE[source], index))
     documents = materials.documents(source)
     question = _question(corpus, seed, name, index)
-    golds = [
-        Gold(corpus.documents[gold], depth(seed, name, index, f"document {number}"))
-        for number, gold in enumerate(question.golds)
-    ]
-    gold_costs = documents.costs[list(question.golds)]
+    depths = [depth(seed, name, index, f"document {n}") for n in range(len(question.golds))]
+    golds = np.array([gold for _, gold in sorted(zip(depths, question.golds, strict=True))])
     distractors = _distractors(seed, name, index, question, len(documents))
 
     def fill(room: int) -> Body:
         numbers = np.tile(distractors, max(room, 0) // documents.total + 1)
         labels = materials.labels(_LABEL, len(numbers) + len(golds), "\n\n", "The")
-        body = scatter(
-            documents, golds, gold_costs, room, joiner="\n\n", numbers=numbers, labels=labels,
-            order=rng(seed, name, index, "order"), first=len(question.near),
-        )  # fmt: skip
-        ran_out = body.units + len(golds) > len(documents)
-        return replace(body, exhausted=f"{source} documents" if ran_out else "")
+        fixed = int((documents.costs[golds] + labels.costs[: len(golds)]).sum())
+        chosen = choose(
+            documents.costs[numbers], room - fixed, labels.costs[len(golds) :], len(question.near)
+        )
+        order = permutation(rng(seed, name, index, "order"), len(chosen))
+        others = numbers[chosen[order]]
+        places = slots(sorted(depths), documents.costs[others])
+        shown = np.insert(others, places, golds)
+        text, evidence = _listed(documents, shown, labels, places + np.arange(len(golds)))
+        cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
+        ran_out = len(shown) > len(documents)
+        return Body(text, evidence, cost, len(others), f"{source} documents" if ran_out else "")
 
     return Draft(
         head=_HEAD,
@@ -73,6 +77,17 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     )
 
 
+def _listed(
+    documents: Units, shown: NDArray[np.intp], labels: Units, marks: NDArray[np.intp]
+) -> tuple[bytes, Spans]:
+    """Return documents behind their labels, and the spans (bytes) of marked ones."""
+    text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
+    starts, ends = offsets[2 * marks + 1].tolist(), offsets[2 * marks + 2].tolist()
+    # Documents come with an empty line, and some of HotpotQA's with a space before it.
+    sizes = [len(text[a : b - 2].rstrip(b" ")) for a, b in zip(starts, ends, strict=True)]
+    return text[:-2], np.array([(a, a + size) for a, size in zip(starts, sizes, strict=True)])
+
+
 def _alone(question: Question) -> Draft:
     """Return the draft of a question without documents, the same at every length."""
     return Draft(
@@ -81,7 +96,7 @@ def _alone(question: Question) -> Draft:
         question=f"Question: {question.text}",
         answer_prefix=_PREFIX,
         outputs=question.answers,
-        fill=lambda _: Body("", NO_SPANS, 0, 0),
+        fill=lambda _: Body(b"", NO_SPANS, 0, 0),
     )
 
 
