@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 #: Parts of each stratum of depth: runs of 2, 10, 50, 100 and 500 rows each cover 0-100 % evenly.
 RADICES = (2, 5, 5, 2, 5)
+#: Rows of the largest run.
+BLOCK = 500
 
 
 def rng(seed: int, task: str, index: int, part: str) -> random.Random:
@@ -70,21 +72,25 @@ def depth(seed: int, task: str, index: int, part: str) -> float:
     >>> sorted(int(500 * depth(0, "vt", i, "x")) for i in range(500)) == list(range(500))
     True
     """
-    stratum, run = 0, 1
+    block, row = divmod(index, BLOCK)
+    return _depths(seed, task, block, part)[row]
+
+
+@lru_cache(maxsize=1024)
+def _depths(seed: int, task: str, block: int, part: str) -> list[float]:
+    """Return the depths of one piece in a block of 500 rows; neighbouring rows ask alike."""
+    source = rng(seed, task, block, f"{part}/depth")
+    rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
     for radix in RADICES:
-        place = index // run % radix
+        # For every run of the next size and every stratum so far, which row gets which part.
+        bits = np.frombuffer(source.randbytes(4 * BLOCK), dtype="<u4").reshape(-1, run, radix)
+        deals = np.argsort(bits, axis=-1, kind="stable")
+        strata = strata * radix + deals[rows // (run * radix), strata, rows // run % radix]
         run *= radix
-        name = f"{part}/stratum {stratum} of {run // radix}"
-        stratum = stratum * radix + _deal(seed, task, index // run, name, radix)[place]
-    within = rng(seed, task, index, f"{part}/depth").random()
-    return min((stratum + within) / run, BELOW_ONE)
-
-
-@lru_cache(maxsize=4096)
-def _deal(seed: int, task: str, run: int, name: str, radix: int) -> list[int]:
-    """Return which parts of a stratum the runs of rows get; neighbouring rows ask alike."""
-    order: list[int] = permutation(rng(seed, task, run, name), radix).tolist()
-    return order
+    # 53 bits, as many as `random.Random.random` has.
+    within = np.frombuffer(source.randbytes(8 * BLOCK), dtype="<u8") >> np.uint64(11)
+    depths: list[float] = ((strata + within * 2.0**-53) / BLOCK).tolist()
+    return [min(one, BELOW_ONE) for one in depths]
 
 
 BELOW_ONE = 1.0 - 2.0**-53
