@@ -14,7 +14,7 @@ from ruler_builders.fit import make_rows
 from ruler_builders.freeze import layout, row_groups, tables, write_rows
 from ruler_builders.workshop import Workshop
 from ruler_data import TASKS, Row, Task
-from ruler_data.parquet import SCHEMA, read_rows
+from ruler_data.parquet import SCHEMA, read_packed, read_rows
 
 #: Times that everything but stock tokenizers and upstream is done; the cheapest counts.
 TIMES = 3
@@ -58,7 +58,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         ours = least(lambda: build(shop, entry, length, rows, path), TIMES)
-        audit = least(lambda: audit_rows(task, entry, length, read_rows(path)), TIMES)
+        audit = least(lambda: audit_rows(task, entry, length, read_packed(path)), TIMES)
         # Anew each time: a string remembers its UTF-8.
         again = [list(read_rows(path)) for _ in range(TIMES)]
         floor = least(lambda: write_plainly(again.pop(), entry, path), TIMES)

@@ -55,7 +55,7 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
     return b"%d:%b" % (size, before), context, after + b","
 
 
-def digest_rows(rows: Iterable[Row]) -> str:
+def digest_rows(rows: Iterable[Row | PackedRow]) -> str:
     """Return the content digest of rows, in their order.
 
     >>> digest_rows([])

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_data.names import config_file
-from ruler_data.row import PackedRow, Row, Span
+from ruler_data.row import NO_SPANS, PackedRow, Row
 
 __all__ = [
-    "SCHEMA", "UNREADABLE", "config_file", "read_columns", "read_groups", "read_rows", "row_at",
-    "to_table",
+    "SCHEMA", "UNREADABLE", "config_file", "packed_at", "read_columns", "read_groups",
+    "read_packed", "read_rows", "row_at", "to_table",
 ]  # fmt: skip
 
 #: What reading a file raises that is damaged, or that holds something else than rows.
@@ -38,6 +38,9 @@ SCHEMA = pa.schema(
     ]
 )
 
+#: Where the long column stands, which is read and written as UTF-8.
+CONTEXT = SCHEMA.names.index("context")
+
 
 def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
     """Return rows as a table, made column by column, since cwe has 300 spans a row.
@@ -46,7 +49,9 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
         ValueError: a packed row's context is not UTF-8.
     """
     columns = [_column(rows, field) for field in list(SCHEMA)[:-1]]
-    spans = np.concatenate([np.array(row.evidence, dtype=np.int64).reshape(-1, 2) for row in rows])
+    spans = np.concatenate(
+        [NO_SPANS, *(np.array(row.evidence, dtype=np.int64).reshape(-1, 2) for row in rows)]
+    )
     pairs = pa.StructArray.from_arrays(
         [pa.array(side, pa.int32()) for side in spans.T],
         fields=list(SCHEMA.field("evidence").type.value_type),
@@ -60,7 +65,9 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
 
 def _column(rows: Sequence[Row | PackedRow], field: pa.Field) -> pa.Array:
     values = [getattr(row, field.name) for row in rows]
-    if field.name == "context":  # a packed row's is in UTF-8; the cast checks that it is
+    if (
+        field.name == SCHEMA.names[CONTEXT]
+    ):  # a packed row's is in UTF-8; the cast checks that it is
         return pa.array(values, pa.binary()).cast(field.type)
     return pa.array(values, field.type)
 
@@ -80,6 +87,14 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
             yield file.read_row_group(group, use_threads=False)
 
 
+def read_packed(path: Path) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a file as `read_rows` does, their texts left in UTF-8."""
+    with closing(read_groups(path)) as groups:
+        for group in groups:
+            for place in range(len(group)):
+                yield packed_at(group, place)
+
+
 def row_at(group: pa.Table, place: int) -> Row:
     """Return the row at a place of a row group.
 
@@ -89,15 +104,25 @@ def row_at(group: pa.Table, place: int) -> Row:
     Raises:
         ValueError: a value is absent; see `UNREADABLE` for a table of other columns.
     """
+    return packed_at(group, place).unpack()
+
+
+def packed_at(group: pa.Table, place: int) -> PackedRow:
+    """Return the row at a place of a row group, its text left in UTF-8; see `row_at`."""
     *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
-    values = [value.as_py() for value in plain]
-    sides = (evidence.values.field(side).to_pylist() for side in ("start", "end"))
-    spans = tuple(map(Span, *sides))
-    index, task, context, question, prefix, outputs, room, length = values
-    if None in values or None in outputs or any(None in span for span in spans):
+    text = plain[CONTEXT].as_buffer()
+    values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
+    spans = evidence.values
+    sides = [spans.field(side) for side in ("start", "end")]
+    index, task, question, prefix, outputs, room, length = values
+    lacking = text is None or None in values or None in outputs
+    if lacking or any(part.null_count for part in (spans, *sides)):
         msg = f"row {place} of its group lacks a value"
         raise ValueError(msg)
-    return Row(index, task, context, question, prefix, tuple(outputs), room, length, spans)
+    pairs = np.stack([side.to_numpy() for side in sides], axis=1).astype(np.int64)
+    return PackedRow(
+        index, task, text.to_pybytes(), question, prefix, tuple(outputs), room, length, pairs
+    )
 
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:

@@ -79,6 +79,10 @@ class Row:
         )
 
 
+#: No pieces of evidence.
+NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedRow:
     """A row on its way to a file: the same fields, its long ones as files hold them.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.drafts import NO_SPANS, Gold, Materials
+from ruler_builders.drafts import Gold, Materials
 from ruler_builders.fit import in_characters, make_row
 from ruler_builders.haystacks import BEGINNINGS, NeedleLines
 from ruler_builders.randomness import rng
@@ -18,7 +18,7 @@ from ruler_builders.units import Units, spell
 from ruler_data import TASKS, Row
 from ruler_data.digest import serialize
 from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import PackedRow, Span
+from ruler_data.row import NO_SPANS, PackedRow, Span
 from tests.rows import make, materials, target
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=9)

@@ -15,9 +15,6 @@ from ruler_data.tokenizers import Tokenizer
 #: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8.
 Spans = NDArray[np.int64]
 
-#: No pieces.
-NO_SPANS: Spans = np.zeros((0, 2), dtype=np.int64)
-
 #: Upstream's noise; one unit is the whole line.
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 

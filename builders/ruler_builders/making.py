@@ -13,7 +13,7 @@ from ruler_builders.parallel import Progress
 from ruler_builders.workshop import Workshop, workers_workshop
 from ruler_data.errors import RulerError
 from ruler_data.names import config_file
-from ruler_data.parquet import read_rows
+from ruler_data.parquet import read_packed
 from ruler_data.row import PackedRow
 
 #: One row in so many is counted again by the reference.
@@ -56,7 +56,7 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
 
     info = write_rows(path, rows(), job.task, job.length, job.order.rows)
     reserve = job.order.recipe.extra_reserve
-    audit = audit_rows(job.config, job.task, job.length, read_rows(path), reserve)
+    audit = audit_rows(job.config, job.task, job.length, read_packed(path), reserve)
     if audit.findings:
         path.unlink()
         msg = f"the audit refuses {audit.findings[0]} ({len(audit.findings)} findings)"

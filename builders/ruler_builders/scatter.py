@@ -65,7 +65,7 @@ def slots(depths: Sequence[float], costs: Costs) -> list[int]:
     """
     if not len(costs):
         return [0 for _ in depths]
-    totals = costs.cumsum()
+    totals = np.cumsum(costs)
     span = float(totals[-1]) * (len(costs) + 1) / len(costs)
     found: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
     return found

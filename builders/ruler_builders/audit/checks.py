@@ -1,16 +1,15 @@
 """Checks of the rows of one config; each finding names the row and the value."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ruler_builders.audit.depths import Depths
 from ruler_builders.audit.fill import fill_finding
 from ruler_builders.audit.frames import frame_findings
-from ruler_builders.audit.solvers import evidence_of, solve
-from ruler_data.digest import serialize
-from ruler_data.row import Row
+from ruler_builders.audit.solvers import solve
+from ruler_data.digest import digest_rows
+from ruler_data.row import NO_SPANS, PackedRow, Row
 from ruler_data.tasks import Task
 
 
@@ -35,21 +34,22 @@ class ConfigAudit:
 
 
 def audit_rows(
-    config: str, task: Task, length: int, rows: Iterable[Row], reserve: int = 0
+    config: str, task: Task, length: int, rows: Iterable[Row | PackedRow], reserve: int = 0
 ) -> ConfigAudit:
     """Check everything that the rows themselves can show, without tokenizer or sources.
 
     `length` is the config's and `reserve` what is kept free of it, in tokens.
     """
     audit = ConfigAudit(config)
-    seen: dict[bytes, int] = {}
+    seen: dict[str, int] = {}
     depths = Depths(task)
     lengths: list[int] = []
-    for place, row in enumerate(rows):
+    for place, given in enumerate(rows):
+        row = given.unpack() if isinstance(given, PackedRow) else given
         lengths.append(row.length)
         for message in _row_findings(task, length, place, row):
             audit.find(message, row.index)
-        key = hashlib.sha256(serialize(_anonymous(row))).digest()
+        key = digest_rows([_anonymous(given)])
         if key in seen:
             audit.find(f"same prompt as row {seen[key]}", row.index)
         seen[key] = row.index
@@ -97,11 +97,10 @@ def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str
             yield f"outputs says {wrong[0]!r}, which the prompt does not bear out"
         else:
             yield f"outputs lacks {wrong[0]!r}, which the prompt gives"
-    yield from _evidence_findings(task, row)
+    yield from _evidence_findings(row, solved.evidence)
 
 
-def _evidence_findings(task: Task, row: Row) -> Iterator[str]:
-    expected = evidence_of(task, row)
+def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
     if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
         yield "an evidence span is outside the context"
         return
@@ -116,6 +115,8 @@ def _evidence_findings(task: Task, row: Row) -> Iterator[str]:
         yield "no evidence"
 
 
-def _anonymous(row: Row) -> Row:
+def _anonymous(row: Row | PackedRow) -> Row | PackedRow:
     """Return the row as far as a model sees it, to find the same prompt twice."""
-    return Row(0, row.task, row.context, row.question, row.answer_prefix, (), 0, 0, ())
+    if isinstance(row, Row):
+        return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=())
+    return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=NO_SPANS)

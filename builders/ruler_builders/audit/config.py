@@ -15,8 +15,8 @@ from ruler_builders.parallel import Progress
 from ruler_data.digest import RowDigest
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config
-from ruler_data.parquet import SCHEMA, UNREADABLE, read_rows
-from ruler_data.row import Row
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
+from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
@@ -62,8 +62,8 @@ def verify_config(job: ConfigJob, progress: Progress) -> Verified:
         digest, lengths = RowDigest(), list[int]()
         tokenizer = _tokenizer(job.tokenizer, job.counter) if job.tokenizer else None
 
-        def rows() -> Iterator[Row]:
-            for row in read_rows(path):
+        def rows() -> Iterator[PackedRow]:
+            for row in read_packed(path):
                 digest.add(row)
                 lengths.append(row.length)
                 if tokenizer is not None:
@@ -124,11 +124,11 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
-def _length_findings(config: str, tokenizer: Tokenizer, row: Row) -> list[str]:
-    content, prefix = row.context + row.question, row.answer_prefix
+def _length_findings(config: str, tokenizer: Tokenizer, row: PackedRow) -> list[str]:
+    content, prefix = row.context + row.question.encode(), row.answer_prefix
     counts = {tokenizer.count_prompt(content, prefix)}
     if row.index % RECOUNT_EVERY == 0:
-        counts.add(tokenizer.recount_prompt(content, prefix))
+        counts.add(tokenizer.recount_prompt(content.decode(), prefix))
     return [
         f"{config}/{row.index}: length says {row.length}, the tokenizer counts {found}"
         for found in (count + row.max_new_tokens for count in sorted(counts))

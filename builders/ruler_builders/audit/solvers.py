@@ -6,10 +6,14 @@ prompt supports; `verify` compares it with `outputs`, so an ambiguous prompt is 
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ruler_builders.audit.wordings import needles
 from ruler_data.row import Row
@@ -28,10 +32,12 @@ class Solved:
 
     Attributes:
         answers: all answers that the prompt supports, in no order.
+        evidence: the texts that the evidence spans must hold, in order, or None for any.
         complaint: why the prompt is not solvable as it should be; empty where it is.
     """
 
     answers: frozenset[str]
+    evidence: list[str] | None
     complaint: str = ""
 
 
@@ -42,90 +48,112 @@ def solve(task: Task, row: Row) -> Solved:
     return _SOLVERS[type(task.params)](row)
 
 
-def evidence_of(task: Task, row: Row) -> list[str] | None:
-    """Return the texts that the evidence spans must hold, in order, or None for any order."""
-    if not task.fills:
-        return []
-    return _EVIDENCE[type(task.params)](row)
-
-
 def _niah(row: Row) -> Solved:
     asked = _ASKED.match(row.question)
     if asked is None:
-        return Solved(frozenset(), "the question asks for no key")
-    known = needles(row.context)
+        return Solved(frozenset(), [], "the question asks for no key")
     keys = re.split(r", and |, ", asked[2])
-    found = [value for _, key, value in known if key in keys]
+    known = needles(row.context, keys)
+    found = [value for _, _, value in known]
+    said = [text for texts, _, _ in known for text in texts]
+    if len(said) > 1:
+        said.sort(key=row.context.index)
     if len(set(found)) != len(found):
-        return Solved(frozenset(found), "a value stands twice")
+        return Solved(frozenset(found), said, "a value stands twice")
     hidden = {key for _, key, _ in known}
     missing = [key for key in keys if key not in hidden]
     if missing == keys and row.question.endswith("does not mention it, answer: none."):
-        return Solved(frozenset({"none"}))
-    return Solved(frozenset(found), f"no needle for {missing[0]}" if missing else "")
+        return Solved(frozenset({"none"}), said)
+    return Solved(frozenset(found), said, f"no needle for {missing[0]}" if missing else "")
 
 
 def _vt(row: Row) -> Solved:
     value = _VALUE.search(row.question)
     text = row.context.rpartition("hidden in the following text.\n\n")[2]
+    assignments = list(_assignments(text))
+    said = [match[0].rstrip() for match in assignments if match[1] in row.outputs]
     holds: dict[str, str] = {}
-    for assignment in _assignments(text):
+    for assignment in assignments:
         name, source, number = assignment.groups()
         if name in holds:
-            return Solved(frozenset(), f"{name} is assigned twice")
+            return Solved(frozenset(), said, f"{name} is assigned twice")
         if source and source not in holds:
-            return Solved(frozenset(), f"{name} takes its value from {source} before it has one")
+            complaint = f"{name} takes its value from {source} before it has one"
+            return Solved(frozenset(), said, complaint)
         holds[name] = number or holds[source]
     if value is None:
-        return Solved(frozenset(), "the question names no value")
-    return Solved(frozenset(name for name, number in holds.items() if number == value[1]))
+        return Solved(frozenset(), said, "the question names no value")
+    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), said)
 
 
 def _cwe(row: Row) -> Solved:
-    numbers, words = _listed(row.context)
-    if numbers != _numbers(len(words).bit_length())[: len(words)]:
-        return Solved(frozenset(), "the list is not numbered from 1 without gaps")
-    return _top(Counter(words).most_common(), 10)
+    text = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
+    pieces = _split(text)
+    places = np.arange(0, len(pieces), 2)
+    numbers, words = (
+        pieces.take(pa.array(places)),
+        pieces.take(pa.array(places[: len(pieces) // 2] + 1)),
+    )
+    golden = pc.is_in(words, pa.array(row.outputs, pa.string()))
+    said = words.filter(golden).to_pylist()
+    if len(numbers) != len(words) or not numbers.equals(
+        _numbers(len(words).bit_length()).slice(0, len(words))
+    ):
+        return Solved(frozenset(), said, "the list is not numbered from 1 without gaps")
+    return _top(_ranked(words), 10, said)
 
 
 def _fwe(row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
-    ranked = Counter(text.split()).most_common()
-    return _top([(word, count) for word, count in ranked if _CODED.fullmatch(word)], 3)
+    ranked = _ranked(_split(text))
+    return _top((pair for pair in ranked if _CODED.fullmatch(pair[0])), 3, [])
 
 
-def _top(ranked: Sequence[tuple[str, int]], size: int) -> Solved:
+def _split(text: str) -> pa.StringArray:
+    """Return the words of a text: tens of thousands in one step."""
+    return pc.ascii_split_whitespace(pa.array([text.strip()])).values
+
+
+def _ranked(words: pa.StringArray) -> Iterator[tuple[str, int]]:
+    """Yield different words and how often each stands, the most frequent first."""
+    found, numbers = pc.value_counts(words).flatten()
+    for place in np.argsort(-numbers.to_numpy(), kind="stable"):
+        yield found[place].as_py(), numbers[place].as_py()
+
+
+def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solved:
     """Return the `size` most frequent words, and complain if the next one is as frequent."""
-    found = frozenset(word for word, _ in ranked[:size])
-    if len(ranked) > size and ranked[size][1] == ranked[size - 1][1]:
-        return Solved(found, f"{ranked[size][0]} stands as often as {ranked[size - 1][0]}")
-    return Solved(found)
+    first = list(islice(ranked, size + 1))
+    found = frozenset(word for word, _ in first[:size])
+    if len(first) > size and first[size][1] == first[size - 1][1]:
+        complaint = f"{first[size][0]} stands as often as {first[size - 1][0]}"
+        return Solved(found, evidence, complaint)
+    return Solved(found, evidence)
 
 
 def _qa(params: Qa, row: Row) -> Solved:
     numbers, documents = _documents(row)
     if numbers != [str(number) for number in range(1, len(documents) + 1)]:
-        return Solved(frozenset(), "the documents are not numbered from 1 without gaps")
+        return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
     gold = [row.context[span.start : span.end] for span in row.evidence]
     if len(gold) != _GOLD_DOCUMENTS[params.source]:
-        return Solved(frozenset(), f"{len(gold)} golden documents")
+        return Solved(frozenset(), None, f"{len(gold)} golden documents")
     for number, text in enumerate(gold):
         if documents.count(text) != 1:
-            return Solved(
-                frozenset(), f"golden document {number} stands {documents.count(text)} times"
-            )
+            complaint = f"golden document {number} stands {documents.count(text)} times"
+            return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # HotpotQA's yes and no stand in no document.
     verdict = params.source == "hotpotqa" and row.outputs in (("yes",), ("no",))
     found = [answer for answer in row.outputs if verdict or answer.lower() in text]
-    return Solved(frozenset(found))
+    return Solved(frozenset(found), None)
 
 
 def _qa_alone(row: Row) -> Solved:
     """Take the answers as given: without documents no prompt bears them out, by design."""
     if _DOCUMENT.search("\n\n" + row.context):
-        return Solved(frozenset(), "a document, in a task without documents")
-    return Solved(frozenset(row.outputs))
+        return Solved(frozenset(), [], "a document, in a task without documents")
+    return Solved(frozenset(row.outputs), [])
 
 
 #: Documents that a question of a source rests on.
@@ -139,17 +167,9 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
 
 
 @lru_cache(maxsize=1)
-def _numbers(bits: int) -> list[str]:
+def _numbers(bits: int) -> pa.StringArray:
     """Return the numbers of a list, of up to so many bits."""
-    return [f"{number}." for number in range(1, 1 << bits)]
-
-
-@lru_cache(maxsize=1)
-def _listed(context: str) -> tuple[list[str], list[str]]:
-    """Return the numbers and the words of the list that is asked about."""
-    text = context.rpartition("Memorize the ones that appear most often.\n")[2]
-    pieces = text.split()
-    return pieces[::2], pieces[1::2]
+    return pa.array([f"{number}." for number in range(1, 1 << bits)])
 
 
 def _documents(row: Row) -> tuple[list[str], list[str]]:
@@ -159,30 +179,6 @@ def _documents(row: Row) -> tuple[list[str], list[str]]:
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
 
-def _niah_evidence(row: Row) -> list[str]:
-    asked = _ASKED.match(row.question)
-    keys = re.split(r", and |, ", asked[2]) if asked else []
-    said = [text for texts, key, _ in needles(row.context) if key in keys for text in texts]
-    return said if len(said) < 2 else sorted(said, key=row.context.index)
-
-
-def _vt_evidence(row: Row) -> list[str]:
-    found = _assignments(row.context)
-    return [match[0].rstrip() for match in found if match[1] in row.outputs]
-
-
-def _cwe_evidence(row: Row) -> list[str]:
-    golden = set(row.outputs)
-    return [word for word in _listed(row.context)[1] if word in golden]
-
-
 _SOLVERS: dict[type, Callable[[Row], Solved]] = {
     Niah: _niah, Vt: _vt, Cwe: _cwe, Fwe: _fwe,
 }  # fmt: skip
-_EVIDENCE: dict[type, Callable[[Row], list[str] | None]] = {
-    Niah: _niah_evidence,
-    Vt: _vt_evidence,
-    Cwe: _cwe_evidence,
-    Fwe: lambda _: [],
-    Qa: lambda _: None,
-}

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.choice import largest_size
-from ruler_builders.drafts import NO_SPANS, Body, Draft, Materials
+from ruler_builders.drafts import Body, Draft, Materials
 from ruler_builders.randomness import below, permutation, rng
 from ruler_builders.units import Units, count_units, spell
 from ruler_data.errors import BudgetError
+from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Fwe, Task
 
 _HEAD = (

@@ -15,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.choice import choose
-from ruler_builders.drafts import NO_SPANS, Body, Draft, Materials, Spans
+from ruler_builders.drafts import Body, Draft, Materials, Spans
 from ruler_builders.randomness import depth, permutation, rng, shuffled
 from ruler_builders.scatter import slots
 from ruler_builders.sources import Corpus, Question
 from ruler_builders.units import Units, spell
+from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Qa, Task
 
 _INSTRUCTION = (
