@@ -110,8 +110,8 @@ def _fwe(row: Row) -> Solved:
 
 
 def _split(text: str) -> pa.StringArray:
-    """Return the words of a text: tens of thousands in one step."""
-    return pc.ascii_split_whitespace(pa.array([text.strip()])).values
+    """Return what single spaces divide in a text: tens of thousands of words in one step."""
+    return pc.split_pattern(pa.array([text.strip()]), " ").values
 
 
 def _ranked(words: pa.StringArray) -> Iterator[tuple[str, int]]:
