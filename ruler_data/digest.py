@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ruler_data.row import PackedRow, Row
 
@@ -40,8 +41,6 @@ def serialize(row: Row | PackedRow) -> bytes:
 def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
     """Return the canonical bytes in pieces, so that a long context is not copied."""
     context = row.context.encode() if isinstance(row.context, str) else row.context
-    pairs = row.evidence.tolist() if isinstance(row.evidence, np.ndarray) else row.evidence
-    spans = [b"%d-%d" % (start, end) for start, end in pairs]
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
     after = b"," + _netstrings([
         row.question.encode(),
@@ -49,10 +48,21 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
         _netstrings([output.encode() for output in row.outputs]),
         b"%d" % row.max_new_tokens,
         b"%d" % row.length,
-        _netstrings(spans),
+        _spans(np.array(row.evidence, dtype=np.int64).reshape(-1, 2)),
     ])  # fmt: skip
     size = len(before) + len(context) + len(after)
     return b"%d:%b" % (size, before), context, after + b","
+
+
+def _spans(spans: NDArray[np.int64]) -> bytes:
+    """Return the netstrings of `start-end`, of all spans in one step: cwe has 300 a row."""
+    sizes = _POWERS.searchsorted(spans, side="right").sum(axis=1) + len("0-0")
+    values = np.column_stack([sizes, spans]).ravel().tolist()
+    return (b"%d:%d-%d," * len(spans)) % tuple(values)
+
+
+#: Numbers from each on have a digit more.
+_POWERS = 10 ** np.arange(1, 19)
 
 
 def digest_rows(rows: Iterable[Row | PackedRow]) -> str:

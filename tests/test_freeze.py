@@ -24,14 +24,19 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
 
 
 def test_groups_of_long_rows_end_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(freeze, "BATCH_BYTES", 0)
     rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in range(45)]
     text = sum(table.nbytes for table in tables(rows[:10]))
     monkeypatch.setattr(freeze, "GROUP_BYTES", 2 * text + text // 4)
     assert [len(group) for group in row_groups(tables(rows))] == [20, 20, 5]
 
 
-def test_a_row_is_shown_once_its_table_is_made() -> None:
+@pytest.mark.parametrize(("limit", "expected"), [(0, [10, 20, 25]), (10**9, [25])])
+def test_a_row_is_shown_once_its_table_is_made(
+    limit: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(freeze, "BATCH_BYTES", limit)
     rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in range(25)]
     shown: list[int] = []
     counts = [len(shown) for _ in tables(rows, lambda row: shown.append(row.index))]
-    assert shown == list(range(25)) and counts == [10, 20, 25]
+    assert shown == list(range(25)) and counts == expected

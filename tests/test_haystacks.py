@@ -32,9 +32,9 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
     columns = [Units.of(column, costs) for column in zip(*rows, strict=True)]
     order = np.arange(len(rows))[::-1]
     text, edges = spell(*((units, order) for units in columns))
-    pieces = [text[start:end].decode() for start, end in pairwise(edges)]
+    pieces = [str(text[start:end], "utf-8") for start, end in pairwise(edges)]
     assert pieces == [word for row in reversed(rows) for word in row]
-    assert text.decode() == "".join(pieces)
+    assert str(text, "utf-8") == "".join(pieces)
 
 
 @settings(deadline=None)
@@ -53,7 +53,7 @@ def test_runs_cut_from_the_whole_text_are_units_joined(
     cuts = sorted({0, len(numbers), *breaks, *more})
     found = units.runs(np.array(numbers), joiner, np.array(cuts))
     expected = [joiner.join(texts[n] for n in numbers[a:b]) for a, b in pairwise(cuts)]
-    assert [run.decode() for run in found] == expected
+    assert [str(run, "utf-8") for run in found] == expected
 
 
 @given(
@@ -142,6 +142,35 @@ def test_a_packed_row_is_written_and_digested_as_the_row_that_it_is(task: str) -
     assert serialize(packed) == serialize(row)
     assert to_table([packed]).equals(to_table([row]))
     assert to_table([packed]).equals(pa.Table.from_pylist([row.to_record()], SCHEMA))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_size=9),
+    st.lists(st.text(max_size=9), max_size=3),
+    st.text(max_size=99),
+)
+def test_the_canonical_bytes_of_a_row_are_netstrings_in_netstrings(
+    spans: list[tuple[int, int]], outputs: list[str], text: str
+) -> None:
+    evidence = tuple(Span(*span) for span in spans)
+    row = Row(3, "vt", text, "q?", "", tuple(outputs), 30, 4096, evidence)
+    (whole,) = netstrings(serialize(row))
+    fields = netstrings(whole)
+    plain = [b"3", b"vt", text.encode(), b"q?", b""]
+    assert fields[:5] == plain and fields[6:8] == [b"30", b"4096"]
+    assert [output.decode() for output in netstrings(fields[5])] == outputs
+    assert [tuple(map(int, one.split(b"-"))) for one in netstrings(fields[8])] == spans
+
+
+def netstrings(data: bytes) -> list[bytes]:
+    """Take netstrings apart as their inventor describes them (cr.yp.to/proto/netstrings.txt)."""
+    found = []
+    while data:
+        size, _, rest = data.partition(b":")
+        assert rest[int(size) : int(size) + 1] == b","
+        found.append(rest[: int(size)])
+        data = rest[int(size) + 1 :]
+    return found
 
 
 def test_a_packed_row_that_is_not_utf_8_is_refused() -> None:

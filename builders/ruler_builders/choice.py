@@ -32,9 +32,11 @@ def choose(
     """
     totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
     taken = int(totals.searchsorted(room, side="right"))
+    free = room - (int(totals[taken - 1]) if taken else 0)
+    if free <= SLACK:
+        return np.arange(taken)
     stay = max(taken - SPARE, 0)  # these do, whatever gives way
     chosen = list(range(stay, taken))
-    free = room - (int(totals[taken - 1]) if taken else 0)
     for spare, kept in _stages(taken, first, len(costs)):
         if free <= SLACK:
             break

@@ -24,18 +24,23 @@ class Body:
     """A haystack with its gold pieces in place.
 
     Attributes:
-        text: the haystack, in UTF-8.
-        evidence: spans of `text` that the answer rests on, in order.
+        pieces: the haystack's text in UTF-8, in pieces that are joined once it is settled.
+        evidence: spans of the text that the answer rests on, in order.
         cost: planned tokens.
         units: how many it holds beside the least that there must be; no smaller one has none.
         exhausted: which source ran out and was repeated, or nothing.
     """
 
-    text: bytes
+    pieces: Sequence[bytes | memoryview]
     evidence: Spans
     cost: int
     units: int
     exhausted: str = ""
+
+    @property
+    def text(self) -> bytes:
+        """The haystack, in UTF-8."""
+        return b"".join(self.pieces)
 
 
 @dataclass(frozen=True)

@@ -147,4 +147,4 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
 
 
 def _context(draft: Draft, body: Body) -> bytes:
-    return b"".join((draft.head.encode(), body.text, draft.tail.encode()))
+    return b"".join((draft.head.encode(), *body.pieces, draft.tail.encode()))

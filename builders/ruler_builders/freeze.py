@@ -25,8 +25,9 @@ from ruler_data.tasks import Niah, Qa, Task
 #: times over.
 GROUP_ROWS = 100
 GROUP_BYTES = 40_000_000
-#: Rows that are turned into columns at a time.
-BATCH_ROWS = 10
+#: Long rows that are turned into columns at a time, and the length from which they are long, in
+#: bytes of a group of them: so few that their text is still in the processor's cache.
+BATCH_ROWS, BATCH_BYTES = 10, 8_000_000
 
 #: Columns of few different values; a dictionary on long text only costs time.
 DICTIONARY = ["task", "answer_prefix"]
@@ -93,12 +94,11 @@ def write_rows(
 def tables(
     rows: Iterable[Row | PackedRow], seen: Callable[[Row | PackedRow], object] = lambda _: None
 ) -> Iterator[pa.Table]:
-    """Turn rows into tables of `BATCH_ROWS`, and show each row to `seen` thereafter.
-
-    So few that a long row's text is still in the processor's cache, and is let go of early.
-    """
+    """Turn rows into tables of `BATCH_ROWS` or `GROUP_ROWS`, and show each row to `seen` then."""
     rest = iter(rows)
-    while batch := list(islice(rest, BATCH_ROWS)):
+    for first in rest:
+        is_long = len(first.context) * GROUP_ROWS > BATCH_BYTES
+        batch = [first, *islice(rest, (BATCH_ROWS if is_long else GROUP_ROWS) - 1)]
         table = to_table(batch)
         for row in batch:
             seen(row)

@@ -40,20 +40,25 @@ def scatter(
     runs, marks = _weave(
         units, chosen if numbers is None else numbers[chosen], ordered, places, joiner
     )
-    text, evidence = assemble(runs, marks, joiner.encode())
-    return Body(text, evidence, fixed + int(costs.sum()), len(chosen))
+    pieces, evidence = assemble(runs, marks, joiner.encode())
+    return Body(pieces, evidence, fixed + int(costs.sum()), len(chosen))
 
 
-def assemble(pieces: Sequence[bytes], marks: Sequence[int], joiner: bytes) -> tuple[bytes, Spans]:
-    """Join pieces, and return the text and the spans (bytes) of marked pieces.
+def assemble(
+    pieces: Sequence[bytes | memoryview], marks: Sequence[int], joiner: bytes
+) -> tuple[list[bytes | memoryview], Spans]:
+    """Put the joiner between pieces, and return them with the spans (bytes) of marked ones.
 
     >>> assemble([b"a", b"bc ", b"d"], [1], b" ")
-    (b'a bc  d', array([[2, 4]]))
+    ([b'a', b' ', b'bc ', b' ', b'd'], array([[2, 4]]))
     """
     starts = list(accumulate((len(piece) + len(joiner) for piece in pieces), initial=0))
     # A space at the end, as vt's assignments have one, is no evidence.
-    spans = [(starts[mark], starts[mark] + len(pieces[mark].rstrip(b" "))) for mark in marks]
-    return joiner.join(pieces), np.array(spans, dtype=np.int64).reshape(-1, 2)
+    sizes = [len(bytes(pieces[mark]).rstrip(b" ")) for mark in marks]
+    spans = [(starts[mark], starts[mark] + size) for mark, size in zip(marks, sizes, strict=True)]
+    woven: list[bytes | memoryview] = [joiner] * (2 * len(pieces) - 1)
+    woven[::2] = pieces
+    return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
 def slots(depths: Sequence[float], costs: Costs) -> list[int]:
@@ -92,14 +97,16 @@ def _weave(
     golds: Sequence[Gold],
     places: Sequence[int],
     joiner: str,
-) -> tuple[list[bytes], list[int]]:
+) -> tuple[list[bytes | memoryview], list[int]]:
     """Return the units as texts with the golds at their places, and which are evidence.
 
     Units that follow one another, with no gold between them, are one text.
     """
-    breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
-    cuts = sorted({0, len(chosen), *places, *breaks.tolist()})
-    pieces = units.runs(chosen, joiner, np.array(cuts))
+    breaks: list[int] = []
+    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # they rise
+        breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
+    cuts = sorted({0, len(chosen), *places, *breaks})
+    pieces: list[bytes | memoryview] = [*units.runs(chosen, joiner, np.array(cuts))]
     marks = []
     for before, (gold, place) in enumerate(zip(golds, places, strict=True)):
         at = cuts.index(place) + before

@@ -92,13 +92,16 @@ class Units:
         """Tokens before each unit, and last of all."""
         return np.concatenate([[0], np.cumsum(self.costs)])
 
-    def runs(self, numbers: NDArray[np.intp], joiner: str, cuts: NDArray[np.intp]) -> list[bytes]:
+    def runs(
+        self, numbers: NDArray[np.intp], joiner: str, cuts: NDArray[np.intp]
+    ) -> list[memoryview]:
         """Return the units of these numbers joined, cut into runs at places of this order.
 
         Units that follow one another are one slice of all units joined, however many they are;
         so every place where they do not must be among the cuts, as must 0 and the end.
 
-        >>> Units.of([*"abcd"], np.ones(4)).runs(np.array([0, 1, 3]), " ", np.array([0, 2, 3]))
+        >>> units = Units.of([*"abcd"], np.ones(4))
+        >>> [bytes(run) for run in units.runs(np.array([0, 1, 3]), " ", np.array([0, 2, 3]))]
         [b'a b', b'd']
         """
         text, starts, ends = self._joined(joiner)
@@ -107,22 +110,22 @@ class Units:
             text[a:b] for a, b in zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
         ]
 
-    def _joined(self, joiner: str) -> tuple[bytes, Costs, Costs]:
+    def _joined(self, joiner: str) -> tuple[memoryview, Costs, Costs]:
         """Return all texts joined, once for all rows, and where each begins and ends (bytes)."""
         if joiner not in self._texts:
             sizes = pc.binary_length(self.texts).to_numpy()
             ends = np.cumsum(sizes + len(joiner), dtype=np.int64) - len(joiner)
             whole = pa.ListArray.from_arrays(pa.array([0, len(self)], pa.int32()), self.texts)
-            text = pc.binary_join(whole, joiner)[0].as_buffer().to_pybytes()
+            text = memoryview(pc.binary_join(whole, joiner)[0].as_buffer())
             self._texts[joiner] = text, ends - sizes, ends
         return self._texts[joiner]
 
     @cached_property
-    def _texts(self) -> dict[str, tuple[bytes, Costs, Costs]]:
+    def _texts(self) -> dict[str, tuple[memoryview, Costs, Costs]]:
         return {}
 
 
-def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[bytes, NDArray[np.int64]]:
+def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[memoryview, NDArray[np.int64]]:
     """Return units joined row by row, tens of thousands in one step, and where pieces begin.
 
     Args:
@@ -132,8 +135,10 @@ def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[bytes, NDArray[np.i
         The text in UTF-8, and rows x columns + 1 offsets (bytes), the text's end the last.
 
     >>> words = Units.of(["one ", "ten "], np.ones(2))
-    >>> spell((Units.of(["1. ", "2. "], np.ones(2)), np.arange(2)), (words, np.array([1, 0])))
-    (b'1. ten 2. one ', array([ 0,  3,  7, 10, 14]))
+    >>> labels = Units.of(["1. ", "2. "], np.ones(2))
+    >>> text, edges = spell((labels, np.arange(2)), (words, np.array([1, 0])))
+    >>> bytes(text), edges.tolist()
+    (b'1. ten 2. one ', [0, 3, 7, 10, 14])
     """
     units = [one for one, _ in columns]
     firsts = accumulate(map(len, units), initial=0)
@@ -141,7 +146,7 @@ def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[bytes, NDArray[np.i
     taken = _together(*units).take(pa.array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
-    return text.to_pybytes() if text else b"", edges
+    return memoryview(text or b""), edges
 
 
 @lru_cache(maxsize=8)

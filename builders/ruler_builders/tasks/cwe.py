@@ -99,7 +99,7 @@ class _Filler:
         text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold_items))
         cost = int(words.costs[items].sum() + labels.costs[: len(items)].sum())
         ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
-        return Body(text, evidence, cost, len(chosen), "single words" if ran_out else "")
+        return Body([text], evidence, cost, len(chosen), "single words" if ran_out else "")
 
     def _enough_words(self, room: int) -> tuple[Units, NDArray[np.intp]]:
         """Return words, and the numbers of enough that are not common ones.
@@ -121,7 +121,7 @@ class _Filler:
 
 def _listed(
     words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.intp] = NO_MARKS
-) -> tuple[bytes, Spans]:
+) -> tuple[memoryview, Spans]:
     """Return a numbered list of words, and the spans (bytes) of marked items."""
     text, offsets = spell((labels, np.arange(len(items))), (words, items))
     edges = np.stack([2 * marks + 1, 2 * marks + 2], axis=1)
@@ -165,7 +165,7 @@ def _draw_example(
     order = permutation(source, len(items))
     text, _ = _listed(materials.singles, items[order], labels)
     answer, _ = _listed(materials.singles, words[:common], labels)
-    return f"{_HEAD}{text.decode()}\n{_QUESTION}{_PREFIX} {answer.decode()}\n"
+    return f"{_HEAD}{str(text, 'utf-8')}\n{_QUESTION}{_PREFIX} {str(answer, 'utf-8')}\n"
 
 
 def _labels(materials: Materials, size: int) -> Units:

@@ -77,7 +77,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         numbers = np.repeat(np.arange(size), counts(total, size, params.alpha))
         order = permutation(rng(materials.seed, task.name, index, "order"), len(numbers))
         text, _ = spell((words, numbers[order]))
-        return Body(text[:-1], NO_SPANS, int(costs[numbers].sum()), total - least)
+        return Body([text[:-1]], NO_SPANS, int(costs[numbers].sum()), total - least)
 
     return Draft(_HEAD, "\n", _QUESTION, _PREFIX, tuple(drawn[1:4]), fill)
 
@@ -140,7 +140,6 @@ def _coded_words(source: Random, size: int) -> list[str]:
     found: dict[str, None] = {}
     while len(found) < size:
         letters = below(source, len(ascii_lowercase), LETTERS * (size - len(found)))
-        text = (letters + np.uint64(ord("a"))).astype(np.uint8).tobytes().decode("ascii")
-        starts = range(0, len(text), LETTERS)
-        found.update(dict.fromkeys(text[start : start + LETTERS] for start in starts))
+        text = (letters + np.uint64(ord("a"))).astype(np.uint8)
+        found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
     return list(found)

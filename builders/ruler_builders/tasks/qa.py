@@ -66,7 +66,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         text, evidence = _listed(documents, shown, labels, places + np.arange(len(golds)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
         ran_out = len(shown) > len(documents)
-        return Body(text, evidence, cost, len(others), f"{source} documents" if ran_out else "")
+        return Body([text], evidence, cost, len(others), f"{source} documents" if ran_out else "")
 
     return Draft(
         head=_HEAD,
@@ -80,12 +80,12 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
 
 def _listed(
     documents: Units, shown: NDArray[np.intp], labels: Units, marks: NDArray[np.intp]
-) -> tuple[bytes, Spans]:
+) -> tuple[memoryview, Spans]:
     """Return documents behind their labels, and the spans (bytes) of marked ones."""
     text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
     starts, ends = offsets[2 * marks + 1].tolist(), offsets[2 * marks + 2].tolist()
     # Documents come with an empty line, and some of HotpotQA's with a space before it.
-    sizes = [len(text[a : b - 2].rstrip(b" ")) for a, b in zip(starts, ends, strict=True)]
+    sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in zip(starts, ends, strict=True)]
     return text[:-2], np.array([(a, a + size) for a, size in zip(starts, sizes, strict=True)])
 
 
@@ -97,7 +97,7 @@ def _alone(question: Question) -> Draft:
         question=f"Question: {question.text}",
         answer_prefix=_PREFIX,
         outputs=question.answers,
-        fill=lambda _: Body(b"", NO_SPANS, 0, 0),
+        fill=lambda _: Body([], NO_SPANS, 0, 0),
     )
 
 
