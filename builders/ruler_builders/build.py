@@ -60,7 +60,6 @@ def build(
         for name, info in infos.items():
             progress(name, info.rows)
         hashes = {source.name: source.sha256 for source in sources}
-        # The longest first, so that no worker is left with one at the end.
         jobs = sorted((Job(order, name, hashes) for name in missing), key=lambda job: -job.length)
         if jobs:
             done += (engine or build_here)(shop, jobs, progress)
@@ -78,7 +77,14 @@ def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Itera
     held = workers_lock(Folder(order.out), order.share)
     here = replace(order, recipe=replace(order.recipe, probes=False))
     jobs = [replace(job, order=here) for job in jobs]
-    return run_jobs(build_config, jobs, order.workers, progress, held)
+    return run_jobs(
+        build_config,
+        jobs,
+        order.workers,
+        progress,
+        held,
+        lambda job, seen: make_config(job, shop, seen),
+    )
 
 
 def _resumed(

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -33,35 +34,58 @@ def run_jobs(
     workers: int,
     progress: Progress,
     held: Path | None = None,
+    here: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
-    """Yield the results of the jobs as they end, run on `workers` processes.
+    """Yield the results of the jobs as they end, run on `workers` processes, ours among them.
 
-    With one worker or one job that is this process itself. Jobs and results must pickle.
-    Each worker has a shared lock on the file `held` for as long as it lives, so that whoever
-    follows us, if we are killed, can wait for the last of them.
+    Ours has at hand what the others open first, and would only take up memory otherwise.
+
+    Args:
+        work: does a job in another process; it, jobs and results must pickle.
+        jobs: what to do, the longest first, so that no process is left with one at the end.
+        workers: processes.
+        progress: told of rows as they are finished.
+        held: a file that the others have a shared lock on for as long as they live, so that
+            whoever follows us, if we are killed, can wait for the last of them.
+        here: does a job in this process; by default what `work` does.
 
     Raises:
         RulerError: a worker died, e.g. for want of memory; or what a job raised.
     """
+    here = here or work
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield work(job, progress)
+            yield here(job, progress)
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
     queue: Queue[tuple[str, int]] = context.Queue()
+    children = min(workers, len(jobs)) - 1
     pool = ProcessPoolExecutor(
-        min(workers, len(jobs)), context, initializer=_enter, initargs=(queue, os.getpid(), held)
+        children, context, initializer=_enter, initargs=(queue, os.getpid(), held)
     )
+    todo, pending = deque(jobs), set[Future[R]]()
+
+    def hand_out() -> None:
+        while todo and sum(not future.done() for future in pending) <= children:  # one ahead
+            with unheard_by_children():
+                pending.add(pool.submit(_run, work, todo.popleft()))
+
+    def advance(name: str, rows: int) -> None:
+        hand_out()  # none waits until our own job is done
+        _drain(queue, progress)
+        progress(name, rows)
+
     try:
-        with unheard_by_children():
-            pending: set[Future[R]] = {pool.submit(_run, work, job) for job in jobs}
-        while pending:
-            done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+        while todo or pending:
+            hand_out()
+            if todo:
+                yield here(todo.popleft(), advance)
+            done, _ = wait(pending, 0 if todo else 0.1, return_when=FIRST_COMPLETED)
             _drain(queue, progress)
             for future in done:
+                pending.remove(future)
                 yield future.result()
-        _drain(queue, progress)
     except BrokenProcessPool as error:
         msg = (
             "a worker process died; was it out of memory? use fewer --workers; what is finished "
