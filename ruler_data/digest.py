@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_data.row import PackedRow, Row
+from ruler_data.row import PackedRow, Row, utf8
 
 #: Changes whenever the serialization does, so that digests of two kinds never look comparable.
 HEADER = b"ruler-rows/1\n"
@@ -40,7 +40,7 @@ def serialize(row: Row | PackedRow) -> bytes:
 
 def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
     """Return the canonical bytes in pieces, so that a long context is not copied."""
-    context = row.context.encode() if isinstance(row.context, str) else row.context
+    context = utf8(row.context)
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
     after = b"," + _netstrings([
         row.question.encode(),
@@ -56,7 +56,9 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes, bytes]:
 
 def _spans(spans: NDArray[np.int64]) -> bytes:
     """Return the netstrings of `start-end`, of all spans in one step: cwe has 300 a row."""
-    sizes = _POWERS.searchsorted(spans, side="right").sum(axis=1) + len("0-0")
+    digits = _POWERS.searchsorted(np.abs(spans), side="right") + 1
+    signs = spans < 0  # a damaged one has some
+    sizes = (digits + signs).sum(axis=1) + len("-")
     values = np.column_stack([sizes, spans]).ravel().tolist()
     return (b"%d:%d-%d," * len(spans)) % tuple(values)
 

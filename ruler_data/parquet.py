@@ -65,11 +65,10 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
 
 def _column(rows: Sequence[Row | PackedRow], field: pa.Field) -> pa.Array:
     values = [getattr(row, field.name) for row in rows]
-    if (
-        field.name == SCHEMA.names[CONTEXT]
-    ):  # a packed row's is in UTF-8; the cast checks that it is
-        return pa.array(values, pa.binary()).cast(field.type)
-    return pa.array(values, field.type)
+    if field.name != "context":
+        return pa.array(values, field.type)
+    # A packed row's is in UTF-8 already; the cast checks that it is.
+    return pa.array(values, pa.binary()).cast(field.type)
 
 
 def read_rows(path: Path) -> Generator[Row, None, None]:

@@ -79,8 +79,14 @@ class Row:
         )
 
 
+def utf8(text: str | bytes) -> bytes:
+    """Return a text in UTF-8, which it may be in already."""
+    return text.encode() if isinstance(text, str) else text
+
+
 #: No pieces of evidence.
 NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+NO_SPANS.setflags(write=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,7 +15,8 @@ from ruler_builders.fit import Target, make_row, need
 from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import Text, encoded
+from ruler_data.row import utf8
+from ruler_data.tokenizers.counters import Text
 from tests.rows import make, materials, target
 
 LLAMA3 = (
@@ -31,10 +32,10 @@ class Letters:
     special_tokens: tuple[str, ...] = ()
 
     def count(self, texts: Sequence[Text]) -> list[int]:
-        return [-(-len(encoded(text)) // 3) for text in texts]
+        return [-(-len(utf8(text)) // 3) for text in texts]
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        return self.count([encoded(content) + answer_prefix.encode()])[0] + 7
+        return self.count([utf8(content) + answer_prefix.encode()])[0] + 7
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         return self.count_prompt(content, answer_prefix)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,3 +170,23 @@ def test_a_golden_paragraph_that_ends_in_a_space_is_found(shared: Path, llama3: 
     audit = audit_rows("qa_1_4096", TASKS["qa_1"], 4096, [replace(row, index=0)])
     assert audit.findings == []
     assert golds[index].startswith(row.context[row.evidence[0].start : row.evidence[0].end])
+
+
+def said_of(task: str, edit: Callable[[str], str]) -> list[str]:
+    """What the audit says of a row whose context is edited behind its evidence."""
+    row = make("mistral", task, 0)
+    edited = replace(row, context=edit(row.context))
+    return audit_rows(f"{task}_4096", TASKS[task], 4096, [edited]).findings
+
+
+@pytest.mark.parametrize("blank", ["\n", "\t", "\u00a0", "  "])
+@pytest.mark.parametrize("task", ["fwe", "cwe"])
+def test_words_count_whatever_white_space_divides_them(task: str, blank: str) -> None:
+    findings = said_of(task, lambda text: text[:-1] + f"{blank}zzzzzz" * 3000 + "\n")
+    assert any("outputs says" in one or "not numbered" in one for one in findings)
+
+
+def test_a_golden_name_that_the_example_assigns_is_seen() -> None:
+    golden = make("mistral", "vt", 0).outputs[2]
+    findings = said_of("vt", lambda text: text.replace("\n\n", f"\n\nVAR {golden} = 11111\n", 1))
+    assert any("evidence" in one for one in findings)

@@ -72,11 +72,9 @@ def build(
 def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Iterable[Done]:
     """Build configs on this machine, on as many processes as the order has workers."""
     order = jobs[0].order
-    if order.workers <= 1 or len(jobs) == 1:
-        return (make_config(job, shop, progress) for job in jobs)
     held = workers_lock(Folder(order.out), order.share)
-    here = replace(order, recipe=replace(order.recipe, probes=False))
-    jobs = [replace(job, order=here) for job in jobs]
+    theirs = replace(order, recipe=replace(order.recipe, probes=False))
+    jobs = [replace(job, order=theirs) for job in jobs]
     return run_jobs(
         build_config,
         jobs,

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from ruler_builders.units import SLACK, SPARE, Costs
 
-#: Sizes looked at to both sides of a guess.
-LOOK = 64
+#: Sizes looked at at once, and to both sides of a guess.
+LOOK = 32
 
 
 def choose(
@@ -66,7 +66,7 @@ def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
 def largest_size(
     cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
 ) -> int:
-    """Return the largest size (at least `start`) up to which all costs are within the budget.
+    """Return the largest size (at least `start`) whose cost is within the budget.
 
     Args:
         cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
@@ -80,16 +80,19 @@ def largest_size(
     >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
     13
     """
-    width = LOOK
-    while True:
-        sizes = np.arange(max(guess - width, start), max(guess, start) + width)
-        over = cost(sizes) > budget
-        if over.any() and not over[0]:
-            return int(sizes[over.argmax()]) - 1
-        if over[0] and sizes[0] == start:
-            msg = f"size {start} already costs {cost(sizes)[0]} tokens, budget {budget}"
-            raise ValueError(msg)
-        width *= 8
+    near = max(guess - LOOK, start)
+    first, low = cost(np.array([start, near])).tolist()
+    if first > budget:
+        msg = f"size {start} already costs {first} tokens, budget {budget}"
+        raise ValueError(msg)
+    low, high = (near, near + 2 * LOOK) if low <= budget else (start, near)
+    while cost(np.array([high]))[0] <= budget:
+        low, high = high, high + 2 * (high - low)
+    while high - low > 1:
+        sizes = np.unique(low + (high - low) * np.arange(LOOK + 1) // LOOK)
+        fitting = int(np.count_nonzero(cost(sizes) <= budget))
+        low, high = int(sizes[fitting - 1]), int(sizes[fitting])
+    return low
 
 
 def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:

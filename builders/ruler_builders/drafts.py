@@ -12,7 +12,8 @@ from ruler_builders.sources import Corpus, Library, WordList
 from ruler_builders.units import Costs, Units, count_lines, count_units
 from ruler_data.tokenizers import Tokenizer
 
-#: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8.
+#: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8 until the
+#: row is finished.
 Spans = NDArray[np.int64]
 
 #: Upstream's noise; one unit is the whole line.
@@ -24,7 +25,7 @@ class Body:
     """A haystack with its gold pieces in place.
 
     Attributes:
-        pieces: the haystack's text in UTF-8, in pieces that are joined once it is settled.
+        pieces: the haystack's text in UTF-8, in pieces that the finished context is joined from.
         evidence: spans of the text that the answer rests on, in order.
         cost: planned tokens.
         units: how many it holds beside the least that there must be; no smaller one has none.
@@ -36,11 +37,6 @@ class Body:
     cost: int
     units: int
     exhausted: str = ""
-
-    @property
-    def text(self) -> bytes:
-        """The haystack, in UTF-8."""
-        return b"".join(self.pieces)
 
 
 @dataclass(frozen=True)

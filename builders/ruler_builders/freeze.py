@@ -7,7 +7,7 @@ and page checksums, and row groups that streaming can start from.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file, sync_folder
 from ruler_data.manifest import ConfigInfo
 from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import PackedRow, Row
+from ruler_data.row import PackedRow, Row, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
 #: Rows of a group, and bytes of text after which a group ends earlier: a writer holds a group four
@@ -94,11 +94,15 @@ def write_rows(
 def tables(
     rows: Iterable[Row | PackedRow], seen: Callable[[Row | PackedRow], object] = lambda _: None
 ) -> Iterator[pa.Table]:
-    """Turn rows into tables of `BATCH_ROWS` or `GROUP_ROWS`, and show each row to `seen` then."""
+    """Turn rows into tables of `BATCH_ROWS` or `GROUP_ROWS`, and show each row to `seen` then.
+
+    Rows of a config are about as long as the first.
+    """
     rest = iter(rows)
-    for first in rest:
-        is_long = len(first.context) * GROUP_ROWS > BATCH_BYTES
-        batch = [first, *islice(rest, (BATCH_ROWS if is_long else GROUP_ROWS) - 1)]
+    first = list(islice(rest, 1))
+    is_long = sum(len(utf8(row.context)) for row in first) * GROUP_ROWS > BATCH_BYTES
+    rest = chain(first, rest)
+    while batch := list(islice(rest, BATCH_ROWS if is_long else GROUP_ROWS)):
         table = to_table(batch)
         for row in batch:
             seen(row)

@@ -36,7 +36,7 @@ def run_jobs(
     held: Path | None = None,
     here: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
-    """Yield the results of the jobs as they end, run on `workers` processes, ours among them.
+    """Yield the results of the jobs, run on `workers` processes, ours among them.
 
     Ours has at hand what the others open first, and would only take up memory otherwise.
 
@@ -67,12 +67,17 @@ def run_jobs(
     todo, pending = deque(jobs), set[Future[R]]()
 
     def hand_out() -> None:
-        while todo and sum(not future.done() for future in pending) <= children:  # one ahead
+        """Give each other process a job, and one ahead, but leave us the last."""
+        while todo and sum(not future.done() for future in pending) < children + (len(todo) > 1):
             with unheard_by_children():
                 pending.add(pool.submit(_run, work, todo.popleft()))
 
     def advance(name: str, rows: int) -> None:
-        hand_out()  # none waits until our own job is done
+        """See to the others meanwhile: none waits or has failed until our own job is done."""
+        for future in pending:
+            if future.done():
+                future.result()  # raises what the job raised
+        hand_out()
         _drain(queue, progress)
         progress(name, rows)
 

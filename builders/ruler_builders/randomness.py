@@ -1,5 +1,7 @@
 """Named randomness: every draw has its own generator, seeded from what it is for.
 
+Depths have one for a block of 500 rows, which they are spread evenly over.
+
 Nothing is threaded through or shared, so a row comes out the same alone, in a batch or on
 another machine, and adding a draw changes no other.
 """

@@ -24,8 +24,8 @@ def scatter(
 
     Args:
         units: the haystack.
-        golds: pieces to place, in the order of their depths; all stand together where there are
-            too few units to keep them apart.
+        golds: pieces to place, in the order of their depths; they stay where those are where
+            there are too few units to keep them apart.
         gold_costs: tokens of each gold.
         room: tokens for all of it.
         joiner: text between pieces.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ruler_data.tokenizers import Tokenizer
 
-#: Tokens or bytes of each unit.
+#: Tokens of each unit, or bytes.
 Costs = NDArray[np.int64]
 
 #: Units beside the end of a haystack that may be left out or taken in to use up the room.
@@ -146,10 +146,10 @@ def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[memoryview, NDArray
     taken = _together(*units).take(pa.array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
-    return memoryview(text or b""), edges
+    return memoryview(text or b"")[: int(edges[-1])], edges
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _together(*units: Units) -> pa.StringArray:
     """Return the texts of units as one array, kept for the next row."""
     return units[0].texts if len(units) == 1 else Units.joined(units).texts

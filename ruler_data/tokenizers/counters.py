@@ -12,6 +12,7 @@ import numpy as np
 import tokenizers
 
 from ruler_data.errors import UsageError
+from ruler_data.row import utf8
 
 #: Texts times characters of the longest up to which ids are asked for as one matrix.
 MATRIX = 10_000_000
@@ -113,9 +114,8 @@ class GigatokenCounter:
             batch = self._tokenizer.encode_batch(list(texts), parallel=False)
             return [int(size) for size in np.diff(np.asarray(batch.layout.offsets))]
         # A ragged array costs 150 microseconds a call before its first text, a matrix three.
-        counts: list[int] = self._tokenizer.encode_batch_padded(list(texts), 0, parallel=False)[
-            1
-        ].tolist()
+        sizes = self._tokenizer.encode_batch_padded(list(texts), 0, parallel=False)[1]
+        counts: list[int] = sizes.tolist()
         return counts
 
 
@@ -142,13 +142,8 @@ class GuardedCounter:
         return [self._for(text).count([text])[0] for text in texts]
 
     def _for(self, text: Text) -> Counter:
-        known = encoded(text)
+        known = utf8(text)
         return self._reference if any(mark in known for mark in self._marks) else self._fast
-
-
-def encoded(text: Text) -> bytes:
-    """Return a text in UTF-8."""
-    return text.encode() if isinstance(text, str) else text
 
 
 def decoded(text: Text) -> str:

@@ -11,13 +11,13 @@ import tokenizers
 
 from ruler_data.errors import UsageError
 from ruler_data.manifest import TokenizerInfo
+from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
     GigatokenCounter,
     StockCounter,
     Text,
-    encoded,
 )
 from ruler_data.tokenizers.exact import choose_counter
 from ruler_data.tokenizers.files import hash_files
@@ -76,7 +76,7 @@ class HfTokenizer:
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
         """Return the tokens of a prompt of the `completion` protocol."""
-        return self._count(self._counter, self._framed(encoded(content), answer_prefix))
+        return self._count(self._counter, self._framed(utf8(content), answer_prefix))
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same, rendered by the template and counted by the reference."""
@@ -113,7 +113,7 @@ class HfTokenizer:
     ) -> list[int]:
         """Return the token ids of a prompt; see `Tokenizer.prompt_ids`."""
         text = self.render(content, answer_prefix, variables)
-        bos = self._missing_bos(text.encode())
+        bos = self._missing_bos(text[: len(self._bos_text or "")].encode())
         if variables is None and not bos and self.wants_bos and self.bos_id is not None:
             bos = [self.bos_id]  # it is the template, left out here, that writes it
         return bos + self._counter.ids(text)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ruler_data.errors import UsageError
 from ruler_data.manifest import TokenizerInfo
+from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
@@ -17,7 +18,6 @@ from ruler_data.tokenizers.counters import (
     Text,
     VendorCounter,
     decoded,
-    encoded,
 )
 from ruler_data.tokenizers.exact import choose_counter
 from ruler_data.tokenizers.files import hash_files
@@ -177,7 +177,7 @@ class MistralCommonTokenizer:
 
     @staticmethod
     def _framed(counter: Counter, frame: Frame, content: Text, answer_prefix: str) -> int:
-        turn = b"".join(map(encoded, (frame.before, content, frame.after)))
+        turn = b"".join(map(utf8, (frame.before, content, frame.after)))
         texts = [turn, *([answer_prefix.encode()] if answer_prefix else [])]
         return frame.specials + sum(counter.count([text])[0] for text in texts)
 

@@ -66,9 +66,9 @@ def verify_config(job: ConfigJob, progress: Progress) -> Verified:
             for row in read_packed(path):
                 digest.add(row)
                 lengths.append(row.length)
+                yield row  # and see first whether it can be read at all
                 if tokenizer is not None:
                     findings.extend(_length_findings(job.config, tokenizer, row))
-                yield row
                 progress(job.config, 1)
 
         if absent := _absent_values(path):

@@ -71,7 +71,8 @@ def _vt(row: Row) -> Solved:
     value = _VALUE.search(row.question)
     text = row.context.rpartition("hidden in the following text.\n\n")[2]
     assignments = list(_assignments(text))
-    said = [match[0].rstrip() for match in assignments if match[1] in row.outputs]
+    everywhere = _assignments(row.context)  # the example's too
+    said = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
     holds: dict[str, str] = {}
     for assignment in assignments:
         name, source, number = assignment.groups()
@@ -110,8 +111,18 @@ def _fwe(row: Row) -> Solved:
 
 
 def _split(text: str) -> pa.StringArray:
-    """Return what single spaces divide in a text: tens of thousands of words in one step."""
-    return pc.split_pattern(pa.array([text.strip()]), " ").values
+    """Return the words of a text: tens of thousands in one step, where they are as they should be.
+
+    That is divided by single spaces; a text where something else divides some is split in Python.
+    """
+    text = text.strip()
+    if not text.isascii() or any(blank in text for blank in _BLANKS):
+        return pa.array(text.split(), pa.string())
+    return pc.split_pattern(pa.array([text]), " ").values
+
+
+#: What divides words of ASCII besides a space.
+_BLANKS = ("  ", *(chr(code) for code in range(128) if chr(code).isspace() and code != ord(" ")))
 
 
 def _ranked(words: pa.StringArray) -> Iterator[tuple[str, int]]:
