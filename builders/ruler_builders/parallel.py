@@ -91,6 +91,7 @@ def run_jobs(
             for future in done:
                 pending.remove(future)
                 yield future.result()
+        _drain(queue, progress)
     except BrokenProcessPool as error:
         msg = (
             "a worker process died; was it out of memory? use fewer --workers; what is finished "
