@@ -89,7 +89,7 @@ def largest_size(
     while cost(np.array([high]))[0] <= budget:
         low, high = high, high + 2 * (high - low)
     while high - low > 1:
-        sizes = np.unique(low + (high - low) * np.arange(LOOK + 1) // LOOK)
+        sizes = low + (high - low) * np.arange(LOOK + 1) // LOOK
         fitting = int(np.count_nonzero(cost(sizes) <= budget))
         low, high = int(sizes[fitting - 1]), int(sizes[fitting])
     return low

@@ -142,7 +142,9 @@ def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[memoryview, NDArray
     """
     units = [one for one, _ in columns]
     firsts = accumulate(map(len, units), initial=0)
-    picks = np.stack([order + first for (_, order), first in zip(columns, firsts, strict=False)], 1)
+    picks = np.empty((len(columns[0][1]), len(columns)), dtype=np.intp)
+    for column, ((_, order), first) in enumerate(zip(columns, firsts, strict=False)):
+        np.add(order, first, out=picks[:, column])
     taken = _together(*units).take(pa.array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)

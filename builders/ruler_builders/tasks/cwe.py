@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ruler_builders.choice import choose
 from ruler_builders.drafts import Body, Draft, Materials, Spans
-from ruler_builders.randomness import permutation, rng
+from ruler_builders.randomness import permutation, rng, shuffled
 from ruler_builders.units import SPARE, Units, spell
 from ruler_data.tasks import Cwe, Task
 
@@ -31,8 +31,6 @@ _PREFIX = " Answer: The top 10 words that appear most often in the list are:"
 SHORT = 4096
 _EXAMPLE = (40, 10, 3)
 _EXAMPLE_SHORT = (20, 3, 1)
-
-NO_MARKS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 
 def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
@@ -54,8 +52,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     # The example takes its words from the far end of the order, so the answer is not in it.
     example = _draw_example(
         rng(seed, name, index, "example"),
-        materials,
-        others[: -example_size[0] - 1 : -1],
+        [singles[number] for number in others[: -example_size[0] - 1 : -1].tolist()],
         params.common,
         *example_size[1:],
     )
@@ -120,7 +117,7 @@ class _Filler:
 
 
 def _listed(
-    words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.intp] = NO_MARKS
+    words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
     """Return a numbered list of words, and the spans (bytes) of marked items."""
     text, offsets = spell((labels, np.arange(len(items))), (words, items))
@@ -154,18 +151,15 @@ def _compounds(source: Random, materials: Materials, size: int) -> Units:
 
 
 def _draw_example(
-    source: Random, materials: Materials, words: NDArray[np.intp], common: int,
-    common_repeats: int, other_repeats: int,
-) -> str:  # fmt: skip
-    """Draw the in-context example of words by number: a short list of its own and its answer."""
-    items = np.concatenate([
-        np.tile(words[:common], common_repeats), np.tile(words[common:], other_repeats)
-    ])  # fmt: skip
-    labels = _labels(materials, len(items))
-    order = permutation(source, len(items))
-    text, _ = _listed(materials.singles, items[order], labels)
-    answer, _ = _listed(materials.singles, words[:common], labels)
-    return f"{_HEAD}{str(text, 'utf-8')}\n{_QUESTION}{_PREFIX} {str(answer, 'utf-8')}\n"
+    source: Random, words: list[str], common: int, common_repeats: int, other_repeats: int
+) -> str:
+    """Draw the in-context example of words: a short list of its own and its answer."""
+    items = shuffled(source, words[:common] * common_repeats + words[common:] * other_repeats)
+    return f"{_HEAD}{_numbered(items)}\n{_QUESTION}{_PREFIX} {_numbered(words[:common])}\n"
+
+
+def _numbered(words: Sequence[str]) -> str:
+    return " ".join([f"{number}. {word}" for number, word in enumerate(words, 1)])
 
 
 def _labels(materials: Materials, size: int) -> Units:

@@ -6,7 +6,7 @@ Source: RULER, arXiv 2404.06654, section 3.3; counts follow a zeta distribution 
 the noise `...`, and the answer is ranks 2 to 4.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from random import Random
 from string import ascii_lowercase
 
@@ -39,6 +39,8 @@ LETTERS = 6
 TOKENS_PER_WORD = 50
 #: Ranks 1 to 4 must exist: the noise and the answer.
 SMALLEST_VOCABULARY = 4
+#: Coded words that there are, and the most that one text has.
+CODED, LARGEST_VOCABULARY = 2**15, 2**14
 
 
 def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
@@ -49,17 +51,16 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     """
     params = task.params
     assert isinstance(params, Fwe)
-    size = budget // TOKENS_PER_WORD
+    size = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY)
     if size < SMALLEST_VOCABULARY:
         need = SMALLEST_VOCABULARY * TOKENS_PER_WORD + length - budget
         raise BudgetError(task.name, need, length)
     # Rare ranks round to nothing; a word costs a token, so these are all that can appear.
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
     size = max(SMALLEST_VOCABULARY, int(appearing))
-    drawn = [NOISE, *_coded_words(rng(materials.seed, task.name, index, "words"), size - 1)]
-    costs = count_units(materials.tokenizer, [" " + word for word in drawn], " abc", " def")
-    words = Units.of([word + " " for word in drawn], costs)
-
+    words = _words(materials)
+    picked = _draw_words(rng(materials.seed, task.name, index, "words"), size)
+    costs = words.costs[picked]
     shares = _shares(size, params.alpha)
     least = _least(size, params.alpha)
 
@@ -74,12 +75,14 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
             total = largest_size(cost, room, guess, least)
         while not _is_determined(counts(total, size, params.alpha)):
             total -= 1
-        numbers = np.repeat(np.arange(size), counts(total, size, params.alpha))
-        order = permutation(rng(materials.seed, task.name, index, "order"), len(numbers))
-        text, _ = spell((words, numbers[order]))
-        return Body([text[:-1]], NO_SPANS, int(costs[numbers].sum()), total - least)
+        often = counts(total, size, params.alpha)
+        texts = np.repeat(picked, often)
+        order = permutation(rng(materials.seed, task.name, index, "order"), len(texts))
+        text, _ = spell((words, texts[order]))
+        return Body([text[:-1]], NO_SPANS, int(often @ costs), total - least)
 
-    return Draft(_HEAD, "\n", _QUESTION, _PREFIX, tuple(drawn[1:4]), fill)
+    answers = tuple(str(words.texts[number]).rstrip() for number in picked[1:4].tolist())
+    return Draft(_HEAD, "\n", _QUESTION, _PREFIX, answers, fill)
 
 
 def counts(total: int | NDArray[np.int64], size: int, alpha: float) -> NDArray[np.int64]:
@@ -135,11 +138,23 @@ def _is_determined(numbers: NDArray[np.int64]) -> bool:
     return len(numbers) < 5 or bool(numbers[3] > numbers[4])
 
 
-def _coded_words(source: Random, size: int) -> list[str]:
-    """Draw distinct words; a larger vocabulary begins with the words of a smaller one."""
+@lru_cache(maxsize=4)
+def _words(materials: Materials) -> Units:
+    """Return the noise and all coded words, each with the space behind it, for all rows."""
+    source = rng(materials.seed, "fwe", 0, "coded words")
     found: dict[str, None] = {}
-    while len(found) < size:
-        letters = below(source, len(ascii_lowercase), LETTERS * (size - len(found)))
+    while len(found) < CODED:
+        letters = below(source, len(ascii_lowercase), LETTERS * (CODED - len(found)))
         text = (letters + np.uint64(ord("a"))).astype(np.uint8)
         found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
-    return list(found)
+    words = [NOISE, *found]
+    costs = count_units(materials.tokenizer, [" " + word for word in words], " abc", " def")
+    return Units.of([word + " " for word in words], costs)
+
+
+def _draw_words(source: Random, size: int) -> NDArray[np.intp]:
+    """Draw numbers of distinct words, the noise first; fewer are the beginning of more."""
+    found: dict[int, None] = {0: None}
+    while len(found) < size:
+        found.update(dict.fromkeys((1 + below(source, CODED, size - len(found))).tolist()))
+    return np.fromiter(found, dtype=np.intp)
