@@ -11,7 +11,7 @@ from upstream import Upstream
 
 from ruler_builders.audit.checks import audit_rows
 from ruler_builders.fit import make_rows
-from ruler_builders.freeze import layout, row_groups, tables, write_rows
+from ruler_builders.freeze import layout, row_groups, write_rows
 from ruler_builders.workshop import Workshop
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import SCHEMA, read_packed, read_rows
@@ -89,5 +89,5 @@ def build(shop: Workshop, task: Task, length: int, rows: int, path: Path) -> Non
 def write_plainly(rows: list[Row], task: Task, path: Path) -> None:
     """Write rows to the same parquet, without digest, hash or a word of safety."""
     with pq.ParquetWriter(path, SCHEMA, **layout(task)) as writer:
-        for group in row_groups(tables(rows)):
+        for group in row_groups(rows):
             writer.write_table(group, row_group_size=len(group))

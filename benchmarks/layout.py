@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 
-from ruler_builders.freeze import layout, row_groups, tables
+from ruler_builders.freeze import layout, row_groups
 from ruler_data import TASKS, Manifest, parse_config
 from ruler_data.parquet import SCHEMA, read_rows
 
@@ -48,7 +48,7 @@ def size(path: Path, **changes: object) -> int:
     task = TASKS[parse_config(path.parent.name)[0]]
     sink = io.BytesIO()
     with pq.ParquetWriter(sink, SCHEMA, **{**layout(task), **changes}) as writer:
-        for group in row_groups(tables(read_rows(path))):
+        for group in row_groups(read_rows(path)):
             writer.write_table(group, row_group_size=len(group))
     return sink.tell()
 

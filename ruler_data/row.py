@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+Utf8 = TypeVar("Utf8", bound=bytes | memoryview)
 
 
 class Span(NamedTuple):
@@ -79,7 +82,7 @@ class Row:
         )
 
 
-def utf8(text: str | bytes) -> bytes:
+def utf8(text: str | Utf8) -> bytes | Utf8:
     """Return a text in UTF-8, which it may be in already."""
     return text.encode() if isinstance(text, str) else text
 
@@ -94,13 +97,14 @@ class PackedRow:
     """A row on its way to a file: the same fields, its long ones as files hold them.
 
     Attributes:
-        context: in UTF-8, so that a long text is encoded once at most.
+        context: in UTF-8, so that a long text is encoded once at most; part of a longer one where
+            that saves a copy.
         evidence: shape (spans, 2): beginnings and ends, in characters of the context.
     """
 
     index: int
     task: str
-    context: bytes
+    context: bytes | memoryview
     question: str
     answer_prefix: str
     outputs: tuple[str, ...]
@@ -113,7 +117,7 @@ class PackedRow:
         return Row(
             index=self.index,
             task=self.task,
-            context=self.context.decode(),
+            context=str(self.context, "utf-8"),
             question=self.question,
             answer_prefix=self.answer_prefix,
             outputs=self.outputs,

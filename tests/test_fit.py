@@ -16,7 +16,7 @@ from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.counters import Text
+from ruler_data.tokenizers.counters import Text, decoded
 from tests.rows import make, materials, target
 
 LLAMA3 = (
@@ -35,7 +35,7 @@ class Letters:
         return [-(-len(utf8(text)) // 3) for text in texts]
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        return self.count([utf8(content) + answer_prefix.encode()])[0] + 7
+        return self.count([decoded(content) + answer_prefix])[0] + 7
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         return self.count_prompt(content, answer_prefix)

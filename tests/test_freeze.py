@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ruler_builders import freeze
-from ruler_builders.freeze import row_groups, tables, write_rows
+from ruler_builders.freeze import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.parquet import read_rows
 from tests.rows import make
@@ -24,19 +24,9 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
 
 
 def test_groups_of_long_rows_end_earlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freeze, "BATCH_BYTES", 0)
     rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in range(45)]
-    text = sum(table.nbytes for table in tables(rows[:10]))
-    monkeypatch.setattr(freeze, "GROUP_BYTES", 2 * text + text // 4)
-    assert [len(group) for group in row_groups(tables(rows))] == [20, 20, 5]
-
-
-@pytest.mark.parametrize(("limit", "expected"), [(0, [10, 20, 25]), (10**9, [25])])
-def test_a_row_is_shown_once_its_table_is_made(
-    limit: int, expected: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(freeze, "BATCH_BYTES", limit)
-    rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in range(25)]
-    shown: list[int] = []
-    counts = [len(shown) for _ in tables(rows, lambda row: shown.append(row.index))]
-    assert shown == list(range(25)) and counts == expected
+    text = len(rows[0].context)
+    monkeypatch.setattr(freeze, "GROUP_BYTES", 20 * text)
+    assert [len(group) for group in row_groups(rows)] == [20, 20, 5]
+    monkeypatch.setattr(freeze, "GROUP_BYTES", text - 1)
+    assert [len(group) for group in row_groups(rows[:3])] == [1, 1, 1]

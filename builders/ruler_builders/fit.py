@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 
@@ -74,7 +74,7 @@ def need(task: Task, materials: Materials, index: int, target: Target) -> int:
     """Return the least length, in tokens, at which a row can be made."""
     try:
         draft = draw(task, materials, index, target.length, target.budget(task))
-        text = _context(draft, draft.fill(0)) + draft.question.encode()
+        text = _text(draft, draft.fill(0))
         prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
         least = prompt + task.max_new_tokens + target.extra_reserve
         if least < target.length:  # fwe's vocabulary shrinks with its length, and may vanish
@@ -98,15 +98,14 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
     frame = draft.head + draft.tail + draft.question + draft.answer_prefix
     room = target.budget(task) - materials.tokenizer.count([frame])[0]
     best: tuple[int, Body, bytes] | None = None
-    question = draft.question.encode()
     for attempt in range(ATTEMPTS):
         body = draft.fill(room)
-        context = _context(draft, body)
-        prompt = materials.tokenizer.count_prompt(context + question, draft.answer_prefix)
+        text = _text(draft, body)
+        prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
-                best = length, body, context
+                best = length, body, text
             missed = (limit - length) - (room - body.cost)
             if missed <= SLACK:
                 break
@@ -118,33 +117,37 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
     if best is None:
         msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
         raise RulerError(msg)
-    length, body, context = best
+    length, body, text = best
     row = PackedRow(
         index=index,
         task=task.name,
-        context=context,
+        context=memoryview(text)[: len(text) - len(draft.question.encode())],
         question=draft.question,
         answer_prefix=draft.answer_prefix,
         outputs=draft.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(context, body.evidence + len(draft.head.encode())),
+        evidence=in_characters(text, body.evidence + len(draft.head.encode())),
     )
     return Fitted(row, body.exhausted)
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:
-    """Return spans of a text's UTF-8, in bytes, as spans of its characters.
+    """Return spans that follow one another in a text's UTF-8 (bytes) as spans of its characters.
 
-    >>> in_characters("Zoë was here".encode(), np.array([[5, 8]])).tolist()
-    [[4, 7]]
+    >>> in_characters("Zoë was here".encode(), np.array([[0, 4], [5, 8]])).tolist()
+    [[0, 3], [4, 7]]
     """
     if text.isascii():
         return spans
     # All bytes of a character but its first are 0b10xxxxxx, as a signed number below -64.
-    later = np.flatnonzero(np.frombuffer(text, dtype=np.int8) < -64)
-    return spans - later.searchsorted(spans)
+    is_later = np.frombuffer(text, dtype=np.int8) < -64
+    edges = pairwise([0, *spans.ravel().tolist()])
+    later = [np.count_nonzero(is_later[start:end]) for start, end in edges]
+    return spans - np.cumsum(later, dtype=np.int64).reshape(spans.shape)
 
 
-def _context(draft: Draft, body: Body) -> bytes:
-    return b"".join((draft.head.encode(), *body.pieces, draft.tail.encode()))
+def _text(draft: Draft, body: Body) -> bytes:
+    """Return context and question."""
+    after = draft.tail + draft.question
+    return b"".join((draft.head.encode(), *body.pieces, after.encode()))

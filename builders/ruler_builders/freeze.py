@@ -6,8 +6,7 @@ and page checksums, and row groups that streaming can start from.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,13 +20,10 @@ from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
-#: Rows of a group, and bytes of text after which a group ends earlier: a writer holds a group four
-#: times over.
+#: Rows of a group, and bytes of text that it has at the most unless one row has more: a writer
+#: holds a group four times over.
 GROUP_ROWS = 100
 GROUP_BYTES = 40_000_000
-#: Long rows that are turned into columns at a time, and the length from which they are long, in
-#: bytes of a group of them: so few that their text is still in the processor's cache.
-BATCH_ROWS, BATCH_BYTES = 10, 8_000_000
 
 #: Columns of few different values; a dictionary on long text only costs time.
 DICTIONARY = ["task", "answer_prefix"]
@@ -62,16 +58,17 @@ def write_rows(
     digest, lengths = RowDigest(), list[int]()
     text_bytes = 0
 
-    def seen(row: Row | PackedRow) -> None:
+    def seen(row: Row | PackedRow) -> Row | PackedRow:
         digest.add(row)
         lengths.append(row.length)
+        return row
 
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             with pq.ParquetWriter(file, SCHEMA, **layout(task)) as writer:
-                for group in row_groups(tables(rows, seen)):
+                for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
                     writer.write_table(group, row_group_size=len(group))
             file.flush()
@@ -91,43 +88,26 @@ def write_rows(
     return info
 
 
-def tables(
-    rows: Iterable[Row | PackedRow], seen: Callable[[Row | PackedRow], object] = lambda _: None
-) -> Iterator[pa.Table]:
-    """Turn rows into tables of `BATCH_ROWS` or `GROUP_ROWS`, and show each row to `seen` then.
-
-    Rows of a config are about as long as the first.
-    """
-    rest = iter(rows)
-    first = list(islice(rest, 1))
-    is_long = sum(len(utf8(row.context)) for row in first) * GROUP_ROWS > BATCH_BYTES
-    rest = chain(first, rest)
-    while batch := list(islice(rest, BATCH_ROWS if is_long else GROUP_ROWS)):
-        table = to_table(batch)
-        for row in batch:
-            seen(row)
-        yield table
-
-
-def row_groups(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Join tables to groups of at most `GROUP_ROWS` rows and about `GROUP_BYTES` of text."""
-    group: list[pa.Table] = []
-    rows = size = 0
-    for part in parts:
-        rows, size = rows + len(part), size + part.nbytes
-        if group and (rows > GROUP_ROWS or size > GROUP_BYTES):
-            yield _joined(group)
-            rows, size = len(part), part.nbytes
-        group.append(part)
+def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
+    """Turn rows into tables of at most `GROUP_ROWS` rows and about `GROUP_BYTES` of text."""
+    group: list[Row | PackedRow] = []
+    size = 0
+    for row in rows:
+        more = len(utf8(row.context))
+        if group and (len(group) == GROUP_ROWS or size + more > GROUP_BYTES):
+            yield _table(group)
+            size = 0
+        group.append(row)
+        size += more
     if group:
-        yield _joined(group)
+        yield _table(group)
 
 
-def _joined(group: list[pa.Table]) -> pa.Table:
-    """Return tables as one, and let go of them: while it is written, it is in memory enough."""
-    joined = pa.concat_tables(group).combine_chunks()
+def _table(group: list[Row | PackedRow]) -> pa.Table:
+    """Return rows as a table, and let go of them: while it is written, it is in memory enough."""
+    table = to_table(group)
     group.clear()
-    return joined
+    return table
 
 
 def layout(task: Task) -> dict[str, object]:

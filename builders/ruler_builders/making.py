@@ -73,7 +73,7 @@ def _recount(config: str, shop: Workshop, row: PackedRow) -> None:
     Raises:
         RulerError: it counts otherwise, so the fast counter is not exact after all.
     """
-    content = row.context.decode() + row.question
+    content = str(row.context, "utf-8") + row.question
     found = shop.tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
     if found != row.length:
         msg = (

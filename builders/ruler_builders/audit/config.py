@@ -125,7 +125,7 @@ def _columns(schema: pa.Schema) -> str:
 
 
 def _length_findings(config: str, tokenizer: Tokenizer, row: PackedRow) -> list[str]:
-    content, prefix = row.context + row.question.encode(), row.answer_prefix
+    content, prefix = b"".join((row.context, row.question.encode())), row.answer_prefix
     counts = {tokenizer.count_prompt(content, prefix)}
     if row.index % RECOUNT_EVERY == 0:
         counts.add(tokenizer.recount_prompt(content.decode(), prefix))
