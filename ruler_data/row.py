@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-
 Utf8 = TypeVar("Utf8", bound=bytes | memoryview)
 
 
