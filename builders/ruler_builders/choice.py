@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ruler_builders.units import SLACK, SPARE, Costs
 
 #: Sizes looked at at once, and to both sides of a guess.
-LOOK = 32
+LOOK = 16
 
 
 def choose(

@@ -141,9 +141,9 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
     if text.isascii():
         return spans
     # All bytes of a character but its first are 0b10xxxxxx, as a signed number below -64.
-    is_later = np.frombuffer(text, dtype=np.int8) < -64
+    signed = np.frombuffer(text, dtype=np.int8)
     edges = pairwise([0, *spans.ravel().tolist()])
-    later = [np.count_nonzero(is_later[start:end]) for start, end in edges]
+    later = [np.count_nonzero(signed[start:end] < -64) for start, end in edges]
     return spans - np.cumsum(later, dtype=np.int64).reshape(spans.shape)
 
 

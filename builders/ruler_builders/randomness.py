@@ -43,6 +43,27 @@ def below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
     return np.frombuffer(source.randbytes(8 * size), dtype="<u8") % np.uint64(bound)
 
 
+def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
+    """Return `size` different numbers from 0 to bound - 1; fewer are the beginning of more."""
+    found: dict[int, None] = {}
+    while len(found) < size:
+        found.update(dict.fromkeys(below(source, bound, size - len(found)).tolist()))
+    return np.fromiter(found, dtype=np.intp)
+
+
+def subset(source: random.Random, size: int, chosen: int) -> NDArray[np.intp]:
+    """Return `chosen` of the numbers 0 .. size-1, rising; every choice is as likely as another.
+
+    Each is taken with about the right probability, by a byte of its own, and then as many taken or
+    free ones, any of them, change sides as were too many or too few: much cheaper than an order.
+    """
+    is_taken = np.frombuffer(source.randbytes(size), dtype=np.uint8) < round(256 * chosen / size)
+    surplus = int(np.count_nonzero(is_taken)) - chosen
+    likes = np.flatnonzero(is_taken == (surplus > 0))
+    is_taken[likes[distinct(source, len(likes), abs(surplus))]] = surplus < 0
+    return np.flatnonzero(is_taken)
+
+
 def permutation(source: random.Random, size: int) -> NDArray[np.intp]:
     """Return the numbers 0 .. size-1 in random order.
 

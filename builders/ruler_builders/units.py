@@ -77,18 +77,18 @@ class Units:
     @cached_property
     def total(self) -> int:
         """Tokens of all units."""
-        return int(self._totals[-1])
+        return int(self.before[-1])
 
     def enough(self, room: int, start: int = 0) -> int:
         """Return the end of the units from `start` on that pass `room` tokens, spare ones beyond.
 
         It is beyond the last unit where they do not.
         """
-        before = int(self._totals[min(start, len(self))])
-        return int(self._totals.searchsorted(before + room, side="right")) - 1 + 2 * SPARE
+        before = int(self.before[min(start, len(self))])
+        return int(self.before.searchsorted(before + room, side="right")) - 1 + 2 * SPARE
 
     @cached_property
-    def _totals(self) -> Costs:
+    def before(self) -> Costs:
         """Tokens before each unit, and last of all."""
         return np.concatenate([[0], np.cumsum(self.costs)])
 

@@ -79,22 +79,22 @@ class _Filler:
         self._seed, self._name, self._index = seed, name, index
 
     def __call__(self, room: int) -> Body:
-        params = self._params
+        params, repeats = self._params, self._params.other_repeats
         gold_items = params.common * params.common_repeats
         words, others = self._enough_words(room)
-        labels = _labels(self._materials, gold_items + params.other_repeats * len(others))
-        fixed = int(words.costs[self._common].sum()) * params.common_repeats
-        fixed += int(labels.costs[:gold_items].sum())
-        later = labels.costs[gold_items:][: params.other_repeats * len(others)]
-        per_word = later.reshape(-1, params.other_repeats).sum(axis=1)
-        chosen = choose(words.costs[others] * params.other_repeats, room - fixed, per_word)
+        labels = _labels(self._materials, gold_items + repeats * len(others))
+        per_word = np.diff(labels.before[gold_items::repeats][: len(others) + 1])
+        common = int(words.costs[self._common].sum()) * params.common_repeats
+        free = room - common - int(labels.before[gold_items])
+        chosen = choose(words.costs[others] * repeats, free, per_word)
         items = np.concatenate([
             np.repeat(self._common, params.common_repeats),
-            np.repeat(others[chosen], params.other_repeats),
+            np.repeat(others[chosen], repeats),
         ])  # fmt: skip
         order = permutation(rng(self._seed, self._name, self._index, "order"), len(items))
         text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold_items))
-        cost = int(words.costs[items].sum() + labels.costs[: len(items)].sum())
+        cost = common + int(words.costs[others[chosen]].sum()) * repeats
+        cost += int(labels.before[len(items)])
         ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
         return Body([text], evidence, cost, len(chosen), "single words" if ran_out else "")
 
@@ -107,8 +107,8 @@ class _Filler:
         # A listed word costs three tokens at the least: its number, a full stop, the word.
         most = max(room, 0) // (3 * repeats) + SPARE
         others = self._others[:most]
-        labels = _labels(self._materials, repeats * len(others)).costs[: repeats * len(others)]
-        if int(words.costs[others].sum()) * repeats + int(labels.sum()) > room:
+        labels = _labels(self._materials, repeats * len(others)).before[repeats * len(others)]
+        if int(words.costs[others].sum()) * repeats + int(labels) > room:
             return words, others
         source = rng(self._seed, self._name, self._index, "compounds")
         compounds = _compounds(source, self._materials, most - len(others))

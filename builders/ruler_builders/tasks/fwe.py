@@ -7,7 +7,6 @@ the noise `...`, and the answer is ranks 2 to 4.
 """
 
 from functools import cache, lru_cache
-from random import Random
 from string import ascii_lowercase
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from ruler_builders.choice import largest_size
 from ruler_builders.drafts import Body, Draft, Materials
-from ruler_builders.randomness import below, permutation, rng
+from ruler_builders.randomness import below, distinct, permutation, rng, subset
 from ruler_builders.units import Units, count_units, spell
 from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
@@ -59,13 +58,14 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
     size = max(SMALLEST_VOCABULARY, int(appearing))
     words = _words(materials)
-    picked = _draw_words(rng(materials.seed, task.name, index, "words"), size)
+    source = rng(materials.seed, task.name, index, "words")
+    picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
     costs = words.costs[picked]
     shares = _shares(size, params.alpha)
     least = _least(size, params.alpha)
 
     def cost(totals: NDArray[np.int64]) -> NDArray[np.int64]:
-        return counts(totals[:, None], size, params.alpha) @ costs
+        return np.asarray(counts(totals[:, None], size, params.alpha) @ costs)
 
     def fill(room: int) -> Body:
         # Rounding down takes half a word off each rank.
@@ -76,9 +76,12 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         while not _is_determined(counts(total, size, params.alpha)):
             total -= 1
         often = counts(total, size, params.alpha)
-        texts = np.repeat(picked, often)
-        order = permutation(rng(materials.seed, task.name, index, "order"), len(texts))
-        text, _ = spell((words, texts[order]))
+        draws = rng(materials.seed, task.name, index, "order")
+        coded = np.repeat(picked[1:], often[1:])
+        places = subset(draws, int(often.sum()), len(coded))
+        texts = np.zeros(often.sum(), dtype=np.intp)
+        texts[places] = coded[permutation(draws, len(coded))]
+        text, _ = spell((words, texts))
         return Body([text[:-1]], NO_SPANS, int(often @ costs), total - least)
 
     answers = tuple(str(words.texts[number]).rstrip() for number in picked[1:4].tolist())
@@ -150,11 +153,3 @@ def _words(materials: Materials) -> Units:
     words = [NOISE, *found]
     costs = count_units(materials.tokenizer, [" " + word for word in words], " abc", " def")
     return Units.of([word + " " for word in words], costs)
-
-
-def _draw_words(source: Random, size: int) -> NDArray[np.intp]:
-    """Draw numbers of distinct words, the noise first; fewer are the beginning of more."""
-    found: dict[int, None] = {0: None}
-    while len(found) < size:
-        found.update(dict.fromkeys((1 + below(source, CODED, size - len(found))).tolist()))
-    return np.fromiter(found, dtype=np.intp)
