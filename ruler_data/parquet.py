@@ -3,18 +3,29 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import accumulate
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_data.names import config_file
-from ruler_data.row import NO_SPANS, PackedRow, Row
+from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
 
 __all__ = [
-    "SCHEMA", "UNREADABLE", "config_file", "packed_at", "read_columns", "read_groups",
-    "read_packed", "read_rows", "row_at", "to_table",
+    "SCHEMA",
+    "UNREADABLE",
+    "TableBuilder",
+    "config_file",
+    "packed_at",
+    "read_columns",
+    "read_groups",
+    "read_packed",
+    "read_rows",
+    "row_at",
+    "to_table",
 ]  # fmt: skip
 
 #: What reading a file raises that is damaged, or that holds something else than rows.
@@ -38,37 +49,84 @@ SCHEMA = pa.schema(
     ]
 )
 
-#: Where the long column stands, which is read and written as UTF-8.
+#: Where the long column stands, which is read and written as UTF-8, and all others.
 CONTEXT = SCHEMA.names.index("context")
+SHORT = [name for name in SCHEMA.names if name != "context"]
 
 
-def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
-    """Return rows as a table, made column by column, since cwe has 300 spans a row.
+class TableBuilder:
+    """Rows on their way into a table.
 
-    Raises:
-        ValueError: a packed row's context is not UTF-8.
+    Contexts are copied into one buffer as they come. What a row took is so free for the next one,
+    and memory that is new to a process costs more than a copy.
     """
-    columns = [_column(rows, field) for field in list(SCHEMA)[:-1]]
+
+    def __init__(self, room: int) -> None:
+        """Begin a table whose contexts have up to `room` bytes."""
+        self._texts = pa.allocate_buffer(room)
+        self._bytes = memoryview(self._texts).cast("B")
+        self._edges = [0]
+        self._rows: list[tuple[Any, ...]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def has_room(self, text: bytes | memoryview) -> bool:
+        """Whether a context still fits."""
+        return self._edges[-1] + len(text) <= len(self._bytes)
+
+    def add(self, row: Row | PackedRow, text: bytes | memoryview) -> None:
+        """Take in the next row, its context in UTF-8 beside it.
+
+        Raises:
+            ValueError: there is no room for the context.
+        """
+        start, end = self._edges[-1], self._edges[-1] + len(text)
+        self._bytes[start:end] = text
+        self._edges.append(end)
+        self._rows.append(_short(row))
+
+    def table(self) -> pa.Table:
+        """Return the rows so far as a table.
+
+        Raises:
+            ValueError: a packed row's context is not UTF-8.
+        """
+        *plain, evidence = list(zip(*self._rows, strict=True)) or [()] * len(SHORT)
+        columns = [pa.array(values, SCHEMA.field(SHORT[n]).type) for n, values in enumerate(plain)]
+        buffers = [None, pa.py_buffer(np.array(self._edges, dtype=np.int32)), self._texts]
+        columns.insert(CONTEXT, pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers))
+        columns.append(_spans(evidence))
+        # To cast bytes to a text checks that they are UTF-8.
+        return pa.Table.from_arrays(
+            [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)],
+            schema=SCHEMA,
+        )
+
+
+_short = attrgetter(*SHORT)
+
+
+def _spans(evidence: Sequence[Any]) -> pa.ListArray:
+    """Return a column of spans, made of all at once, since cwe has 300 a row."""
     spans = np.concatenate(
-        [NO_SPANS, *(np.array(row.evidence, dtype=np.int64).reshape(-1, 2) for row in rows)]
+        [NO_SPANS, *(np.array(one, dtype=np.int64).reshape(-1, 2) for one in evidence)]
     )
     pairs = pa.StructArray.from_arrays(
         [pa.array(side, pa.int32()) for side in spans.T],
         fields=list(SCHEMA.field("evidence").type.value_type),
     )
-    ends = accumulate((len(row.evidence) for row in rows), initial=0)
-    evidence = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
-    return pa.Table.from_arrays(
-        [*columns, evidence.cast(SCHEMA.field("evidence").type)], schema=SCHEMA
-    )
+    ends = accumulate(map(len, evidence), initial=0)
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
 
 
-def _column(rows: Sequence[Row | PackedRow], field: pa.Field) -> pa.Array:
-    values = [getattr(row, field.name) for row in rows]
-    if field.name != "context":
-        return pa.array(values, field.type)
-    # A packed row's is in UTF-8 already; the cast checks that it is.
-    return pa.array(values, pa.binary()).cast(field.type)
+def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
+    """Return rows as a table; see `TableBuilder`."""
+    texts = [utf8(row.context) for row in rows]
+    builder = TableBuilder(sum(map(len, texts)))
+    for row, text in zip(rows, texts, strict=True):
+        builder.add(row, text)
+    return builder.table()
 
 
 def read_rows(path: Path) -> Generator[Row, None, None]:

@@ -1,5 +1,6 @@
 """Randomness: draws by the thousand are as fair as those one by one."""
 
+import math
 from collections import Counter
 from itertools import combinations, permutations
 
@@ -21,7 +22,7 @@ def is_fair(found: list[tuple[int, ...]], outcomes: list[tuple[int, ...]]) -> bo
     expected = len(found) / len(outcomes)
     distance = sum((counts[one] - expected) ** 2 / expected for one in outcomes)
     freedom = len(outcomes) - 1
-    return distance < freedom + SIGMAS * (2 * freedom) ** 0.5
+    return distance < freedom + SIGMAS * math.sqrt(2 * freedom)
 
 
 @given(st.integers(1, 60), st.data())

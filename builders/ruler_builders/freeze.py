@@ -16,12 +16,12 @@ from ruler_data.digest import RowDigest
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file, sync_folder
 from ruler_data.manifest import ConfigInfo
-from ruler_data.parquet import SCHEMA, to_table
+from ruler_data.parquet import SCHEMA, TableBuilder
 from ruler_data.row import PackedRow, Row, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
 #: Rows of a group, and bytes of text that it has at the most unless one row has more: a writer
-#: holds a group four times over.
+#: holds a group three times over.
 GROUP_ROWS = 100
 GROUP_BYTES = 40_000_000
 
@@ -89,25 +89,17 @@ def write_rows(
 
 
 def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
-    """Turn rows into tables of at most `GROUP_ROWS` rows and about `GROUP_BYTES` of text."""
-    group: list[Row | PackedRow] = []
-    size = 0
+    """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row."""
+    group = TableBuilder(GROUP_BYTES)
     for row in rows:
-        more = len(utf8(row.context))
-        if group and (len(group) == GROUP_ROWS or size + more > GROUP_BYTES):
-            yield _table(group)
-            size = 0
-        group.append(row)
-        size += more
+        text = utf8(row.context)
+        if len(group) == GROUP_ROWS or not group.has_room(text):
+            if group:
+                yield group.table()
+            group = TableBuilder(max(GROUP_BYTES, len(text)))
+        group.add(row, text)
     if group:
-        yield _table(group)
-
-
-def _table(group: list[Row | PackedRow]) -> pa.Table:
-    """Return rows as a table, and let go of them: while it is written, it is in memory enough."""
-    table = to_table(group)
-    group.clear()
-    return table
+        yield group.table()
 
 
 def layout(task: Task) -> dict[str, object]:
