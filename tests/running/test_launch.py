@@ -1,6 +1,7 @@
 """Several processes on one machine: each with GPUs of its own, none left behind, each resumable."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -77,7 +78,8 @@ def test_no_process_outlives_the_one_that_started_it(
 
 def test_the_reason_of_a_shard_is_told(frozen: Path, tmp_path: Path) -> None:
     said = refusal(evaluate(*order(frozen, tmp_path, "--option", "fail=3")), 1)
-    assert "shards failed: shard " in said and "1 rows could not be answered" in said
+    # Row 3 of both configs; whether one shard has both hangs on how long the rows are.
+    assert re.search("shards failed: shard .*: [12] rows could not be answered", said)
 
 
 def test_fewer_gpus_than_asked_for_are_refused(frozen: Path, tmp_path: Path) -> None:
