@@ -26,7 +26,7 @@ __all__ = [
     "read_rows",
     "row_at",
     "to_table",
-]  # fmt: skip
+]
 
 #: What reading a file raises that is damaged, or that holds something else than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -52,19 +52,19 @@ SCHEMA = pa.schema(
 #: Where the long column stands, which is read and written as UTF-8, and all others.
 CONTEXT = SCHEMA.names.index("context")
 SHORT = [name for name in SCHEMA.names if name != "context"]
+SHORT_VALUES = attrgetter(*SHORT)
 
 
 class TableBuilder:
     """Rows on their way into a table.
 
-    Contexts are copied into one buffer as they come. What a row took is so free for the next one,
-    and memory that is new to a process costs more than a copy.
+    Contexts are copied into one buffer as they come, so the memory that a row took is free for the
+    next one. Memory that is new to a process costs more than a copy.
     """
 
     def __init__(self, room: int) -> None:
         """Begin a table whose contexts have up to `room` bytes."""
-        self._texts = pa.allocate_buffer(room)
-        self._bytes = memoryview(self._texts).cast("B")
+        self._buffer = pa.allocate_buffer(room)
         self._edges = [0]
         self._rows: list[tuple[Any, ...]] = []
 
@@ -73,7 +73,7 @@ class TableBuilder:
 
     def has_room(self, text: bytes | memoryview) -> bool:
         """Whether a context still fits."""
-        return self._edges[-1] + len(text) <= len(self._bytes)
+        return bool(self._edges[-1] + len(text) <= self._buffer.size)
 
     def add(self, row: Row | PackedRow, text: bytes | memoryview) -> None:
         """Take in the next row, its context in UTF-8 beside it.
@@ -82,19 +82,19 @@ class TableBuilder:
             ValueError: there is no room for the context.
         """
         start, end = self._edges[-1], self._edges[-1] + len(text)
-        self._bytes[start:end] = text
+        memoryview(self._buffer).cast("B")[start:end] = text
         self._edges.append(end)
-        self._rows.append(_short(row))
+        self._rows.append(SHORT_VALUES(row))
 
     def table(self) -> pa.Table:
-        """Return the rows so far as a table.
+        """Return the rows so far as a table, which shares its memory with this.
 
         Raises:
             ValueError: a packed row's context is not UTF-8.
         """
         *plain, evidence = list(zip(*self._rows, strict=True)) or [()] * len(SHORT)
         columns = [pa.array(values, SCHEMA.field(SHORT[n]).type) for n, values in enumerate(plain)]
-        buffers = [None, pa.py_buffer(np.array(self._edges, dtype=np.int32)), self._texts]
+        buffers = [None, pa.py_buffer(np.array(self._edges, dtype=np.int32)), self._buffer]
         columns.insert(CONTEXT, pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers))
         columns.append(_spans(evidence))
         # To cast bytes to a text checks that they are UTF-8.
@@ -102,9 +102,6 @@ class TableBuilder:
             [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)],
             schema=SCHEMA,
         )
-
-
-_short = attrgetter(*SHORT)
 
 
 def _spans(evidence: Sequence[Any]) -> pa.ListArray:

@@ -47,7 +47,7 @@ def write_rows(
 
     Args:
         path: the file; its last two parts are its path within the folder.
-        rows: in order; consumed one group at a time.
+        rows: in order; consumed one by one.
         task: decides the compression level.
         length: the config's length in tokens, for the fill.
         expected: number of rows, to say how much space they need if the disk is full.
@@ -71,6 +71,7 @@ def write_rows(
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
                     writer.write_table(group, row_group_size=len(group))
+                    del group  # as above
             file.flush()
             os.fsync(file.fileno())
         info = _describe(partial, digest, lengths, length, f"{path.parent.name}/{path.name}")
@@ -96,6 +97,7 @@ def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
         if len(group) == GROUP_ROWS or not group.has_room(text):
             if group:
                 yield group.table()
+            del group  # its memory is the next one's
             group = TableBuilder(max(GROUP_BYTES, len(text)))
         group.add(row, text)
     if group:

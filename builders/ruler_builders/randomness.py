@@ -45,6 +45,7 @@ def below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
 
 def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
     """Return `size` different numbers from 0 to bound - 1; fewer are the beginning of more."""
+    assert size <= bound, (size, bound)
     found: dict[int, None] = {}
     while len(found) < size:
         found.update(dict.fromkeys(below(source, bound, size - len(found)).tolist()))
@@ -57,7 +58,9 @@ def subset(source: random.Random, size: int, chosen: int) -> NDArray[np.intp]:
     Each is taken with about the right probability, by a byte of its own, and then as many taken or
     free ones, any of them, change sides as were too many or too few: much cheaper than an order.
     """
-    is_taken = np.frombuffer(source.randbytes(size), dtype=np.uint8) < round(256 * chosen / size)
+    assert 0 <= chosen <= size, (chosen, size)
+    share = round(256 * chosen / max(size, 1))
+    is_taken = np.frombuffer(source.randbytes(size), dtype=np.uint8) < share
     surplus = int(np.count_nonzero(is_taken)) - chosen
     likes = np.flatnonzero(is_taken == (surplus > 0))
     is_taken[likes[distinct(source, len(likes), abs(surplus))]] = surplus < 0

@@ -27,6 +27,8 @@ _HEAD = (
 _QUESTION = "Question: What are the 10 most common words in the above list?"
 _PREFIX = " Answer: The top 10 words that appear most often in the list are:"
 
+_LABEL = "{}. "
+
 #: Below this length (tokens) list and example are smaller.
 SHORT = 4096
 _EXAMPLE = (40, 10, 3)
@@ -84,8 +86,8 @@ class _Filler:
         words, others = self._enough_words(room)
         labels = _labels(self._materials, gold_items + repeats * len(others))
         per_word = np.diff(labels.before[gold_items::repeats][: len(others) + 1])
-        common = int(words.costs[self._common].sum()) * params.common_repeats
-        free = room - common - int(labels.before[gold_items])
+        gold_tokens = int(words.costs[self._common].sum()) * params.common_repeats
+        free = room - gold_tokens - int(labels.before[gold_items])
         chosen = choose(words.costs[others] * repeats, free, per_word)
         items = np.concatenate([
             np.repeat(self._common, params.common_repeats),
@@ -93,7 +95,7 @@ class _Filler:
         ])  # fmt: skip
         order = permutation(rng(self._seed, self._name, self._index, "order"), len(items))
         text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold_items))
-        cost = common + int(words.costs[others[chosen]].sum()) * repeats
+        cost = gold_tokens + int(words.costs[others[chosen]].sum()) * repeats
         cost += int(labels.before[len(items)])
         ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
         return Body([text], evidence, cost, len(chosen), "single words" if ran_out else "")
@@ -107,8 +109,9 @@ class _Filler:
         # A listed word costs three tokens at the least: its number, a full stop, the word.
         most = max(room, 0) // (3 * repeats) + SPARE
         others = self._others[:most]
-        labels = _labels(self._materials, repeats * len(others)).before[repeats * len(others)]
-        if int(words.costs[others].sum()) * repeats + int(labels) > room:
+        label_tokens = _labels(self._materials, repeats * len(others)).before
+        tokens = int(words.costs[others].sum()) * repeats + int(label_tokens[repeats * len(others)])
+        if tokens > room:
             return words, others
         source = rng(self._seed, self._name, self._index, "compounds")
         compounds = _compounds(source, self._materials, most - len(others))
@@ -159,8 +162,8 @@ def _draw_example(
 
 
 def _numbered(words: Sequence[str]) -> str:
-    return " ".join([f"{number}. {word}" for number, word in enumerate(words, 1)])
+    return " ".join([_LABEL.format(number) + word for number, word in enumerate(words, 1)])
 
 
 def _labels(materials: Materials, size: int) -> Units:
-    return materials.labels(" {}. ", size, "word", " word")
+    return materials.labels(f" {_LABEL}", size, "word", " word")

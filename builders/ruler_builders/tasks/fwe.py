@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ruler_builders.choice import largest_size
 from ruler_builders.drafts import Body, Draft, Materials
 from ruler_builders.randomness import below, distinct, permutation, rng, subset
-from ruler_builders.units import Units, count_units, spell
+from ruler_builders.units import Costs, Units, count_units, spell
 from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Fwe, Task
@@ -34,11 +34,14 @@ _PREFIX = (
 
 NOISE = "..."
 LETTERS = 6
+#: Tokens of a word that was not counted yet.
+UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
 #: Ranks 1 to 4 must exist: the noise and the answer.
 SMALLEST_VOCABULARY = 4
-#: Coded words that there are, and the most that one text has.
+#: Coded words that there are, and the most words of one text. Flat frequencies alone get there:
+#: `alpha` 1.1 at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
 CODED, LARGEST_VOCABULARY = 2**15, 2**14
 
 
@@ -60,7 +63,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     words = _words(materials)
     source = rng(materials.seed, task.name, index, "words")
     picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
-    costs = words.costs[picked]
+    costs = words.costs(picked)
     shares = _shares(size, params.alpha)
     least = _least(size, params.alpha)
 
@@ -76,16 +79,22 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         while not _is_determined(counts(total, size, params.alpha)):
             total -= 1
         often = counts(total, size, params.alpha)
-        draws = rng(materials.seed, task.name, index, "order")
-        coded = np.repeat(picked[1:], often[1:])
-        places = subset(draws, int(often.sum()), len(coded))
-        texts = np.zeros(often.sum(), dtype=np.intp)
-        texts[places] = coded[permutation(draws, len(coded))]
-        text, _ = spell((words, texts))
-        return Body([text[:-1]], NO_SPANS, int(often @ costs), total - least)
+        shown = _scattered(picked, often, materials.seed, task.name, index)
+        return Body([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
-    answers = tuple(str(words.texts[number]).rstrip() for number in picked[1:4].tolist())
+    answers = tuple(words.all[number] for number in picked[1:4].tolist())
     return Draft(_HEAD, "\n", _QUESTION, _PREFIX, answers, fill)
+
+
+def _scattered(
+    picked: NDArray[np.intp], often: NDArray[np.int64], seed: int, name: str, index: int
+) -> NDArray[np.intp]:
+    """Return numbers of words in random order, each as often as is said, the noise first."""
+    coded = np.repeat(picked[1:], often[1:])
+    places = subset(rng(seed, name, index, "places"), int(often.sum()), len(coded))
+    shown = np.full(int(often.sum()), picked[0])
+    shown[places] = coded[permutation(rng(seed, name, index, "order"), len(coded))]
+    return shown
 
 
 def counts(total: int | NDArray[np.int64], size: int, alpha: float) -> NDArray[np.int64]:
@@ -141,15 +150,34 @@ def _is_determined(numbers: NDArray[np.int64]) -> bool:
     return len(numbers) < 5 or bool(numbers[3] > numbers[4])
 
 
+class _Words:
+    """The noise and all coded words, the same for all rows; each is counted when first picked."""
+
+    def __init__(self, materials: Materials) -> None:
+        source = rng(materials.seed, "fwe", 0, "coded words")
+        found: dict[str, None] = {}
+        while len(found) < CODED:
+            letters = below(source, len(ascii_lowercase), LETTERS * (CODED - len(found)))
+            text = (letters + np.uint64(ord("a"))).astype(np.uint8)
+            found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
+        self.all = [NOISE, *found]
+        self._tokenizer = materials.tokenizer
+        self._costs = np.full(len(self.all), UNKNOWN)
+        self._units = Units.of([word + " " for word in self.all], self._costs)
+
+    def costs(self, numbers: NDArray[np.intp]) -> Costs:
+        """Return the tokens of the words of these numbers."""
+        new = numbers[self._costs[numbers] == UNKNOWN]
+        spaced = [" " + self.all[number] for number in new.tolist()]
+        self._costs[new] = count_units(self._tokenizer, spaced, " abc", " def")
+        return self._costs[numbers]
+
+    def text(self, numbers: NDArray[np.intp]) -> memoryview:
+        """Return the words of these numbers, a space between each two."""
+        text, _ = spell((self._units, numbers))
+        return text[:-1]
+
+
 @lru_cache(maxsize=4)
-def _words(materials: Materials) -> Units:
-    """Return the noise and all coded words, each with the space behind it, for all rows."""
-    source = rng(materials.seed, "fwe", 0, "coded words")
-    found: dict[str, None] = {}
-    while len(found) < CODED:
-        letters = below(source, len(ascii_lowercase), LETTERS * (CODED - len(found)))
-        text = (letters + np.uint64(ord("a"))).astype(np.uint8)
-        found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
-    words = [NOISE, *found]
-    costs = count_units(materials.tokenizer, [" " + word for word in words], " abc", " def")
-    return Units.of([word + " " for word in words], costs)
+def _words(materials: Materials) -> _Words:
+    return _Words(materials)
