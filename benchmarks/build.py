@@ -127,6 +127,10 @@ def _numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of tokenizer.json")
@@ -136,7 +140,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=100, help="of each config")
     lengths = [4096, 8192, 16384, 32768, 65536, 131072]
     parser.add_argument("--lengths", type=_numbers, default=lengths)
-    parser.add_argument("--others", type=lambda text: text.split(","), default=["mistral"])
+    parser.add_argument("--others", type=_names, default=["mistral"])
     parser.add_argument("--other-rows", type=int, default=20, help="of other tokenizers' configs")
     parser.add_argument("--worker-rows", type=int, default=100, help="of whole commands")
     parser.add_argument("--upstream", type=Path)
