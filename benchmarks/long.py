@@ -83,7 +83,7 @@ def measure(shop: Workshop, task: Task, length: int, rows: int) -> dict[str, obj
 def child(options: argparse.Namespace) -> None:
     """Measure one task, in this process; print a line of JSON for each length."""
     library = Library(options.sources, "real")
-    recipe = Recipe(str(options.tokenizer), 42, options.sources, "real", False, 0, probes=True)
+    recipe = Recipe(str(options.tokenizer), 42, options.sources, "real", False, 0)
     shop = open_workshop(recipe, library)
     task = task_of(options.task)
     start = {"engine": shop.tokenizer_info.engine, "start": peak()}

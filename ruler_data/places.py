@@ -4,13 +4,13 @@ import os
 import tempfile
 from pathlib import Path
 
-import pooch
+import platformdirs
 
 
 def cache_folder(*parts: str) -> Path:
     """Return a folder in the user's cache; nothing in it is needed, all of it saves time."""
     try:
-        root = os.environ.get("RULER_CACHE") or pooch.os_cache("ruler-data")
+        root = Path(os.environ.get("RULER_CACHE") or platformdirs.user_cache_dir("ruler-data"))
     except (RuntimeError, KeyError):  # no home folder
         root = Path(tempfile.gettempdir()) / f"ruler-data-{os.getuid()}"
-    return Path(root).joinpath(*parts)
+    return root.joinpath(*parts)

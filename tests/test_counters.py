@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
+from ruler_builders.workshop import Recipe, open_workshop, workers_workshop
 from ruler_data import UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import GigatokenCounter, StockCounter, Text, decoded
@@ -132,6 +133,22 @@ def test_a_counter_that_cannot_read_the_tokenizer_is_refused_by_name(tmp_path: P
     assert found.version == "right 1.0" and "wrong 1.0 gives other ids than right 1.0" in reason
     with pytest.raises(UsageError, match="gives other ids"):
         choose_counter("gigatoken", lambda: Wrong(), Right(), ["I don't"])
+
+
+def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    exact = GigatokenCounter.ids
+
+    def wrong(self: GigatokenCounter, text: str) -> list[int]:
+        return exact(self, text) + [1] * ("special magic number" in text)
+
+    monkeypatch.setattr(GigatokenCounter, "ids", wrong)
+    monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    recipe = Recipe("mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0)
+    for shop in (open_workshop(recipe, recipe.library()), workers_workshop(recipe)):
+        assert not shop.tokenizer_info.engine.startswith("gigatoken")
 
 
 def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cli: Cli) -> None:

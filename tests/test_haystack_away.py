@@ -23,9 +23,8 @@ def test_rows_made_from_a_parcel_are_those_made_here(
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # unpacking sets another
     folder = folder_of(tmp_path / "memos", FILES[what])
     recipe = Recipe(
-        "mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0, probes=False,
-        haystack=folder,
-    )  # fmt: skip
+        "mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0, haystack=folder
+    )
     here = open_workshop(recipe, recipe.library())
     own = here.materials.library.own
     assert own

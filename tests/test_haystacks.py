@@ -19,6 +19,7 @@ from ruler_data import TASKS, Row
 from ruler_data.digest import serialize
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import NO_SPANS, PackedRow, Span
+from ruler_data.tokenizers import load_tokenizer
 from tests.rows import make, materials, target
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
@@ -195,7 +196,8 @@ def test_a_table_holds_rows_with_and_without_evidence() -> None:
 
 
 def test_prompts_put_together_are_prompts_rendered(llama3: str) -> None:
-    tokenizer = materials(llama3).tokenizer
+    tokenizer = load_tokenizer(llama3)
+    assert tokenizer.use("auto", ()) == ""
     contents = ["Which?", " Which? ", "\nWhich?\n\n", "Wh\n\nich {{ 1 }} {% if %} <|eot_id|>?", ""]
     contents += ["Which?\u3000", "\u3000Which?", "\u2009", "Ω", "ΩΩΩ\U0001f9ff"]
     contents += [make(llama3, task, 0, 2048).prompt for task in TASKS]

@@ -114,6 +114,10 @@ def test_suites_of_the_package_share_no_name_with_the_thirteen_or_one_another() 
     assert all(suite.about and suite.lengths for suite in suites)
 
 
+def test_a_file_of_the_package_is_named_as_its_suite() -> None:
+    assert {name: suite.name for name, suite in packaged().items()} == {n: n for n in packaged()}
+
+
 def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cli) -> None:
     path, folder = write(tmp_path, MINE).rename(tmp_path / "later.yml"), tmp_path / "out"
     built = cli("build", "--suite", path, "--sources-kind", "sample", "--out", folder)

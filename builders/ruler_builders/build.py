@@ -1,7 +1,6 @@
 """The build: recipe in, folder out; interrupted anywhere, it goes on where it was."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -73,8 +72,6 @@ def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Itera
     """Build configs on this machine, on as many processes as the order has workers."""
     order = jobs[0].order
     held = workers_lock(Folder(order.out), order.share)
-    theirs = replace(order, recipe=replace(order.recipe, probes=False))
-    jobs = [replace(job, order=theirs) for job in jobs]
     return run_jobs(
         build_config,
         jobs,

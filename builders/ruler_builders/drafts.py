@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ruler_builders.passages import Passages
 from ruler_builders.sources import Corpus, Library, WordList
 from ruler_builders.units import Costs, Units, count_lines, count_units
-from ruler_data.tokenizers import Tokenizer
+from ruler_data.tokenizers import Measure
 
 #: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8 until the
 #: row is finished.
@@ -78,10 +78,10 @@ class Materials:
     Args:
         seed: of the build.
         library: the sources.
-        tokenizer: the tokenizer that units are counted in.
+        tokenizer: what units and rows are counted with.
     """
 
-    def __init__(self, seed: int, library: Library, tokenizer: Tokenizer) -> None:
+    def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
         self.seed, self.library, self.tokenizer = seed, library, tokenizer
         self._documents: dict[str, Units] = {}
         self._domains: dict[str, Passages] = {}

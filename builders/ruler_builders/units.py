@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ruler_data.tokenizers import Tokenizer
+from ruler_data.tokenizers import Measure
 
 #: Tokens of each unit, or bytes.
 Costs = NDArray[np.int64]
@@ -157,7 +157,7 @@ def _together(*units: Units) -> pa.StringArray:
     return units[0].texts if len(units) == 1 else Units.joined(units).texts
 
 
-def count_units(tokenizer: Tokenizer, texts: Sequence[str], before: str, after: str) -> Costs:
+def count_units(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:
     """Return the tokens that each text adds between `before` and `after`.
 
     Exact where both seams are boundaries of the tokenizer's pre-tokens in that company, which
@@ -171,7 +171,7 @@ def count_units(tokenizer: Tokenizer, texts: Sequence[str], before: str, after: 
     return np.maximum(np.array(counts, dtype=np.int64) - empty, 0)
 
 
-def count_lines(tokenizer: Tokenizer, lines: Sequence[str]) -> Costs:
+def count_lines(tokenizer: Measure, lines: Sequence[str]) -> Costs:
     """Return the tokens that each line, with its line feed, adds before the line that follows it.
 
     A sign at the end of a line of code may be joined, line feed and all, with one that begins the

@@ -1,8 +1,7 @@
 """What a worker needs to make rows, described in plain values and opened where it is used."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -11,15 +10,15 @@ from ruler_builders.drafts import Materials
 from ruler_builders.fit import Target, make_row
 from ruler_builders.sources import Library
 from ruler_builders.sources.library import Kind
-from ruler_data.errors import BudgetError
 from ruler_data.manifest import SourceInfo, TokenizerInfo
+from ruler_data.row import utf8
 from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.counters import CounterName, Text
 from ruler_data.tokenizers.interface import template_reserve
 
-#: Tokens of the prompts on which a counter shows that it is exact.
-PROBE_LENGTH = 1536
+#: Bytes of the prompts on which a counter shows that it is exact.
+PROBE_LENGTH = 8192
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,6 @@ class Recipe:
         strict: refuse sources that are not pinned.
         extra_reserve: tokens of each prompt to keep free.
         counter: what counts tokens; it decides on the time and not on the rows.
-        probes: whether the counter must show on prompts that it is exact; not to workers of a
-            process to which it has.
         haystack: folder of the user's own texts, or None.
     """
 
@@ -46,7 +43,6 @@ class Recipe:
     strict: bool
     extra_reserve: int
     counter: CounterName = "auto"
-    probes: bool = True
     haystack: Path | None = None
 
     def library(self, warn: Callable[[str], None] = lambda _: None) -> Library:
@@ -96,7 +92,7 @@ def open_workshop(recipe: Recipe, library: Library) -> Workshop:
     """
     tokenizer = load_tokenizer(recipe.tokenizer)
     reserve = template_reserve(tokenizer)
-    tokenizer.use(recipe.counter, _probes(tokenizer, reserve) if recipe.probes else ())
+    tokenizer.use(recipe.counter, _probes())
     return Workshop(recipe, tokenizer, Materials(recipe.seed, library, tokenizer), reserve)
 
 
@@ -108,13 +104,19 @@ def workers_workshop(recipe: Recipe) -> Workshop:
     return open_workshop(recipe, replace(recipe, strict=False).library())
 
 
-def _probes(tokenizer: Tokenizer, reserve: int) -> Iterator[tuple[str, str]]:
-    """Yield a prompt of every task, made of the sample corpus and counted by the reference.
+class _Bytes:
+    """Bytes for tokens: a probe is sized without the tokenizer, and is the same for each."""
 
-    A tokenizer that cuts words into letters may have no room for a task; the others suffice.
-    """
-    sample = Materials(0, Library(kind="sample"), tokenizer)
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(utf8(text)) for text in texts]
+
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        return len(utf8(content)) + len(utf8(answer_prefix))
+
+
+def _probes() -> Iterator[tuple[str, str]]:
+    """Yield a prompt of every task, made of the sample corpus."""
+    sample = Materials(0, Library(kind="sample"), _Bytes())
     for task in TASKS.values():
-        with suppress(BudgetError):
-            row = make_row(task, sample, 0, Target(PROBE_LENGTH, reserve)).row.unpack()
-            yield row.context + row.question, row.answer_prefix
+        row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
+        yield row.context + row.question, row.answer_prefix

@@ -66,14 +66,19 @@ RULER = Suite("ruler", "The 13 tasks of the benchmark.", TASKS)
 
 def packaged() -> dict[str, Suite]:
     """Return the suites of this package, by name."""
-    return dict(_packaged())
+    return {name: load_suite(name) for name in (RULER.name, *_files())}
 
 
 @cache
-def _packaged() -> tuple[tuple[str, Suite], ...]:
+def _files() -> dict[str, Path]:
+    """Return the files of this package's suites, each by its suite's name."""
     folder = Path(str(files("ruler_data.suites")))
-    found = [_suite(read(path)) for path in sorted(folder.glob("*.yaml"))]
-    return tuple((suite.name, suite) for suite in (RULER, *found))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+@cache
+def _packaged(path: Path) -> Suite:
+    return _suite(read(path))
 
 
 def load_suite(spec: str) -> Suite:
@@ -82,18 +87,20 @@ def load_suite(spec: str) -> Suite:
     Raises:
         UsageError: there is none, or the file is wrong; with file and line.
     """
-    known = packaged()
+    known = _files()
     if spec.endswith((".yaml", ".yml")):
         document = read(Path(spec))
         suite = _suite(document)
-        if suite.name in known:
+        if suite.name == RULER.name or suite.name in known:
             document.refuse(("name",), f"{suite.name} is a suite of the package; choose another")
         return suite
+    if spec == RULER.name:
+        return RULER
     if spec not in known:
-        names = ", ".join(known)
+        names = ", ".join((RULER.name, *known))
         msg = f"--suite {quote(spec)}: no such suite; known: {names}; or name a YAML file"
         raise UsageError(msg)
-    return known[spec]
+    return _packaged(known[spec])
 
 
 def _suite(document: Document) -> Suite:

@@ -14,9 +14,6 @@ import tokenizers
 from ruler_data.errors import UsageError
 from ruler_data.row import utf8
 
-#: Texts times characters of the longest up to which ids are asked for as one matrix.
-MATRIX = 10_000_000
-
 CounterName = Literal["auto", "tokenizers", "gigatoken"]
 
 #: A text, or its UTF-8: long texts are built so, and are not decoded only to be counted.
@@ -108,15 +105,7 @@ class GigatokenCounter:
 
     def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
-        if len(texts) == 1:
-            return [len(self._tokenizer.encode(texts[0]))]
-        if len(texts) * max(map(len, texts), default=0) > MATRIX:
-            batch = self._tokenizer.encode_batch(list(texts), parallel=False)
-            return [int(size) for size in np.diff(np.asarray(batch.layout.offsets))]
-        # A ragged array costs 150 microseconds a call before its first text, a matrix three.
-        sizes = self._tokenizer.encode_batch_padded(list(texts), 0, parallel=False)[1]
-        counts: list[int] = sizes.tolist()
-        return counts
+        return [len(self._tokenizer.encode(text)) for text in texts]
 
 
 class GuardedCounter:

@@ -11,18 +11,8 @@ from ruler_data.tokenizers.counters import CounterName, Text
 PLAIN: Mapping[str, object] = MappingProxyType({})
 
 
-class Tokenizer(Protocol):
-    """A tokenizer with its chat template."""
-
-    @property
-    def info(self) -> TokenizerInfo:
-        """Name, origin and hashes, for the manifest."""
-        ...
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """What is read as a special token wherever a text spells it; empty if nothing is."""
-        ...
+class Measure(Protocol):
+    """What rows are fitted with: the tokens of texts and of prompts."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, nothing added."""
@@ -35,6 +25,20 @@ class Tokenizer(Protocol):
         `content`, opened for an answer that begins with `answer_prefix`; without a template,
         BOS and the plain text. A long content is best given in UTF-8.
         """
+        ...
+
+
+class Tokenizer(Measure, Protocol):
+    """A tokenizer with its chat template."""
+
+    @property
+    def info(self) -> TokenizerInfo:
+        """Name, origin and hashes, for the manifest."""
+        ...
+
+    @property
+    def special_tokens(self) -> tuple[str, ...]:
+        """What is read as a special token wherever a text spells it; empty if nothing is."""
         ...
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
@@ -104,7 +108,7 @@ class PromptTokenizer(Tokenizer, Protocol):
         ...
 
 
-def template_reserve(tokenizer: Tokenizer) -> int:
+def template_reserve(tokenizer: Measure) -> int:
     """Return the tokens that the chat template, BOS included, adds around one user turn."""
     probe = "Question: How long is this?"
     return tokenizer.count_prompt(probe, "") - tokenizer.count([probe])[0]

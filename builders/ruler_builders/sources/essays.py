@@ -7,7 +7,6 @@ characters takes seconds and every worker needs them.
 import hashlib
 import json
 import os
-import re
 import tempfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -51,7 +50,7 @@ def cut(text: str, folder: Path | None, *, allow_download: bool) -> tuple[tuple[
     Raises:
         RulerError: the model is missing, or the installed nltk cuts differently.
     """
-    words = re.sub(r"\s+", " ", text).strip()
+    words = " ".join(text.split())
     model = hashlib.sha256("".join(PUNKT.values()).encode()).hexdigest()
     key = hashlib.sha256(f"{model}\n{CANARY_CUT}\n{words}".encode()).hexdigest()
     detail = f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
