@@ -19,6 +19,12 @@ def fail(job: int, _progress: Progress) -> int:
     raise RulerError(msg)
 
 
+def many(job: int, progress: Progress) -> int:
+    for _ in range(5000):
+        progress(f"config {job}", 1)
+    return job
+
+
 def nothing(_name: str, _rows: int) -> None:
     """Tell nobody."""
 
@@ -38,6 +44,15 @@ def test_every_job_is_done_once_whoever_does_it() -> None:
 
     found = list(run_jobs(who, range(9), 2, nothing, here=here))
     assert len(found) == 9 and found.count(-1) == len(ours) == len(set(ours)) > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_row_is_told_of_though_not_each_by_itself(workers: int) -> None:
+    told: list[tuple[str, int]] = []
+    list(run_jobs(many, range(4), workers, lambda name, rows: told.append((name, rows))))
+    for job in range(4):
+        assert sum(rows for name, rows in told if name == f"config {job}") == 5000
+    assert len(told) < 1000
 
 
 def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_row() -> None:

@@ -5,13 +5,13 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import Queue
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
-from queue import Empty
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -24,7 +24,10 @@ R = TypeVar("R")
 #: Called with a job's name and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]
 
-_progress_queue: "Queue[tuple[str, int]] | None" = None
+#: Seconds between two reports of progress: to tell of a short row takes as long as to make it.
+PACE = 0.1
+
+_progress_queue: "SimpleQueue[tuple[str, int]] | None" = None
 _parent = 0
 
 
@@ -55,11 +58,11 @@ def run_jobs(
     here = here or work
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield here(job, progress)
+            yield _paced(here, job, progress)
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    queue: Queue[tuple[str, int]] = context.Queue()
+    queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()  # told is in it, at once
     children = min(workers, len(jobs)) - 1
     pool = ProcessPoolExecutor(
         children, context, initializer=_enter, initargs=(queue, os.getpid(), held)
@@ -85,7 +88,7 @@ def run_jobs(
         while todo or pending:
             hand_out()
             if todo:
-                yield here(todo.popleft(), advance)
+                yield _paced(here, todo.popleft(), advance)
             done, _ = wait(pending, 0 if todo else 0.1, return_when=FIRST_COMPLETED)
             _drain(queue, progress)
             for future in done:
@@ -105,7 +108,7 @@ def run_jobs(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _enter(queue: "Queue[tuple[str, int]]", parent: int, held: Path | None) -> None:
+def _enter(queue: "SimpleQueue[tuple[str, int]]", parent: int, held: Path | None) -> None:
     """Prepare a worker: Ctrl-C is the parent's to handle, and the parent's end is ours."""
     global _progress_queue, _parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -132,7 +135,28 @@ def _end_with_parent() -> None:
 
 
 def _run(work: Callable[[J, Progress], R], job: J) -> R:
-    return work(job, _report)
+    return _paced(work, job, _report)
+
+
+def _paced(work: Callable[[J, Progress], R], job: J, tell: Progress) -> R:
+    """Do a job and tell of its rows now and then, and of the rest at its end."""
+    untold: Counter[str] = Counter()
+    due = 0.0
+
+    def told(name: str, rows: int) -> None:
+        nonlocal due
+        untold[name] += rows
+        if time.monotonic() >= due:
+            tell_all()
+            due = time.monotonic() + PACE
+
+    def tell_all() -> None:
+        while untold:
+            tell(*untold.popitem())
+
+    result = work(job, told)
+    tell_all()
+    return result
 
 
 def _report(name: str, rows: int) -> None:
@@ -141,9 +165,6 @@ def _report(name: str, rows: int) -> None:
         _progress_queue.put((name, rows))
 
 
-def _drain(queue: "Queue[Any]", progress: Progress) -> None:
-    while True:
-        try:
-            progress(*queue.get_nowait())
-        except Empty:
-            return
+def _drain(queue: "SimpleQueue[Any]", progress: Progress) -> None:
+    while not queue.empty():
+        progress(*queue.get())
