@@ -1,12 +1,17 @@
 """Jobs on several processes, the one that hands them out among them."""
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from ruler_builders.parallel import Progress, run_jobs
 from ruler_data.errors import RulerError
+from tests.builds import until, workers_of
+from tests.commands import kill_group
 
 
 def who(_job: int, _progress: Progress) -> int:
@@ -69,3 +74,38 @@ def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_row() -> None:
     with pytest.raises(RulerError, match="job 0 cannot be done"):
         list(run_jobs(fail, range(2), 2, nothing, here=ours))
     assert rows < 600
+
+
+#: A process whose workers have done their jobs and wait for more, while its own takes long.
+WAITING = """
+import os, time
+from ruler_builders.parallel import run_jobs
+
+def quick(job, progress):
+    return os.getpid()
+
+def slow(job, progress):
+    print("at work", flush=True)
+    time.sleep(600)
+
+if __name__ == "__main__":
+    list(run_jobs(quick, range(6), 6, print, here=slow))
+"""
+
+
+def test_workers_that_wait_for_work_end_with_a_killed_parent(tmp_path: Path) -> None:
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING, encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        until(lambda: len(workers_of(process)) == 5, process)
+        assert process.stdout and process.stdout.readline() == "at work\n"
+        time.sleep(1)  # they have begun to watch
+        process.kill()
+        process.wait()
+        until(lambda: not workers_of(process), seconds=20)
+    finally:
+        kill_group(process)
+        process.communicate()

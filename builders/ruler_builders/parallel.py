@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from ruler_data.errors import RulerError
 from ruler_data.interrupts import unheard_by_children
@@ -124,14 +124,18 @@ def _watch() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    _end_with_parent()
+    _end()  # without asking: for a moment yet the number of our parent is the old one
 
 
 def _end_with_parent() -> None:
     """End at once if the parent was killed: nobody waits for this work."""
     if os.getppid() != _parent:
-        sys.stderr.close()
-        os._exit(1)
+        _end()
+
+
+def _end() -> NoReturn:
+    sys.stderr.close()
+    os._exit(1)
 
 
 def _run(work: Callable[[J, Progress], R], job: J) -> R:
