@@ -94,7 +94,7 @@ def heed() -> None:
     """Stop if a signal came before: what it raised may have been swallowed.
 
     It is raised in whatever code runs just then, and the callbacks of libraries in C, or a bare
-    `except`, have no place to pass it on. Work that goes on asks here with every row.
+    `except`, have no place to pass it on. Work that goes on asks here when it tells how far it is.
 
     Raises:
         Stopped: one came.

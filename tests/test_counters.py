@@ -11,13 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from ruler_builders.workshop import Recipe, open_workshop, workers_workshop
-from ruler_data import UsageError
+from ruler_builders.tasks import draw
+from ruler_builders.workshop import (
+    PROBE_LENGTH,
+    Recipe,
+    open_workshop,
+    probes,
+    workers_workshop,
+)
+from ruler_data import TASKS, UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import GigatokenCounter, StockCounter, Text, decoded
 from ruler_data.tokenizers.exact import FUZZ, choose_counter, first_difference
 from ruler_data.tokenizers.tekken import convert
 from tests.conftest import SHARED, Cli
+from tests.rows import materials
 
 NAMES = ["llama3", "qwen2.5"]
 
@@ -133,6 +141,14 @@ def test_a_counter_that_cannot_read_the_tokenizer_is_refused_by_name(tmp_path: P
     assert found.version == "right 1.0" and "wrong 1.0 gives other ids than right 1.0" in reason
     with pytest.raises(UsageError, match="gives other ids"):
         choose_counter("gigatoken", lambda: Wrong(), Right(), ["I don't"])
+
+
+def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
+    for (content, prefix), task in zip(probes(), TASKS.values(), strict=True):
+        draft = draw(task, materials("mistral"), 0, 4096, 4000)
+        assert draft.question[:20] in content and draft.head[:60] in content
+        assert prefix and prefix[:12] == draft.answer_prefix[:12]
+        assert 0.95 * PROBE_LENGTH < len(content.encode()) < PROBE_LENGTH
 
 
 def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(

@@ -60,7 +60,7 @@ def test_every_row_is_told_of_though_not_each_by_itself(workers: int) -> None:
     assert len(told) < 1000
 
 
-def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_row() -> None:
+def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_report() -> None:
     rows = 0
 
     def ours(_job: int, progress: Progress) -> int:

@@ -38,8 +38,8 @@ def locked(folder: Folder, share: str = WHOLE) -> Iterator[None]:
     lock = _acquire(folder, _lock_path(folder, share))
     owner = folder.state / f"{share}.owner"
     try:
-        write_file(owner, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         _meet_nobody(folder, share)
+        write_file(owner, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         if share == WHOLE:  # so what is half written was left by the dead
             for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
                 left.unlink()

@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.queues import SimpleQueue
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn, TypeVar
@@ -27,7 +27,8 @@ Progress = Callable[[str, int], None]
 #: Seconds between two reports of progress: to tell of a short row takes as long as to make it.
 PACE = 0.1
 
-_progress_queue: "SimpleQueue[tuple[str, int]] | None" = None
+#: What a worker is told when it begins: where to tell of rows, and whose it is.
+_to_parent: "Connection[Any, Any] | None" = None
 _parent = 0
 
 
@@ -47,7 +48,7 @@ def run_jobs(
         work: does a job in another process; it, jobs and results must pickle.
         jobs: what to do, the longest first, so that no process is left with one at the end.
         workers: processes.
-        progress: told of rows as they are finished.
+        progress: told of rows now and then while they are finished.
         held: a file that the others have a shared lock on for as long as they live, so that
             whoever follows us, if we are killed, can wait for the last of them.
         here: does a job in this process; by default what `work` does.
@@ -62,10 +63,12 @@ def run_jobs(
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    queue: SimpleQueue[tuple[str, int]] = context.SimpleQueue()  # told is in it, at once
+    # Messages are so short that the kernel writes each at once, so workers share it unlocked; and
+    # what was told is in it before the result of the job is.
+    told, tell = context.Pipe(duplex=False)
     children = min(workers, len(jobs)) - 1
     pool = ProcessPoolExecutor(
-        children, context, initializer=_enter, initargs=(queue, os.getpid(), held)
+        children, context, initializer=_enter, initargs=(tell, os.getpid(), held)
     )
     todo, pending = deque(jobs), set[Future[R]]()
 
@@ -81,7 +84,7 @@ def run_jobs(
             if future.done():
                 future.result()  # raises what the job raised
         hand_out()
-        _drain(queue, progress)
+        _drain(told, progress)
         progress(name, rows)
 
     try:
@@ -90,11 +93,10 @@ def run_jobs(
             if todo:
                 yield _paced(here, todo.popleft(), advance)
             done, _ = wait(pending, 0 if todo else 0.1, return_when=FIRST_COMPLETED)
-            _drain(queue, progress)
+            _drain(told, progress)
             for future in done:
                 pending.remove(future)
                 yield future.result()
-        _drain(queue, progress)
     except BrokenProcessPool as error:
         msg = (
             "a worker process died; was it out of memory? use fewer --workers; what is finished "
@@ -106,14 +108,16 @@ def run_jobs(
             if child.pid not in others:
                 child.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
+        told.close()
+        tell.close()
 
 
-def _enter(queue: "SimpleQueue[tuple[str, int]]", parent: int, held: Path | None) -> None:
+def _enter(tell: "Connection[Any, Any]", parent: int, held: Path | None) -> None:
     """Prepare a worker: Ctrl-C is the parent's to handle, and the parent's end is ours."""
-    global _progress_queue, _parent
+    global _to_parent, _parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _progress_queue, _parent = queue, parent
+    _to_parent, _parent = tell, parent
     if held is not None:
         fcntl.flock(os.open(held, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until we end
     _end_with_parent()  # only now: whoever finds the parent dead also finds our lock
@@ -143,7 +147,7 @@ def _run(work: Callable[[J, Progress], R], job: J) -> R:
 
 
 def _paced(work: Callable[[J, Progress], R], job: J, tell: Progress) -> R:
-    """Do a job and tell of its rows now and then, and of the rest at its end."""
+    """Do a job and tell of its rows now and then, and of the rest once it is done."""
     untold: Counter[str] = Counter()
     due = 0.0
 
@@ -165,10 +169,10 @@ def _paced(work: Callable[[J, Progress], R], job: J, tell: Progress) -> R:
 
 def _report(name: str, rows: int) -> None:
     _end_with_parent()
-    if _progress_queue is not None:
-        _progress_queue.put((name, rows))
+    if _to_parent is not None:
+        _to_parent.send((name, rows))
 
 
-def _drain(queue: "SimpleQueue[Any]", progress: Progress) -> None:
-    while not queue.empty():
-        progress(*queue.get())
+def _drain(told: "Connection[Any, Any]", progress: Progress) -> None:
+    while told.poll():
+        progress(*told.recv())

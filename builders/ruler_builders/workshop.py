@@ -92,7 +92,7 @@ def open_workshop(recipe: Recipe, library: Library) -> Workshop:
     """
     tokenizer = load_tokenizer(recipe.tokenizer)
     reserve = template_reserve(tokenizer)
-    tokenizer.use(recipe.counter, _probes())
+    tokenizer.use(recipe.counter, probes())
     return Workshop(recipe, tokenizer, Materials(recipe.seed, library, tokenizer), reserve)
 
 
@@ -114,7 +114,7 @@ class _Bytes:
         return len(utf8(content)) + len(utf8(answer_prefix))
 
 
-def _probes() -> Iterator[tuple[str, str]]:
+def probes() -> Iterator[tuple[str, str]]:
     """Yield a prompt of every task, made of the sample corpus."""
     sample = Materials(0, Library(kind="sample"), _Bytes())
     for task in TASKS.values():
