@@ -71,7 +71,7 @@ def write_rows(
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
                     writer.write_table(group, row_group_size=len(group))
-                    del group  # as above
+                    del group  # `row_groups` gives its memory to the next one
             file.flush()
             os.fsync(file.fileno())
         info = _describe(partial, digest, lengths, length, f"{path.parent.name}/{path.name}")
