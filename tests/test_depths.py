@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ruler_builders.audit.depths import Depths
@@ -36,7 +37,7 @@ def rows_of(hops: int, lines: int, rows: int, draw: Callable[[], float]) -> list
     """Return rows whose chain stands at depths drawn, kept apart as the generator does."""
     found = []
     for index in range(rows):
-        wanted = slots(sorted(draw() for _ in range(hops + 1)), [20] * lines)  # type: ignore[arg-type]
+        wanted = slots(sorted(draw() for _ in range(hops + 1)), 20 * np.arange(1, lines + 1))
         found.append(row_of(index, spread(wanted, lines), lines))
     return found
 

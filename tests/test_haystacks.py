@@ -68,7 +68,7 @@ def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
     texts = [f"{number}".zfill(4) + "é" * size for number, size in enumerate(sizes)]
     units = Units.of(texts, np.array(sizes))
     golds = [Gold(f"gold {n}", depth) for n, depth in enumerate(depths)]
-    body = scatter(units, golds, np.ones(len(golds), dtype=np.int64), room, joiner="\n")
+    body = scatter(units, golds, len(golds), room, joiner="\n")
     whole = b"".join(body.pieces)
     text = whole.decode()
     pieces = text.split("\n") if text else []

@@ -68,6 +68,15 @@ def test_every_order_is_as_likely_as_another() -> None:
     assert is_fair([tuple(one.tolist()) for one in draws], outcomes)
 
 
+@pytest.mark.parametrize("size", [3, 30_000, 150_000])
+def test_of_neighbours_in_an_order_either_is_as_often_the_greater(size: int) -> None:
+    draws = 600_000 // size
+    source = rng(1, "t", size, "neighbours")
+    rising = sum(np.count_nonzero(np.diff(permutation(source, size)) > 0) for _ in range(draws))
+    # An order of n has (n - 1) / 2 rises in the mean, with variance (n + 1) / 12.
+    assert abs(rising - draws * (size - 1) / 2) < SIGMAS * math.sqrt(draws * (size + 1) / 12)
+
+
 @given(st.lists(st.integers()))
 def test_what_is_shuffled_is_all_there(items: list[int]) -> None:
     assert sorted(shuffled(rng(1, "t", 0, "x"), items)) == sorted(items)

@@ -12,7 +12,11 @@ LOOK = 16
 
 
 def choose(
-    costs: Costs, room: int, labels: Costs | None = None, first: int = 0
+    costs: Costs,
+    room: int,
+    labels: Costs | None = None,
+    first: int = 0,
+    totals: Costs | None = None,
 ) -> NDArray[np.intp]:
     """Return which units fill the room (tokens) best, in order; none if none fits.
 
@@ -26,11 +30,13 @@ def choose(
         labels: tokens that hang on the place instead of the unit (numbers of a list).
         first: units that come before all others; those beyond take their place only where no
             choice among the first ones uses up the room.
+        totals: running totals of costs and labels, where they are known.
 
     >>> choose(np.array([10, 10, 30, 4, 1]), room=36).tolist()
     [0, 1, 3, 4]
     """
-    totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
+    if totals is None:
+        totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
     taken = int(totals.searchsorted(room, side="right"))
     free = room - (int(totals[taken - 1]) if taken else 0)
     if free <= SLACK:
@@ -66,7 +72,7 @@ def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
 def largest_size(
     cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
 ) -> int:
-    """Return the largest size (at least `start`) whose cost is within the budget.
+    """Return the largest size (at least `start`) whose cost is within the budget, or `start`.
 
     Args:
         cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
@@ -74,17 +80,13 @@ def largest_size(
         guess: where to look first.
         start: the smallest size.
 
-    Raises:
-        ValueError: `start` costs more than the budget.
-
     >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
     13
     """
     near = max(guess - LOOK, start)
     first, low = cost(np.array([start, near])).tolist()
     if first > budget:
-        msg = f"size {start} already costs {first} tokens, budget {budget}"
-        raise ValueError(msg)
+        return start
     low, high = (near, near + 2 * LOOK) if low <= budget else (start, near)
     while cost(np.array([high]))[0] <= budget:
         low, high = high, high + 2 * (high - low)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import accumulate, islice, pairwise
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from ruler_data.errors import BudgetError, RulerError
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
 
-#: Rows whose questions are drawn one after another before any of them is filled.
-DRAWN_AT_ONCE = 20
+#: Rows that are drawn one after another, then planned, then fitted; and tokens of all of them at
+#: the most, unless one row has more, since what is planned is held.
+ROWS_AT_ONCE, TOKENS_AT_ONCE = 20, 2**21
 
 #: Plans are exact for the tokenizers we know; a stranger gets this many corrections a row.
 ATTEMPTS = 12
@@ -48,26 +49,41 @@ class Fitted:
     exhausted: str
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """A draft, the room (tokens) that its haystack has, and the fullest body planned for that."""
+
+    draft: Draft
+    room: int
+    body: Body
+
+
 def make_row(task: Task, materials: Materials, index: int, target: Target) -> Fitted:
     """Draw and fit one row; the same whatever else is built, wherever and in whatever order.
 
     Raises:
         BudgetError: the row does not fit with an empty haystack.
     """
-    draft = draw(task, materials, index, target.length, target.budget(task))
-    return fit(task, draft, materials, index, target)
+    return next(make_rows(task, materials, [index], target))
 
 
 def make_rows(
     task: Task, materials: Materials, indices: Iterable[int], target: Target
 ) -> Iterator[Fitted]:
-    """Draw and fit rows; a few are drawn at a time, while the processor still knows how."""
+    """Draw and fit rows; a few take each step together, while the processor still knows how.
+
+    Raises:
+        BudgetError: a row does not fit with an empty haystack.
+    """
     length, budget = target.length, target.budget(task)
+    at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
     rest = iter(indices)
-    while batch := list(islice(rest, DRAWN_AT_ONCE)):
+    while batch := list(islice(rest, at_once)):
         drafts = [draw(task, materials, index, length, budget) for index in batch]
-        for index, draft in zip(batch, drafts, strict=True):
-            yield fit(task, draft, materials, index, target)
+        rooms = [budget - _frame(draft, materials) for draft in drafts]
+        plans = [_Plan(one, room, one.fill(room)) for one, room in zip(drafts, rooms, strict=True)]
+        for index, plan in zip(batch, plans, strict=True):
+            yield _fit(task, plan, materials, index, target)
 
 
 def need(task: Task, materials: Materials, index: int, target: Target) -> int:
@@ -85,7 +101,13 @@ def need(task: Task, materials: Materials, index: int, target: Target) -> int:
     return least
 
 
-def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Target) -> Fitted:
+def _frame(draft: Draft, materials: Materials) -> int:
+    """Return the tokens of all that stands around the haystack."""
+    text = draft.head + draft.tail + draft.question + draft.answer_prefix
+    return materials.tokenizer.count([text])[0]
+
+
+def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Target) -> Fitted:
     """Return the row of a draft whose real length is within the target and closest to it.
 
     The plan is checked against the count of the finished prompt. Where the two differ, the room
@@ -95,11 +117,9 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
         BudgetError: it does not fit with an empty haystack.
     """
     limit = target.length - target.extra_reserve
-    frame = draft.head + draft.tail + draft.question + draft.answer_prefix
-    room = target.budget(task) - materials.tokenizer.count([frame])[0]
+    draft, room, body = plan.draft, plan.room, plan.body
     best: tuple[int, Body, bytes] | None = None
     for attempt in range(ATTEMPTS):
-        body = draft.fill(room)
         text = _text(draft, body)
         prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
         length = prompt + task.max_new_tokens
@@ -114,6 +134,7 @@ def fit(task: Task, draft: Draft, materials: Materials, index: int, target: Targ
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
             room -= length - limit + (attempt if best is None else 0)  # leave a cycle of rooms
+        body = draft.fill(room)
     if best is None:
         msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
         raise RulerError(msg)
@@ -143,8 +164,8 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
     # All bytes of a character but its first are 0b10xxxxxx, as a signed number below -64.
     signed = np.frombuffer(text, dtype=np.int8)
     edges = pairwise([0, *spans.ravel().tolist()])
-    later = [np.count_nonzero(signed[start:end] < -64) for start, end in edges]
-    return spans - np.cumsum(later, dtype=np.int64).reshape(spans.shape)
+    later = accumulate(int(np.count_nonzero(signed[start:end] < -64)) for start, end in edges)
+    return spans - np.array(list(later), dtype=np.int64).reshape(spans.shape)
 
 
 def _text(draft: Draft, body: Body) -> bytes:

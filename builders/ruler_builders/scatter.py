@@ -14,7 +14,7 @@ from ruler_builders.units import Costs, Units
 def scatter(
     units: Units,
     golds: Sequence[Gold],
-    gold_costs: Costs,
+    gold_tokens: int,
     room: int,
     *,
     joiner: str,
@@ -26,22 +26,22 @@ def scatter(
         units: the haystack.
         golds: pieces to place, in the order of their depths; they stay where those are where
             there are too few units to keep them apart.
-        gold_costs: tokens of each gold.
+        gold_tokens: tokens of all golds.
         room: tokens for all of it.
         joiner: text between pieces.
         numbers: the units in the order in which to take from them; by default their own.
     """
-    costs = units.costs[: units.enough(room)] if numbers is None else units.costs[numbers]
-    fixed = int(gold_costs.sum())
-    chosen = choose(costs, room - fixed)
-    costs = costs[chosen]
+    if numbers is None:
+        chosen = choose(units.costs, room - gold_tokens, totals=units.before[1:])
+    else:
+        chosen = numbers[choose(units.costs[numbers], room - gold_tokens)]
+    totals = units.costs[chosen].cumsum()
     ordered = sorted(golds, key=lambda gold: gold.depth)
-    places = spread(slots([gold.depth for gold in ordered], costs), len(chosen))
-    runs, marks = _weave(
-        units, chosen if numbers is None else numbers[chosen], ordered, places, joiner
-    )
+    places = spread(slots([gold.depth for gold in ordered], totals), len(chosen))
+    runs, marks = _weave(units, chosen, ordered, places, joiner)
     pieces, evidence = assemble(runs, marks, joiner.encode())
-    return Body(pieces, evidence, fixed + int(costs.sum()), len(chosen))
+    cost = gold_tokens + (int(totals[-1]) if len(totals) else 0)
+    return Body(pieces, evidence, cost, len(chosen))
 
 
 def assemble(
@@ -61,17 +61,20 @@ def assemble(
     return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
-def slots(depths: Sequence[float], costs: Costs) -> list[int]:
+def slots(depths: Sequence[float], totals: Costs) -> list[int]:
     """Return, for each depth, how many units stand before the gold piece.
 
     Depth is measured in tokens. The haystack counts as one mean unit longer than it is, so
     that the place after the last unit is as likely as any other: with n equal units the
     answer is floor(depth * (n + 1)).
+
+    Args:
+        depths: in [0, 1).
+        totals: running totals of the units' tokens.
     """
-    if not len(costs):
+    if not len(totals):
         return [0 for _ in depths]
-    totals = np.cumsum(costs)
-    span = float(totals[-1]) * (len(costs) + 1) / len(costs)
+    span = float(totals[-1]) * (len(totals) + 1) / len(totals)
     found: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
     return found
 

@@ -27,8 +27,6 @@ _HEAD = (
 _QUESTION = "Question: What are the 10 most common words in the above list?"
 _PREFIX = " Answer: The top 10 words that appear most often in the list are:"
 
-_LABEL = "{}. "
-
 #: Below this length (tokens) list and example are smaller.
 SHORT = 4096
 _EXAMPLE = (40, 10, 3)
@@ -47,10 +45,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     seed, name = materials.seed, task.name
     singles = materials.words.singles
     order = permutation(rng(seed, name, index, "words"), len(singles))
-    common = _distinct_sounding(singles, order, params.common)
-    is_other = np.ones(len(order), dtype=bool)
-    is_other[common] = False
-    others = order[is_other[order]]
+    common, others = _distinct_sounding(singles, order, params.common)
     # The example takes its words from the far end of the order, so the answer is not in it.
     example = _draw_example(
         rng(seed, name, index, "example"),
@@ -109,6 +104,8 @@ class _Filler:
         # A listed word costs three tokens at the least: its number, a full stop, the word.
         most = max(room, 0) // (3 * repeats) + SPARE
         others = self._others[:most]
+        if len(others) == most:
+            return words, others
         label_tokens = _labels(self._materials, repeats * len(others)).before
         tokens = int(words.costs[others].sum()) * repeats + int(label_tokens[repeats * len(others)])
         if tokens > room:
@@ -124,25 +121,27 @@ def _listed(
 ) -> tuple[memoryview, Spans]:
     """Return a numbered list of words, and the spans (bytes) of marked items."""
     text, offsets = spell((labels, np.arange(len(items))), (words, items))
-    edges = np.stack([2 * marks + 1, 2 * marks + 2], axis=1)
-    return text[1:], offsets[edges] - 1  # the space before the first number
+    spans = offsets[1:].reshape(-1, 2)  # a word begins where its label ends
+    return text[1:], spans[marks] - 1  # the space before the first number
 
 
-def _distinct_sounding(words: Sequence[str], order: NDArray[np.intp], size: int) -> list[int]:
-    """Return the first words of an order of which none contains another.
+def _distinct_sounding(
+    words: Sequence[str], order: NDArray[np.intp], size: int
+) -> tuple[list[int], NDArray[np.intp]]:
+    """Return the first words of an order of which none contains another, and all behind them.
 
-    Answers are looked for as substrings; `art` must not be found in `party`.
+    Answers are looked for as substrings; `art` must not be found in `party`. Words passed over for
+    that are in neither.
     """
     chosen: list[int] = []
     texts: list[str] = []
-    for number in map(int, order):
+    while len(chosen) < size and len(order):
+        number, order = int(order[0]), order[1:]
         word = words[number]
-        if not any(word in other or other in word for other in texts):
+        if word not in " ".join(texts) and not any(map(word.__contains__, texts)):
             chosen.append(number)
             texts.append(word)
-        if len(chosen) == size:
-            break
-    return chosen
+    return chosen, order
 
 
 def _compounds(source: Random, materials: Materials, size: int) -> Units:
@@ -162,8 +161,8 @@ def _draw_example(
 
 
 def _numbered(words: Sequence[str]) -> str:
-    return " ".join([_LABEL.format(number) + word for number, word in enumerate(words, 1)])
+    return " ".join([f"{number}. {word}" for number, word in enumerate(words, 1)])
 
 
 def _labels(materials: Materials, size: int) -> Units:
-    return materials.labels(f" {_LABEL}", size, "word", " word")
+    return materials.labels(" {}. ", size, "word", " word")

@@ -73,12 +73,9 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     def fill(room: int) -> Body:
         # Rounding down takes half a word off each rank.
         guess = int((room + costs.sum() / 2) / (costs / shares).sum())
-        total = least
-        if cost(np.array([least]))[0] < room:
-            total = largest_size(cost, room, guess, least)
-        while not _is_determined(counts(total, size, params.alpha)):
+        total = largest_size(cost, room, guess, least)
+        while not _is_determined(often := counts(total, size, params.alpha)):
             total -= 1
-        often = counts(total, size, params.alpha)
         shown = _scattered(picked, often, materials.seed, task.name, index)
         return Body([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
@@ -91,8 +88,8 @@ def _scattered(
 ) -> NDArray[np.intp]:
     """Return numbers of words in random order, each as often as is said, the noise first."""
     coded = np.repeat(picked[1:], often[1:])
-    places = subset(rng(seed, name, index, "places"), int(often.sum()), len(coded))
     shown = np.full(int(often.sum()), picked[0])
+    places = subset(rng(seed, name, index, "places"), len(shown), len(coded))
     shown[places] = coded[permutation(rng(seed, name, index, "order"), len(coded))]
     return shown
 
@@ -168,8 +165,9 @@ class _Words:
     def costs(self, numbers: NDArray[np.intp]) -> Costs:
         """Return the tokens of the words of these numbers."""
         new = numbers[self._costs[numbers] == UNKNOWN]
-        spaced = [" " + self.all[number] for number in new.tolist()]
-        self._costs[new] = count_units(self._tokenizer, spaced, " abc", " def")
+        if len(new):
+            spaced = [" " + self.all[number] for number in new.tolist()]
+            self._costs[new] = count_units(self._tokenizer, spaced, " abc", " def")
         return self._costs[numbers]
 
     def text(self, numbers: NDArray[np.intp]) -> memoryview:

@@ -9,6 +9,7 @@ Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from ruler_builders.drafts import Body, Draft, Gold, Materials
@@ -17,7 +18,7 @@ from ruler_builders.needles import PARAPHRASES, PLAIN, SPLIT, near_miss
 from ruler_builders.passages import Passages
 from ruler_builders.randomness import BELOW_ONE, depth, rng
 from ruler_builders.scatter import scatter
-from ruler_builders.units import Costs, count_units
+from ruler_builders.units import count_units
 from ruler_data.tasks import Niah, Task
 
 _HEAD = (
@@ -157,37 +158,36 @@ def _filler(
     texts = [gold.text for gold in golds]
     if params.haystack == "essays":
         costs = count_units(materials.tokenizer, [" " + text for text in texts], ".", " The")
-        return lambda room: _among_essays(materials, golds, costs, room)
-    costs = materials.line_costs(texts)
+        return partial(_among_essays, materials, golds, int(costs.sum()))
+    tokens = int(materials.line_costs(texts).sum())
     if params.haystack == "domains":
         source = rng(materials.seed, *row, "haystack")
         text, first = passages(materials, source, params.domains)
-        return lambda room: _among_passages(text, first, golds, costs, room)
+        return partial(_among_passages, text, first, golds, tokens)
     if params.haystack == "noise":
-        return lambda room: scatter(noise(materials, room), golds, costs, room, joiner="\n")
+        return lambda room: scatter(noise(materials, room), golds, tokens, room, joiner="\n")
     form = PLAIN.format(kind=params.value_type, key="{key}", value="{value}")
     lines = needle_lines(materials, form, (params.key_type, params.value_type))
 
     def among_needles(room: int) -> Body:
         units, numbers = lines.stretch(row[1], room, taken)
-        return scatter(units, golds, costs, room, joiner="\n", numbers=numbers)
+        return scatter(units, golds, tokens, room, joiner="\n", numbers=numbers)
 
     return among_needles
 
 
-def _among_essays(materials: Materials, golds: list[Gold], costs: Costs, room: int) -> Body:
+def _among_essays(materials: Materials, golds: list[Gold], tokens: int, room: int) -> Body:
     units = essays(materials, room)
-    body = scatter(units, golds, costs, room, joiner=" ")
-    used = body.cost - int(costs.sum())
-    ran_out = used > materials.essays.total
-    return replace(body, exhausted="essays" if ran_out else "")
+    body = scatter(units, golds, tokens, room, joiner=" ")
+    ran_out = body.cost - tokens > materials.essays.total
+    return replace(body, exhausted="essays") if ran_out else body
 
 
-def _among_passages(text: Passages, first: int, golds: list[Gold], costs: Costs, room: int) -> Body:
-    units = text.stretch(room - int(costs.sum()), first)
-    body = scatter(units, golds, costs, room, joiner="\n")
+def _among_passages(text: Passages, first: int, golds: list[Gold], tokens: int, room: int) -> Body:
+    units = text.stretch(room - tokens, first)
+    body = scatter(units, golds, tokens, room, joiner="\n")
     ran_out = int(units.costs.sum()) > text.fresh
-    return replace(body, exhausted="texts of a domain" if ran_out else "")
+    return replace(body, exhausted="texts of a domain") if ran_out else body
 
 
 def _enumerate(queries: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ruler_builders.choice import choose
 from ruler_builders.drafts import Body, Draft, Materials, Spans
-from ruler_builders.randomness import depth, permutation, rng, shuffled
+from ruler_builders.randomness import depth, permutation, rng
 from ruler_builders.scatter import slots
 from ruler_builders.sources import Corpus, Question
 from ruler_builders.units import Units, spell
@@ -61,7 +61,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         )
         order = permutation(rng(seed, name, index, "order"), len(chosen))
         others = numbers[chosen[order]]
-        places = slots(sorted(depths), documents.costs[others])
+        places = slots(sorted(depths), documents.costs[others].cumsum())
         shown = np.insert(others, places, golds)
         text, evidence = _listed(documents, shown, labels, places + np.arange(len(golds)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
@@ -83,10 +83,10 @@ def _listed(
 ) -> tuple[memoryview, Spans]:
     """Return documents behind their labels, and the spans (bytes) of marked ones."""
     text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
-    starts, ends = offsets[2 * marks + 1].tolist(), offsets[2 * marks + 2].tolist()
+    spans = offsets[1:].reshape(-1, 2)[marks].tolist()
     # Documents come with an empty line, and some of HotpotQA's with a space before it.
-    sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in zip(starts, ends, strict=True)]
-    return text[:-2], np.array([(a, a + size) for a, size in zip(starts, sizes, strict=True)])
+    sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in spans]
+    return text[:-2], np.array([(a, a + size) for (a, _), size in zip(spans, sizes, strict=True)])
 
 
 def _alone(question: Question) -> Draft:
@@ -118,9 +118,8 @@ def _distractors(
     seed: int, name: str, index: int, question: Question, size: int
 ) -> NDArray[np.intp]:
     """Return all other documents in the order of choice: near ones first, then any."""
-    source = rng(seed, name, index, "distractors")
-    near = shuffled(source, question.near)
-    rest = permutation(source, size)
-    first = np.zeros(size, dtype=bool)
-    first[[*question.golds, *near]] = True
-    return np.concatenate([np.array(near, dtype=np.intp), rest[~first[rest]]])
+    order = permutation(rng(seed, name, index, "distractors"), size)
+    rank = np.ones(size, dtype=np.int8)
+    rank[list(question.near)], rank[list(question.golds)] = 0, 2
+    ranks = rank[order]
+    return np.concatenate([order[ranks == 0], order[ranks == 1]])

@@ -64,7 +64,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         for number, chain in enumerate(chains)
         for line, place in zip(chain.lines, _depths(seed, name, index, number, chain), strict=True)
     ]
-    costs = materials.line_costs([gold.text for gold in golds])
+    tokens = int(materials.line_costs([gold.text for gold in golds]).sum())
     example = _draw_example(rng(seed, name, index, "example"), params.hops, taken)
     return Draft(
         head=example + _HEAD,
@@ -72,7 +72,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         question=chains[0].question,
         answer_prefix=chains[0].prefix,
         outputs=chains[0].names,
-        fill=lambda room: scatter(noise(materials, room), golds, costs, room, joiner="\n"),
+        fill=lambda room: scatter(noise(materials, room), golds, tokens, room, joiner="\n"),
     )
 
 
