@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,8 +66,9 @@ def test_the_largest_size_is_that_of_a_search_through_all_wherever_it_begins(
 
 
 @given(st.integers(0, 9000), st.integers(0, 500))
-def test_no_size_is_below_the_smallest_whatever_that_costs(guess: int, start: int) -> None:
-    assert largest_size(lambda sizes: 3 * sizes + 1, 3 * start, guess, start) == start
+def test_a_smallest_size_over_the_budget_is_refused(guess: int, start: int) -> None:
+    with pytest.raises(ValueError, match=f"size {start} already costs {3 * start + 1} tokens"):
+        largest_size(lambda sizes: 3 * sizes + 1, 3 * start, guess, start)
 
 
 def test_units_counted_alone_add_up_to_the_whole(llama3: str) -> None:

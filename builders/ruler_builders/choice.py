@@ -72,7 +72,7 @@ def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
 def largest_size(
     cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
 ) -> int:
-    """Return the largest size (at least `start`) whose cost is within the budget, or `start`.
+    """Return the largest size (at least `start`) whose cost is within the budget.
 
     Args:
         cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
@@ -80,13 +80,17 @@ def largest_size(
         guess: where to look first.
         start: the smallest size.
 
+    Raises:
+        ValueError: `start` costs more than the budget.
+
     >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
     13
     """
     near = max(guess - LOOK, start)
     first, low = cost(np.array([start, near])).tolist()
     if first > budget:
-        return start
+        msg = f"size {start} already costs {first} tokens, budget {budget}"
+        raise ValueError(msg)
     low, high = (near, near + 2 * LOOK) if low <= budget else (start, near)
     while cost(np.array([high]))[0] <= budget:
         low, high = high, high + 2 * (high - low)

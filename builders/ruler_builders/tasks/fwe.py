@@ -73,7 +73,9 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     def fill(room: int) -> Body:
         # Rounding down takes half a word off each rank.
         guess = int((room + costs.sum() / 2) / (costs / shares).sum())
-        total = largest_size(cost, room, guess, least)
+        total = least
+        if cost(np.array([least]))[0] < room:
+            total = largest_size(cost, room, guess, least)
         while not _is_determined(often := counts(total, size, params.alpha)):
             total -= 1
         shown = _scattered(picked, often, materials.seed, task.name, index)

@@ -119,7 +119,7 @@ def _distractors(
 ) -> NDArray[np.intp]:
     """Return all other documents in the order of choice: near ones first, then any."""
     order = permutation(rng(seed, name, index, "distractors"), size)
-    rank = np.ones(size, dtype=np.int8)
+    rank = np.ones(size, dtype=np.int8)  # 0: near, 1: any other, 2: golden, which is none
     rank[list(question.near)], rank[list(question.golds)] = 0, 2
     ranks = rank[order]
     return np.concatenate([order[ranks == 0], order[ranks == 1]])
