@@ -4,8 +4,10 @@ The reference is the library whose ids models see: Hugging Face `tokenizers`, or
 gigatoken gives the same ids many times faster, and is used only where it was seen to (`exact.py`).
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
+from itertools import chain
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +20,12 @@ CounterName = Literal["auto", "tokenizers", "gigatoken"]
 
 #: A text, or its UTF-8: long texts are built so, and are not decoded only to be counted.
 Text = str | bytes
+
+#: Where a text may be cut, the space going with what follows it, and characters of a piece, at
+#: least. What is known of a piece then stays in the processor's caches.
+SEAM, PIECE = re.compile(r"(?<=[a-z.,]) (?=[A-Za-z])"), 4096
+#: A token, in any of the ways to write a space, that stands on both sides of a seam.
+ACROSS = re.compile(r"[a-z.,][ Ġ▁][A-Za-z]")
 
 
 class Counter(Protocol):
@@ -50,6 +58,11 @@ class StockCounter:
         added = self._tokenizer.get_added_tokens_decoder().values()
         return tuple(token.content for token in added if token.special)
 
+    @property
+    def joins_words(self) -> bool:
+        """Whether a token may hold the end of a word and the beginning of the next."""
+        return ACROSS.search("\n".join(self._tokenizer.get_vocab())) is not None
+
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -59,6 +72,32 @@ class StockCounter:
         whole = [decoded(text) for text in texts]
         encoded = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         return [len(one) for one in encoded]
+
+
+class PiecewiseCounter:
+    """The reference, long texts in pieces, which takes a quarter of its time less.
+
+    Only for those tokenizers that give the same ids so (`exact.py`).
+    """
+
+    def __init__(self, reference: Counter, piece: int = PIECE) -> None:
+        self._reference, self._piece = reference, piece
+        self.version = reference.version
+
+    def ids(self, text: str) -> list[int]:
+        """Return the token ids of a text."""
+        return list(chain.from_iterable(map(self._reference.ids, self._cut(text))))
+
+    def count(self, texts: Sequence[Text]) -> list[int]:
+        """Return the number of tokens of each text."""
+        return [sum(self._reference.count([*self._cut(decoded(text))])) for text in texts]
+
+    def _cut(self, text: str) -> Iterator[str]:
+        start = 0
+        while seam := SEAM.search(text, start + self._piece):
+            yield text[start : seam.start()]
+            start = seam.start()
+        yield text[start:]
 
 
 class VendorCounter:

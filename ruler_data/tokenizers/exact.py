@@ -1,15 +1,15 @@
-"""Is the fast counter exact? The same ids on texts of every kind are seen, or it is not used.
+"""Is a faster counter exact? The same ids on texts of every kind are seen, or it is not used.
 
 The texts are those that the benchmark is made of and those on which tokenizers are known to
 differ: white space in runs, scripts without spaces, combining and compatibility characters (which
 normalizers rewrite), emoji, digits, contractions, special tokens next to text.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.tokenizers.counters import Counter, CounterName
+from ruler_data.tokenizers.counters import Counter, CounterName, PiecewiseCounter, StockCounter
 
 FUZZ = (
     "",
@@ -50,6 +50,20 @@ def choose_counter(
         if name == "gigatoken":
             raise
         return reference, str(error)
+
+
+def in_pieces(reference: StockCounter, texts: Collection[str]) -> Counter:
+    """Return the reference for pieces of long texts, or as it is where that may not be exact.
+
+    A seam is exact if no token of the vocabulary stands on both of its sides, and if neither
+    normalizer nor pre-tokenizer does another thing at the ends of a text than within it: so the
+    texts, of which there must be some, are cut at every seam that they have.
+    """
+    if not texts or reference.joins_words:
+        return reference
+    everywhere = PiecewiseCounter(reference, piece=1)
+    exact = first_difference(everywhere, reference, texts) is None
+    return PiecewiseCounter(reference) if exact else reference
 
 
 def first_difference(fast: Counter, reference: Counter, texts: Iterable[str]) -> str | None:

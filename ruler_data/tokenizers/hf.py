@@ -19,7 +19,7 @@ from ruler_data.tokenizers.counters import (
     StockCounter,
     Text,
 )
-from ruler_data.tokenizers.exact import choose_counter
+from ruler_data.tokenizers.exact import choose_counter, in_pieces
 from ruler_data.tokenizers.files import hash_files
 from ruler_data.tokenizers.interface import PLAIN
 from ruler_data.tokenizers.template import compile_template, token_text
@@ -96,6 +96,8 @@ class HfTokenizer:
             self._stock,
             rendered,
         )
+        if self._counter is self._stock:
+            self._counter = in_pieces(self._stock, rendered)
         return reason
 
     def _framed(self, content: bytes, answer_prefix: str) -> bytes:
