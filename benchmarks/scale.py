@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from clock import Run, cpu, peak, run, spent
-from costs import build
+from costs import TIMES, build
 
 from ruler_builders.sources import Library
 from ruler_builders.workshop import Recipe, Workshop, open_workshop
@@ -85,9 +85,10 @@ def by_workers(
 ) -> Figures:
     """Return what whole commands take, start-up and audit and all, with each number of workers.
 
-    Memory is that of a build of `MEMORY_ROWS` of the greatest length, by itself. Last, as many
-    commands of one worker at once as there were workers: what the machine gives to so many
-    processes that have nothing to do with one another.
+    Each is run `TIMES` times, in turn with the others, and the fastest counts. Memory is that of a
+    build of `MEMORY_ROWS` of the greatest length, by itself. Last, as many commands of one worker
+    at once as there were workers: what the machine gives to so many processes that have nothing to
+    do with one another.
     """
     found: Figures = []
 
@@ -110,14 +111,15 @@ def by_workers(
             "times as fast": builds * first / took.wall, "CPU s": took.cpu, "peak GB": memory,
         })  # fmt: skip
 
-    for many in workers:
+    runs = [[timed(many) for many in workers] for _ in range(TIMES)]
+    for many, took in zip(workers, zip(*runs, strict=True), strict=True):
         with tempfile.TemporaryDirectory() as scratch:
             memory = peak(command(many, scratch, [max(lengths)], min(rows, MEMORY_ROWS))) / 1e9
-        tell(f"workers: {many}", timed(many), memory)
+        tell(f"workers: {many}", min(took, key=lambda one: one.wall), memory)
     if (many := max(workers)) > 1 and min(workers) == 1:
         before = spent()
         with ThreadPoolExecutor(many) as pool:
-            took = list(pool.map(timed, [1] * many))
-        whole = Run(max(one.wall for one in took), spent() - before)
+            each = list(pool.map(timed, [1] * many))
+        whole = Run(max(one.wall for one in each), spent() - before)
         tell(f"builds at once, a worker each: {many}", whole, "-", many)
     return found

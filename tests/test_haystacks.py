@@ -1,5 +1,6 @@
 """Haystacks: cut from shared text, and what a row's own draws bar from it."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ruler_builders.drafts import Gold, Materials
-from ruler_builders.fit import in_characters, make_row
+from ruler_builders.fit import Target, in_characters, make_row
 from ruler_builders.haystacks import BEGINNINGS, NeedleLines
 from ruler_builders.randomness import rng
 from ruler_builders.scatter import scatter, spread
@@ -20,6 +21,7 @@ from ruler_data.digest import serialize
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import NO_SPANS, PackedRow, Span
 from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.counters import Text
 from tests.rows import make, materials, target
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
@@ -125,6 +127,22 @@ def test_keys_and_values_of_a_long_text_are_all_different() -> None:
     parts = [line[:-1].split(" for ")[1].split(" is: ") for line in units.texts.to_pylist()]
     assert len(parts) > 10_000
     assert len({part for pair in parts for part in pair}) == 2 * len(parts)
+
+
+class OneToken:
+    """A tokenizer to which every text is one token, however long."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [1 for _ in texts]
+
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        return 1
+
+
+def test_lines_that_seem_to_cost_nothing_are_not_drawn_for_ever() -> None:
+    strange = Materials(42, Library(kind="sample"), OneToken())
+    row = make_row(TASKS["niah_multikey_3"], strange, 30, Target(1024, 0)).row
+    assert row.length == 1 + TASKS["niah_multikey_3"].max_new_tokens
 
 
 @given(st.lists(st.text(max_size=9), max_size=20))

@@ -120,6 +120,8 @@ def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Targ
     draft, room, body = plan.draft, plan.room, plan.body
     best: tuple[int, Body, bytes] | None = None
     for attempt in range(ATTEMPTS):
+        if attempt:
+            body = draft.fill(room)
         text = _text(draft, body)
         prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
         length = prompt + task.max_new_tokens
@@ -134,7 +136,6 @@ def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Targ
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
             room -= length - limit + (attempt if best is None else 0)  # leave a cycle of rooms
-        body = draft.fill(room)
     if best is None:
         msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
         raise RulerError(msg)

@@ -82,7 +82,9 @@ class NeedleLines:
             if key != value and self._lines.keys().isdisjoint((key, value)):
                 texts.append(self._form.format(key=key, value=value))
                 self._lines[key] = self._lines[value] = line
-        self._units = Units.joined([self._units, self._materials.lines(texts)])
+        # A line that seems to cost nothing would let us draw for ever.
+        costs = np.maximum(self._materials.line_costs(texts), 1)
+        self._units = Units.joined([self._units, Units.of(texts, costs)])
 
 
 @lru_cache(maxsize=4)
