@@ -66,11 +66,15 @@ def by_rows(shop: Workshop, length: int, rows: Sequence[int]) -> Figures:
 def by_tokenizer(
     names: Sequence[tuple[str, CounterName]], sources: Path, lengths: Sequence[int], rows: int
 ) -> Figures:
-    """Return the CPU time of all tasks and lengths in each tokenizer, and in that of the first."""
+    """Return the CPU time of all tasks and lengths in each tokenizer, and in that of the first.
+
+    All are built `TIMES` times, and the cheapest counts.
+    """
     found: Figures = []
     for name, counter in names:
         shop = open_shop(name, sources, counter)
-        spent = sum(seconds(shop, length, rows) for length in lengths)
+        passes = [sum(seconds(shop, length, rows) for length in lengths) for _ in range(TIMES)]
+        spent = min(passes)
         first = float(found[0]["CPU s"]) if found else spent
         found.append({
             "tokenizer": shop.tokenizer_info.name, "counter": shop.tokenizer_info.engine,
