@@ -24,8 +24,10 @@ Text = str | bytes
 #: Where a text may be cut, the space going with what follows it, and characters of a piece, at
 #: least. What is known of a piece then stays in the processor's caches.
 SEAM, PIECE = re.compile(r"(?<=[a-z.,]) (?=[A-Za-z])"), 4096
-#: A token, in any of the ways to write a space, that stands on both sides of a seam.
-ACROSS = re.compile(r"[a-z.,][ Ġ▁][A-Za-z]")
+#: What a token has in it, in any of the ways to write a space, that may stand on both sides of one.
+ACROSS = re.compile(r"[a-z.,][ Ġ▁]")
+#: An added token that may stand at one: what surrounds those is another text to a tokenizer.
+BESIDE = re.compile(r"\A ?[A-Za-z]|[a-z.,]\Z")
 
 
 class Counter(Protocol):
@@ -59,9 +61,11 @@ class StockCounter:
         return tuple(token.content for token in added if token.special)
 
     @property
-    def joins_words(self) -> bool:
-        """Whether a token may hold the end of a word and the beginning of the next."""
-        return ACROSS.search("\n".join(self._tokenizer.get_vocab())) is not None
+    def minds_seams(self) -> bool:
+        """Whether a token may stand across a seam, or an added one beside it."""
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        across = ACROSS.search("\n".join(self._tokenizer.get_vocab()))
+        return across is not None or any(BESIDE.search(token.content) for token in added)
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
