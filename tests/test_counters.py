@@ -21,7 +21,13 @@ from ruler_builders.workshop import (
 )
 from ruler_data import TASKS, UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import GigatokenCounter, StockCounter, Text, decoded
+from ruler_data.tokenizers.counters import (
+    CounterName,
+    GigatokenCounter,
+    StockCounter,
+    Text,
+    decoded,
+)
 from ruler_data.tokenizers.exact import FUZZ, choose_counter, first_difference
 from ruler_data.tokenizers.tekken import convert
 from tests.conftest import SHARED, Cli
@@ -115,6 +121,15 @@ def test_mistral_prompts_are_counted_as_the_vendor_does(name: str, texts: list[s
         assert tokenizer.count_prompt(text, " It is: ") == tokenizer.recount_prompt(
             text, " It is: "
         )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tokenizer_tells_which_counter_it_took(name: str, shared: Path) -> None:
+    tokenizer = load_tokenizer(str(shared / "tokenizers" / name))
+    names: list[CounterName] = ["gigatoken", "tokenizers"]
+    for counter in names * 2:
+        assert tokenizer.use(counter, probes()) == ""
+        assert tokenizer.info.engine.startswith(counter)
 
 
 @cache

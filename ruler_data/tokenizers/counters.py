@@ -23,10 +23,11 @@ Text = str | bytes
 
 #: Where a text may be cut, the space going with what follows it, and characters of a piece, at
 #: least. What is known of a piece then stays in the processor's caches.
-SEAM, PIECE = re.compile(r"(?<=[a-z.,]) (?=[A-Za-z])"), 4096
+SEAM, PIECE = re.compile(r"(?<=[a-z.,]) (?=[A-Za-z])"), 1024
 #: What a token has in it, in any of the ways to write a space, that may stand on both sides of one.
 ACROSS = re.compile(r"[a-z.,][ Ġ▁]")
-#: An added token that may stand at one: what surrounds those is another text to a tokenizer.
+#: An added token that may stand at one. What is between two of those is a text of its own to a
+#: tokenizer, which may trim it.
 BESIDE = re.compile(r"\A ?[A-Za-z]|[a-z.,]\Z")
 
 
@@ -79,7 +80,7 @@ class StockCounter:
 
 
 class PiecewiseCounter:
-    """The reference, long texts in pieces, which takes a quarter of its time less.
+    """The reference, long texts in pieces, which it counts faster than whole ones.
 
     Only for those tokenizers that give the same ids so (`exact.py`).
     """

@@ -58,9 +58,10 @@ def choose_counter(
 def in_pieces(reference: StockCounter, texts: Collection[str]) -> Counter:
     """Return the reference for pieces of long texts, or as it is where that may not be exact.
 
-    A seam is exact if no token of the vocabulary stands on both of its sides, and if neither
-    normalizer nor pre-tokenizer does another thing at the ends of a text than within it: so the
-    texts' beginnings, of which there must be some, are cut at every seam that they have.
+    No token of the vocabulary may stand on both sides of a seam, and neither normalizer nor
+    pre-tokenizer may do another thing at the ends of a text than within it. The first is looked up.
+    To see the second, the beginnings of the texts, of which there must be some, are cut at every
+    seam; what hangs on more than the letters beside a seam is left to the recount of every build.
     """
     if not texts or reference.minds_seams:
         return reference

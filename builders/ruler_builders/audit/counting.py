@@ -63,7 +63,7 @@ def exact_counter(asked: CounterName, spec: str, folder: Path, manifest: Manifes
         UsageError: the counter that was named is not.
     """
     tokens = sum(info.rows * info.length_mean for info in manifest.configs.values())
-    if asked == "auto" and tokens < WORTHWHILE:
+    if asked == "tokenizers" or (asked == "auto" and tokens < WORTHWHILE):
         return "tokenizers"
     tokenizer = load_tokenizer(spec)
     if tokenizer.use(asked, _probes(folder, manifest)):
