@@ -43,7 +43,7 @@ from report import write
 from scale import Figures, by_length, by_rows, by_tokenizer, by_workers, open_shop
 from upstream import Upstream
 
-from ruler_builders.workshop import Workshop
+from ruler_builders.pipeline.build_context import Workshop
 from ruler_data import TASKS
 
 PARTS = ("cost", "length", "rows", "tokenizers", "workers")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ruler_eval.figures.draws import deal
+from ruler_report.stats.resampling import deal
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mini import BY_TASK, Floats

@@ -10,10 +10,10 @@ import tokenizers
 from clock import cpu, least
 from upstream import Upstream
 
-from ruler_builders.audit.checks import audit_rows
-from ruler_builders.fit import make_rows
-from ruler_builders.freeze import layout, write_rows
-from ruler_builders.workshop import Workshop
+from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.pipeline.build_context import Workshop
+from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.pipeline.write_parquet import layout, write_rows
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
     CONTEXT,

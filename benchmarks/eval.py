@@ -30,11 +30,11 @@ from rich.table import Table
 
 from ruler_data.names import parse_config
 from ruler_data.version import __version__
-from ruler_eval.folder import Shard
-from ruler_eval.order import Order, open_job
-from ruler_eval.plan import items_of
+from ruler_eval.eval_config import Order, open_job
 from ruler_eval.progress import bar
-from ruler_eval.run import Job, asks, run_shard
+from ruler_eval.run_dir import Shard
+from ruler_eval.runner import Job, asks, run_shard
+from ruler_eval.sharding import items_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 
-from ruler_builders.freeze import layout, row_groups
+from ruler_builders.pipeline.write_parquet import layout, row_groups
 from ruler_data import TASKS, Manifest, parse_config
 from ruler_data.parquet import SCHEMA, read_rows
 

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy
 
-from ruler_builders.audit.checks import audit_rows
-from ruler_builders.fit import make_row
-from ruler_builders.freeze import write_rows
+from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
+from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
-from ruler_builders.workshop import Recipe, Workshop, open_workshop
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
 from ruler_data.row import PackedRow

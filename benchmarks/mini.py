@@ -22,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ruler_eval.figures.published import published
+from ruler_report.published import published
 
 Floats = npt.NDArray[np.float64]
 FULL = 500
-#: Rows fall evenly over depth in every aligned run of so many (ruler_builders.randomness).
+#: Rows fall evenly over depth in every aligned run of so many (ruler_builders.rows.randomness).
 GRAIN = 10
 #: Tasks of each category, by the table of the paper that has its means.
 CATEGORIES = {"13": 8, "14": 1, "15": 2, "16": 2}

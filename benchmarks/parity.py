@@ -23,15 +23,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ruler_builders.freeze import write_rows
+from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_data import TASKS, Row
-from ruler_data.infos import TokenizerInfo
-from ruler_data.manifest import FILENAME, Manifest
+from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_frozen
-from ruler_eval.scoring.foreign import parse_prediction
-from ruler_eval.scoring.runs import read_run
+from ruler_report.predictions import parse_prediction, read_run
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {

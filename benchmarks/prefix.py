@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ruler_data.names import parse_config
-from ruler_eval.folder import Shard
-from ruler_eval.order import Order, open_job
-from ruler_eval.plan import Item, cost, deal, items_of
-from ruler_eval.run import asks
+from ruler_eval.eval_config import Order, open_job
+from ruler_eval.run_dir import Shard
+from ruler_eval.runner import asks
+from ruler_eval.sharding import Item, cost, deal, items_of
 
 BLOCK = 16
 Prompt = np.ndarray[tuple[int], np.dtype[np.int64]]

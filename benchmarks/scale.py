@@ -9,8 +9,8 @@ from pathlib import Path
 from clock import Run, cpu, peak, run, spent
 from costs import TIMES, build
 
+from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
 from ruler_builders.sources import Library
-from ruler_builders.workshop import Recipe, Workshop, open_workshop
 from ruler_data import TASKS
 from ruler_data.tokenizers.counters import CounterName
 

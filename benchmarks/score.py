@@ -24,9 +24,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ruler_eval.data import Frozen, open_frozen
-from ruler_eval.records import RUN_FILE, Answer, RunInfo
-from ruler_eval.scoring.kinds import kind_of
-from ruler_eval.scoring.metrics import SCORERS, clean
+from ruler_eval.metrics import SCORERS, clean
+from ruler_eval.schema import RUN_FILE, Answer, RunInfo
+from ruler_report.task_info import kind_of
 
 Said = dict[str, list[tuple[str, list[str]]]]
 

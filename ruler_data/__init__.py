@@ -1,16 +1,21 @@
 """The contract that builders, evaluators and readers of the dataset share.
 
 Three types carry everything: `Row` (what is published), `Task` (what is asked) and
-`Manifest` (what proves it).
+`Manifest` (what proves it). Names are loaded when they are first used, so that an import of the
+package costs nothing.
 """
 
-from ruler_data.digest import digest_rows
-from ruler_data.errors import BudgetError, RulerError, UsageError
-from ruler_data.manifest import Manifest
-from ruler_data.names import config_name, parse_config
-from ruler_data.row import Row, Span
-from ruler_data.tasks import TASKS, Task
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from ruler_data.version import DATA_VERSION, __version__
+
+if TYPE_CHECKING:
+    from ruler_data.errors import BudgetError, RulerError, UsageError
+    from ruler_data.manifest import Manifest
+    from ruler_data.names import config_name, parse_config
+    from ruler_data.row import Row, Span, digest_rows
+    from ruler_data.tasks import TASKS, Task
 
 __all__ = [
     "DATA_VERSION",
@@ -27,3 +32,19 @@ __all__ = [
     "digest_rows",
     "parse_config",
 ]
+
+_HOMES = {
+    "errors": ("BudgetError", "RulerError", "UsageError"),
+    "manifest": ("Manifest",),
+    "names": ("config_name", "parse_config"),
+    "row": ("Row", "Span", "digest_rows"),
+    "tasks": ("TASKS", "Task"),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOME:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

@@ -1,4 +1,6 @@
-"""The manifest: what a built folder holds, and what it was made from.
+"""The parts of a manifest: facts of a tokenizer, a source, a config and a file.
+
+The manifest: what a built folder holds, and what it was made from.
 
 It is written last, so a folder that has one is complete. It names every file with its sha256
 and every config with the digest of its rows, and it carries a digest of itself, so an edit is
@@ -15,21 +17,108 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.infos import ConfigInfo, FileInfo, SourceInfo, TokenizerInfo, config_info
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.tasks import TASKS, Task
 
-__all__ = [
-    "FILENAME",
-    "FORMAT",
-    "ConfigInfo",
-    "FileInfo",
-    "Manifest",
-    "SourceInfo",
-    "TokenizerInfo",
-    "config_info",
-    "shown_seed",
-]
+
+@dataclass(frozen=True)
+class TokenizerInfo:
+    """The tokenizer that lengths are counted in.
+
+    Attributes:
+        name: registry name, or the folder's own name.
+        hub_id: where it comes from on the Hub; None for a local folder.
+        revision: commit on the Hub, or the version of the package that ships it.
+        files: sha256 of each file that decides on tokens or on the chat template.
+        template_reserve: tokens that the chat template adds around one user turn.
+        extra_reserve: tokens kept free beyond that (`--reserve`), e.g. for reasoning.
+        engine: library and version that counted the finished prompts of the newest configs.
+    """
+
+    name: str
+    hub_id: str | None
+    revision: str | None
+    files: dict[str, str]
+    template_reserve: int
+    extra_reserve: int
+    engine: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Return one sha256 for all files: tokenizers with the same one count the same."""
+        return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A text that rows are made of.
+
+    Attributes:
+        name: essays, squad, hotpotqa, words, or domain_NAME.
+        title: what it is, for people.
+        kind: `real`; `sample` for the small corpus in the package; `own` for the user's texts.
+        url: where it comes from.
+        sha256: of the bytes used (several files: of their names and hashes).
+        licence: SPDX id where there is one.
+        attribution: whom to credit.
+        pinned: whether the bytes are those that this version of the package names.
+        detail: what else decides on the text, e.g. the sentence cutter.
+    """
+
+    name: str
+    title: str
+    kind: str
+    url: str
+    sha256: str
+    licence: str
+    attribution: str
+    pinned: bool
+    detail: str
+
+
+@dataclass(frozen=True)
+class ConfigInfo:
+    """One config: its file, its rows and what was found when they were audited.
+
+    Attributes:
+        file: path within the folder.
+        bytes: size of the file.
+        sha256: of the file.
+        rows: number of rows.
+        digest: content digest of the rows (`ruler_data.row`).
+        length_min: shortest row, in tokens, room for the answer included; likewise
+            `length_mean` and `length_max`.
+        fill_min: shortest row's share of the config's length; likewise `fill_mean`.
+        audit: result of the audit at build, check by check.
+        exhausted: what ran out and was repeated, in words; empty where nothing did.
+    """
+
+    file: str
+    bytes: int
+    sha256: str
+    rows: int
+    digest: str
+    length_min: int
+    length_mean: float
+    length_max: int
+    fill_min: float
+    fill_mean: float
+    audit: dict[str, str] = field(default_factory=dict)
+    exhausted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """A file of the folder beside the rows."""
+
+    bytes: int
+    sha256: str
+
+
+def config_info(record: Mapping[str, Any]) -> ConfigInfo:
+    """Return a config's entry as read from JSON, where tuples are lists."""
+    return ConfigInfo(**{**record, "exhausted": tuple(record.get("exhausted", ()))})
+
 
 #: Files beside the configs.
 FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[a-z]+)?")

@@ -1,28 +1,26 @@
-"""The terminal: what all commands share of printing, progress, signals and exit codes."""
+"""The terminal: what all commands share of printing, progress, signals and exit codes.
+
+Ctrl-C is for us alone: a terminal sends it to every process that we have begun, too.
+"""
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from io import TextIOWrapper
+from multiprocessing import resource_tracker
 from pathlib import Path
+from threading import Event, Thread
 from types import FrameType
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
+from ruler_data.version import DATA_VERSION, __version__
 
 # Piped output is for programs and logs: wide enough that no table cuts a hash.
 out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 200)
@@ -68,6 +66,48 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
+def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]]) -> NoReturn:
+    """Run the command that the user names; only its module is loaded, so that help is quick.
+
+    Args:
+        program: name of the program.
+        about: what it is for, in a line.
+        commands: where each command is (a module with a function of its name), and what
+            `--help` says of it in a line.
+    """
+    import typer
+
+    app = typer.Typer(
+        name=program,
+        help=about,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+
+    @app.callback(invoke_without_command=True)
+    def _version(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print versions and exit.")
+        ] = False,
+    ) -> None:
+        if version:
+            out.print(f"{program} {__version__} (data {DATA_VERSION})")
+            raise typer.Exit
+
+    def load() -> None:
+        named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+        for name, (module, line) in commands.items():
+            if name == named:
+                app.command(name)(getattr(import_module(module), name))
+            else:
+                app.command(name, help=line)(lambda: None)
+        app()
+
+    run(program, load)
+
+
 def named_path(text: str | Path) -> Path:
     """Return a path that an option names; an empty one would silently be the working directory.
 
@@ -110,6 +150,16 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
     Work is measured in tokens, since a row of 131,072 takes as long as thirty of 4,096; without
     a total the bar only shows that it goes on.
     """
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskID,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     bar = Progress(
         TextColumn("{task.description:<24}"),
         BarColumn(),
@@ -150,3 +200,22 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 def _printable(text: str) -> str:
     """Return text with what a terminal would obey or could not show written as escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+@contextmanager
+def unheard_by_children() -> Iterator[None]:
+    """Keep Ctrl-C from the processes begun meanwhile; they end in order when their parent does.
+
+    A process inherits which signals the thread that began it does not take. While this one takes
+    none, another hears in its place, and this one obeys as soon as it is back in Python: a call
+    that waits is not cut short.
+    """
+    resource_tracker.ensure_running()  # as it begins, it would have this thread take them again
+    over = Event()
+    Thread(target=over.wait, daemon=True, name="interrupts").start()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        over.set()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

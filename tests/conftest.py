@@ -8,10 +8,10 @@ from zlib import crc32
 
 import pytest
 
-from ruler_builders.build import build
-from ruler_builders.order import Order
+from ruler_builders.pipeline.build import build
+from ruler_builders.pipeline.build_config import Order
+from ruler_builders.pipeline.build_context import Recipe
 from ruler_builders.sources import Library
-from ruler_builders.workshop import Recipe
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
 from tests.commands import Done, call, spawn, succeeded

@@ -40,7 +40,7 @@ def _publish(
 ) -> Result:
     """Publish in this process."""
     from ruler_builders.publish import Order, publish
-    from ruler_builders.publish.versions import Version
+    from ruler_builders.publish.version_rules import Version
     from ruler_data import RulerError
 
     os.environ.update(env)

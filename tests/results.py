@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ruler_data import TASKS
-from ruler_eval.records import DataInfo, RunInfo
-from ruler_eval.results import ConfigResult, Depth, Results
+from ruler_eval.schema import DataInfo, RunInfo
+from ruler_report.results import ConfigResult, Depth, Results
 
 Scores = Mapping[str, Sequence[float | None]]
 

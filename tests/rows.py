@@ -3,13 +3,13 @@
 from functools import cache
 from pathlib import Path
 
-from ruler_builders.drafts import Materials
-from ruler_builders.fit import Target, make_row
+from ruler_builders.pipeline.fit import Target, make_row
+from ruler_builders.rows.row_template import Materials
 from ruler_builders.sources import Library
 from ruler_data import Row
 from ruler_data.suites import packaged
 from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.interface import template_reserve
+from ruler_data.tokenizers.protocol import template_reserve
 
 
 @cache

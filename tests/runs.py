@@ -10,7 +10,7 @@ from typing import Any
 from ruler_data import Row
 from ruler_data.parquet import config_file, read_rows
 from ruler_eval.data import open_frozen
-from ruler_eval.records import RUN_FILE, Answer, DataInfo, RunInfo
+from ruler_eval.schema import RUN_FILE, Answer, DataInfo, RunInfo
 from tests.commands import Done, one_line
 
 Say = Callable[[str, Row], str | None]

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ruler_builders.folder import Folder
-from ruler_builders.publish.card import CROISSANT_CONFIGS, card_faults
-from ruler_builders.registration import registration
+from ruler_builders.card import CROISSANT_CONFIGS, card_faults, registration
+from ruler_builders.pipeline.build_dir import Folder
 from ruler_data import TASKS
 from ruler_data.manifest import Manifest
 from tests.conftest import Cli

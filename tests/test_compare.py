@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from ruler_data import RulerError
-from ruler_eval.figures.compare import compare
-from ruler_eval.figures.verdicts import Difference, judge
-from ruler_eval.results import Depth, Results, read_results, write_results
+from ruler_report.results import Depth, Results, read_results, write_results
+from ruler_report.stats.comparison import Difference, compare, judge
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
 from tests.runs import refused

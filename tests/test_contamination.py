@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
-from ruler_eval.figures.contamination import contamination
-from ruler_eval.figures.draws import deal
-from ruler_eval.results import Results
+from ruler_report.results import Results
+from ruler_report.stats.contamination import contamination
+from ruler_report.stats.resampling import deal
 from tests.conftest import Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

@@ -11,25 +11,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from ruler_builders.tasks import draw
-from ruler_builders.workshop import (
+from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
     Recipe,
     open_workshop,
     probes,
     workers_workshop,
 )
+from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import (
+    FUZZ,
     CounterName,
     GigatokenCounter,
     StockCounter,
     Text,
+    choose_counter,
     decoded,
+    first_difference,
 )
-from ruler_data.tokenizers.exact import FUZZ, choose_counter, first_difference
-from ruler_data.tokenizers.tekken import convert
+from ruler_data.tokenizers.mistral import convert
 from tests.conftest import SHARED, Cli
 from tests.rows import materials
 

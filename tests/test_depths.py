@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ruler_builders.audit.depths import Depths
-from ruler_builders.scatter import slots, spread
+from ruler_builders.checks.depth_uniformity import Depths
+from ruler_builders.rows.insert_needles import slots, spread
 from ruler_data import Row, Span
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Task, Vt, task_of

@@ -7,33 +7,27 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import ruler_data
-from ruler_builders.cli import app as builders
+from ruler_builders.cli import COMMANDS as BUILDERS
 from ruler_data import TASKS
-from ruler_eval.cli import app as evaluator
-from ruler_eval.results import schema
+from ruler_eval.cli import COMMANDS as EVALUATOR
+from ruler_report.results import schema
 from tests.conftest import ROOT
 from tests.test_golden import compare
 
-PROGRAMS = {"ruler-data": ("ruler_builders", builders), "ruler-eval": ("ruler_eval", evaluator)}
-COMMANDS = [
-    (program, name)
-    for program, (_, app) in PROGRAMS.items()
-    for name in sorted(
-        str(command.name or command.callback.__name__)
-        for command in app.registered_commands
-        if command.callback
-    )
-]
+PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_eval"}
+TABLES = {"ruler-data": BUILDERS, "ruler-eval": EVALUATOR}
+COMMANDS = [(program, name) for program, table in TABLES.items() for name in sorted(table)]
 
 
 def help_of(program: str, command: str = "") -> str:
     """Return what a program or one of its commands says of itself."""
-    module = PROGRAMS[program][0]
+    module = PROGRAMS[program]
     arguments = [sys.executable, "-m", module, *command.split(), "--help"]
     env = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
     said = subprocess.run(arguments, capture_output=True, text=True, env=env, check=True).stdout
@@ -57,6 +51,14 @@ def test_the_schema_of_results_is_what_the_code_reads() -> None:
 @pytest.mark.parametrize(("program", "command"), COMMANDS)
 def test_the_readme_shows_every_command(program: str, command: str) -> None:
     assert f"{program} {command}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("program", "command"), COMMANDS)
+def test_help_lists_a_command_with_its_first_line(program: str, command: str) -> None:
+    module, line = TABLES[program][command]
+    about = getattr(import_module(module), command).__doc__
+    assert about is not None
+    assert about.split("\n")[0] == line
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.passages import Passages, mixed
+from ruler_builders.rows.haystacks import Passages, mixed
+from ruler_builders.rows.segments import SLACK, Units
 from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, bundled_domain, cut
-from ruler_builders.units import SLACK, Units
 from ruler_data import Row
 from tests.rows import make, materials
 

@@ -8,14 +8,14 @@ from typing import Literal
 
 import pytest
 
-from ruler_builders.fit import make_row
+from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
 from ruler_data.tasks import Niah
-from ruler_eval.results import BINS, ConfigResult
-from ruler_eval.scoring.depth import evidence_of
-from ruler_eval.scoring.failures import MEANINGS, failure_of
-from ruler_eval.scoring.kinds import kind_of
-from ruler_eval.scoring.metrics import SCORERS
+from ruler_eval.metrics import SCORERS
+from ruler_report.failures import MEANINGS, failure_of
+from ruler_report.results import BINS, ConfigResult
+from ruler_report.scoring import evidence_of
+from ruler_report.task_info import kind_of
 from tests.rows import make, materials, target
 
 NEEDLE = re.compile(r"One of the special magic \w+ for ([\w-]+) is: ([\w-]+)\.")

@@ -10,8 +10,8 @@ from mistral_common.protocol.instruct.messages import UserMessage
 from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from ruler_builders.drafts import Materials
-from ruler_builders.fit import Target, make_row, need
+from ruler_builders.pipeline.fit import Target, make_row, need
+from ruler_builders.rows.row_template import Materials
 from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError
 from ruler_data.manifest import TokenizerInfo

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ruler_builders import freeze
-from ruler_builders.freeze import row_groups, write_rows
+from ruler_builders.pipeline import write_parquet as freeze
+from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.parquet import TableBuilder, read_rows, to_table
 from tests.rows import make

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.private import choose_seed
+from ruler_builders.pipeline.seeds import choose_seed
 from ruler_data import UsageError
 from ruler_data.manifest import PRIVATE_SEEDS, Manifest, shown_seed
 from tests.builds import Asked, run, started, until
@@ -97,7 +97,7 @@ def test_a_seed_cannot_be_asked_for_and_drawn(tmp_path: Path) -> None:
 
 def test_many_processes_that_ask_at_once_get_one_seed(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from ruler_builders.private import choose_seed; "
+        "import sys, pathlib; from ruler_builders.pipeline.seeds import choose_seed; "
         "print(choose_seed(None, pathlib.Path(sys.argv[1]), fresh=True))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "out")]

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ruler_builders.fit import make_row
+from ruler_builders.pipeline.fit import make_row
 from ruler_builders.tasks import fwe
 from ruler_data import TASKS, Row
 from ruler_data.tasks import Fwe

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.card import card_files
-from ruler_builders.folder import Folder
+from ruler_builders.pipeline.build_dir import Folder
 from ruler_data import DATA_VERSION, TASKS, digest_rows
 from ruler_data.suites import packaged
 from tests.rows import make

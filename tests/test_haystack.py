@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.sources import own
-from ruler_builders.sources.own import find_own
+from ruler_builders.sources import user_texts as own
+from ruler_builders.sources.user_texts import find_own
 from ruler_data import UsageError
 from tests.builds import run
 from tests.commands import one_line

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.fit import make_row
-from ruler_builders.parcel import pack, unpack
-from ruler_builders.workshop import Recipe, open_workshop
+from ruler_builders.pipeline.build_context import Recipe, open_workshop
+from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.ray_build import pack, unpack
 from ruler_data.suites import load_suite, with_own_domains
 from tests.test_haystack import TEXT, folder_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.sources.own import OwnTexts
+from ruler_builders.sources.user_texts import OwnTexts
 from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run
 from tests.commands import one_line

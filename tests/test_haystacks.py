@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.drafts import Gold, Materials
-from ruler_builders.fit import Target, in_characters, make_row
-from ruler_builders.haystacks import BEGINNINGS, NeedleLines
-from ruler_builders.randomness import rng
-from ruler_builders.scatter import scatter, spread
+from ruler_builders.pipeline.fit import Target, in_characters, make_row
+from ruler_builders.rows.haystacks import BEGINNINGS, NeedleLines
+from ruler_builders.rows.insert_needles import scatter, spread
+from ruler_builders.rows.randomness import rng
+from ruler_builders.rows.row_template import Gold, Materials
+from ruler_builders.rows.segments import Units, spell
 from ruler_builders.sources import Library
-from ruler_builders.units import Units, spell
 from ruler_data import TASKS, Row
-from ruler_data.digest import serialize
 from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import NO_SPANS, PackedRow, Span
+from ruler_data.row import NO_SPANS, PackedRow, Span, serialize
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import Text
 from tests.rows import make, materials, target

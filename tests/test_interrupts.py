@@ -11,8 +11,7 @@ from contextlib import suppress
 import pytest
 
 from ruler_data import terminal
-from ruler_data.interrupts import unheard_by_children
-from ruler_data.terminal import Stopped, progress, run
+from ruler_data.terminal import Stopped, progress, run, unheard_by_children
 
 
 @pytest.fixture(autouse=True)

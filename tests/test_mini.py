@@ -9,9 +9,9 @@ import pytest
 
 from ruler_data import TASKS
 from ruler_data.suites import packaged
-from ruler_eval.figures.summary import summarize
-from ruler_eval.reports.provenance import caveats_of
-from ruler_eval.results import Results
+from ruler_report.pages.report import caveats_of
+from ruler_report.results import Results
+from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT, Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ruler_builders.audit.checks import audit_rows
+from ruler_builders.checks.audit_rows import audit_rows
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged

@@ -9,11 +9,11 @@ import pytest
 from ruler_data import Row
 from ruler_data.suites import load_suite
 from ruler_data.tasks import PartType
-from ruler_eval.figures.summary import summarize
-from ruler_eval.results import Results, read_results
-from ruler_eval.scoring.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
-from ruler_eval.scoring.kinds import Kind, kind_of
-from ruler_eval.scoring.none import weighed
+from ruler_report.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
+from ruler_report.results import Results, read_results
+from ruler_report.stats.summary import summarize
+from ruler_report.task_info import Kind, kind_of
+from ruler_report.unanswerable import weighed
 from tests.conftest import Cli
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run

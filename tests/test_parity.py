@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_eval.scoring.foreign import parse_prediction
+from ruler_report.predictions import parse_prediction
 from tests.conftest import ROOT
 from tests.runs import make_run
 from tests.test_score import adversarial

@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ruler_eval.figures.summary import summarize
-from ruler_eval.reports.canvas import Picture
-from ruler_eval.reports.correlation import (
+from ruler_report.figures.correlation import (
     clustered,
     correlation_picture,
     correlation_study,
     correlation_table,
 )
-from ruler_eval.reports.depth_plots import depth_pictures, depth_tables
-from ruler_eval.reports.plots import overall_picture, run_pictures
-from ruler_eval.reports.tables import Scored
-from ruler_eval.results import Depth, Results
+from ruler_report.figures.depth_plots import depth_pictures, depth_tables
+from ruler_report.figures.model_plots import overall_picture, run_pictures
+from ruler_report.figures.style import Picture
+from ruler_report.results import Depth, Results
+from ruler_report.stats.summary import summarize
+from ruler_report.tables.tables import Scored
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)

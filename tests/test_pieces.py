@@ -10,15 +10,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import models, normalizers, pre_tokenizers, trainers
 
-from ruler_builders.workshop import probes
+from ruler_builders.pipeline.build_context import probes
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import (
     PIECE,
     PiecewiseCounter,
     StockCounter,
     Text,
+    in_pieces,
 )
-from ruler_data.tokenizers.exact import in_pieces
 from tests.conftest import SHARED
 
 NAMES = ["llama3", "qwen2.5"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import platformdirs
 import pytest
 
-from ruler_data.places import cache_folder
+from ruler_data.files import cache_folder
 
 
 def homeless(_name: str) -> Path:

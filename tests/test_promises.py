@@ -7,7 +7,7 @@ from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_data.tasks import Task
-from ruler_eval.scoring.metrics import SCORERS
+from ruler_eval.metrics import SCORERS
 from tests.rows import make
 
 ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}

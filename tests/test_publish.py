@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.folder import Folder
+from ruler_builders.pipeline.build_dir import Folder
 from ruler_data.manifest import Manifest
 from tests.hub import Hub
 from tests.publishing import Publisher, contents

@@ -8,9 +8,9 @@ import yaml
 from huggingface_hub import parse_eval_result_entries
 
 from ruler_data import TASKS, RulerError
-from ruler_eval.figures.summary import summarize
-from ruler_eval.publish.entries import entries, file_name, to_yaml
-from ruler_eval.results import Results
+from ruler_report.publish.entries import entries, file_name, to_yaml
+from ruler_report.results import Results
+from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192)

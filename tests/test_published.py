@@ -4,8 +4,8 @@ from itertools import groupby
 
 import pytest
 
-from ruler_eval.figures.paper import OVERALL, THRESHOLDS, effective_length, ranks
-from ruler_eval.figures.published import LENGTHS, TABLES, Published, published
+from ruler_report.published import LENGTHS, TABLES, Published, published
+from ruler_report.stats.effective_length import OVERALL, THRESHOLDS, effective_length, ranks
 
 #: Rounding of the paper: means of scores with one digit, printed with one digit.
 ROUNDING = 0.1 + 1e-9

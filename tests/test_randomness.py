@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.randomness import distinct, permutation, rng, shuffled, subset
+from ruler_builders.rows.randomness import distinct, permutation, rng, shuffled, subset
 
 #: Times that each outcome is expected, and how far the sum of squares may be off: chi-square with
 #: d degrees of freedom has mean d and variance 2d.

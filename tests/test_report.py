@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from ruler_data import TASKS
-from ruler_eval.results import Results, write_results
+from ruler_report.results import Results, write_results
 from tests.conftest import ROOT
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ruler_data import TASKS, Row
-from ruler_eval.results import read_results
+from ruler_report.results import read_results
 from tests.running.processes import evaluate
 from tests.runs import Say, golden, make_run, patchy, refused, rows_of, silent
 from tests.test_score_metrics import all_by_hand, cleaned_by_hand, part_by_hand

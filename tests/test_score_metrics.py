@@ -10,14 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_eval.figures.paper import mean_percent
-from ruler_eval.scoring.metrics import (
-    any_of,
-    clean,
-    recall,
-    strict_any_of,
-    strict_recall,
-)
+from ruler_eval.metrics import any_of, clean, recall, strict_any_of, strict_recall
+from ruler_report.stats.effective_length import mean_percent
 
 #: A checkout of NVIDIA/RULER; where there is one, its own code is the oracle.
 UPSTREAM = os.environ.get("RULER_UPSTREAM")

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.order import Order, share
-from ruler_builders.workshop import Recipe
+from ruler_builders.pipeline.build_config import Order, share
+from ruler_builders.pipeline.build_context import Recipe
 from ruler_data import TASKS
 from tests.builds import snapshot
 from tests.conftest import Cli

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from ruler_data import TASKS
-from ruler_eval.figures.compare import compare
-from ruler_eval.figures.draws import flip, interval, resample
-from ruler_eval.figures.paper import weights
-from ruler_eval.figures.summary import summarize
-from ruler_eval.figures.verdicts import p_value
+from ruler_report.stats.comparison import compare, p_value
+from ruler_report.stats.effective_length import weights
+from ruler_report.stats.resampling import flip, interval, resample
+from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
@@ -98,7 +97,7 @@ def test_pairing_tells_apart_what_the_means_alone_cannot() -> None:
 
 def test_draws_depend_on_names_alone() -> None:
     code = (
-        "import numpy as np; from ruler_eval.figures.draws import flip, resample;"
+        "import numpy as np; from ruler_report.stats.resampling import flip, resample;"
         "a = np.linspace(0, 1, 50)[:, None];"
         "{}print(resample('vt', a).sum().hex(), flip('vt', a).sum().hex())"
     )

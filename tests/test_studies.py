@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_eval.figures.pool import configs_of
-from ruler_eval.figures.studies import Study, studies_of
-from ruler_eval.figures.summary import summarize
-from ruler_eval.reports.study_plots import study_pictures
-from ruler_eval.reports.tables import Scored
-from ruler_eval.results import Results, read_results
-from ruler_eval.scoring.kinds import kind_of
+from ruler_report.figures.sweep_plots import study_pictures
+from ruler_report.results import Results, read_results
+from ruler_report.stats.score_table import configs_of
+from ruler_report.stats.summary import summarize
+from ruler_report.stats.sweeps import Study, studies_of
+from ruler_report.tables.tables import Scored
+from ruler_report.task_info import kind_of
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.audit.checks import audit_rows
-from ruler_builders.haystacks import draw_distinct
-from ruler_builders.needles import near_miss
+from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.rows.haystacks import draw_distinct
+from ruler_builders.tasks.niah import near_miss
 from ruler_data import Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import PartType

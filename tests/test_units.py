@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.choice import choose, largest_size
-from ruler_builders.units import SLACK, SPARE, Costs, count_units
+from ruler_builders.rows.packing import choose, largest_size
+from ruler_builders.rows.segments import SLACK, SPARE, Costs, count_units
 from tests.rows import materials
 
 COSTS = st.lists(st.integers(1, 90), min_size=1, max_size=120)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.parallel import Progress, run_jobs
+from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data.errors import RulerError
 from tests.builds import until, workers_of
 from tests.commands import kill_group
@@ -79,7 +79,7 @@ def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_report() -> None:
 #: A process whose workers have done their jobs and wait for more, while its own takes long.
 WAITING = """
 import os, time
-from ruler_builders.parallel import run_jobs
+from ruler_builders.pipeline.pool import run_jobs
 
 def quick(job, progress):
     return os.getpid()

@@ -18,7 +18,7 @@ from typing import Any, Self
 from ruler_data.errors import RulerError
 from ruler_data.files import sync_folder
 from ruler_data.names import quote
-from ruler_eval.records import Answer
+from ruler_eval.schema import Answer
 
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0

@@ -1,4 +1,7 @@
-"""Progress of a run on the terminal: rows and prefill tokens a second, what is left per config."""
+"""Progress of a run on the terminal: rows and prefill tokens a second, what is left per config.
+
+What journals gain, read while others write them.
+"""
 
 import sys
 import time
@@ -17,8 +20,10 @@ from rich.progress import (
 from rich.table import Table
 
 from ruler_data.terminal import err, heed
-from ruler_eval.plan import Item, Key, cost
-from ruler_eval.records import Answer
+from ruler_eval import journal
+from ruler_eval.run_dir import RunFolder, Shard
+from ruler_eval.schema import Answer
+from ruler_eval.sharding import Item, Key, cost
 
 #: Configs that the bar shows at once; the others stand in the total.
 SHOWN = 6
@@ -130,3 +135,28 @@ def table(lines: Sequence[Mapping[str, object]]) -> Table:
         shown.add_row(*(f"{value:,}" if isinstance(value, (int, float)) else str(value)
                         for value in line.values()))  # fmt: skip
     return shown
+
+
+class Follower:
+    """Reads what the journals of some shards gain."""
+
+    def __init__(self, folder: RunFolder, shards: Sequence[Shard]) -> None:
+        self._ends = {folder.journal(shard): 0 for shard in shards}
+        self._seen: set[Key] = folder.answered()
+
+    def news(self) -> Iterator[Answer]:
+        """Yield the answers that were added since the last call."""
+        for path, end in list(self._ends.items()):
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(end if path.stat().st_size >= end else 0)  # it was mended meanwhile
+                data = file.read()
+                whole = data[: data.rfind(b"\n") + 1]
+                self._ends[path] = file.tell() - len(data) + len(whole)
+            for line in whole.splitlines(keepends=True):
+                answer = journal.parse(line, path.name)
+                key = answer.config, answer.index
+                if key not in self._seen:
+                    self._seen.add(key)
+                    yield answer

@@ -9,11 +9,20 @@ files.py     a few files of any repo, from the cache or the Hub (tokenizers)
 """
 
 from ruler_data.hub.client import token
-from ruler_data.hub.files import fetch_files
-from ruler_data.hub.push import ensure_repo, put_files, put_tag
-from ruler_data.hub.release import Release, fetch_release, open_release
-from ruler_data.hub.repo import PushFile, changed, head, missing, tags, tree
+from ruler_data.hub.download import Release, fetch_release, open_release
+from ruler_data.hub.repo import (
+    PushFile,
+    changed,
+    ensure_repo,
+    head,
+    missing,
+    put_files,
+    put_tag,
+    tags,
+    tree,
+)
 from ruler_data.hub.retry import patiently
+from ruler_data.hub.revision import fetch_files
 
 __all__ = [
     "PushFile",

@@ -5,7 +5,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ruler_data.hub.limits import refuse_long_pauses, timeout
+from ruler_data.hub.retry import refuse_long_pauses, timeout
 from ruler_data.version import __version__
 
 if TYPE_CHECKING:

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import cache_folder, keep_copy
 from ruler_data.hub import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
-from ruler_data.places import cache_folder
-from ruler_data.tokenizers.files import keep_copy
 from ruler_data.tokenizers.hf import FILES, HfTokenizer
-from ruler_data.tokenizers.interface import PromptTokenizer
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
-from ruler_data.tokenizers.openai import RANKS, TiktokenTokenizer
+from ruler_data.tokenizers.protocol import PromptTokenizer
+from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
 
 
 @dataclass(frozen=True)

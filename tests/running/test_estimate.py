@@ -2,10 +2,8 @@
 
 import pytest
 
-from ruler_eval.plan import Item
-from ruler_eval.preflight.estimate import estimate
-from ruler_eval.preflight.gpus import GPUS
-from ruler_eval.preflight.shape import Shape, shape_of
+from ruler_eval.doctor.estimate import GPUS, Shape, estimate, shape_of
+from ruler_eval.sharding import Item
 
 
 def shape(**config: object) -> Shape:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ruler_data import RulerError
 from ruler_eval.journal import Journal, Mended, mend, read, to_line
-from ruler_eval.records import Answer
+from ruler_eval.schema import Answer
 
 HOSTILE = [
     "",

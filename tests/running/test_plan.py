@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_eval.plan import Item, cost, deal
+from ruler_eval.sharding import Item, cost, deal
 from tests.running.test_estimate import LLAMA_8B, shape
 
 LENGTHS = st.sampled_from([4096, 8192, 16384, 32768, 65536, 131_072])

@@ -9,8 +9,8 @@ import pytest
 from ruler_data import Row, UsageError
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer
-from ruler_eval.protocols import PROTOCOLS, Asking
-from ruler_eval.reasoning import opens_reasoning, without_reasoning
+from ruler_eval.metrics import opens_reasoning, without_reasoning
+from ruler_eval.prompts import PROTOCOLS, Asking
 from tests.running import tiny
 
 Load = Callable[[str], PromptTokenizer]

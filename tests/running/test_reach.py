@@ -3,7 +3,7 @@
 import pytest
 
 from ruler_data.errors import UsageError
-from ruler_eval.reach import overridden, stretched, window
+from ruler_eval.models import overridden, stretched, window
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
 THETA = {**YARN, "rope_theta": 1e6}

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ruler_data.errors import RulerError
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
-from ruler_eval import reading
+from ruler_eval import data as reading
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)

@@ -11,7 +11,7 @@ import pytest
 
 from ruler_data import Row, UsageError
 from ruler_data.parquet import config_file, read_rows
-from ruler_eval.options import shard as parse_shard
+from ruler_eval.cli.options import shard as parse_shard
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import (

@@ -3,15 +3,15 @@
 import random
 from pathlib import Path
 
-from ruler_builders.audit.files import name_findings, one_line
-from ruler_builders.fit import make_row
+from ruler_builders.audit.file_checks import name_findings, one_line
+from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
+from ruler_builders.pipeline.fit import make_row
 from ruler_builders.sources import CATALOGUE, Library
-from ruler_builders.workshop import Recipe, Workshop, open_workshop
-from ruler_data.digest import serialize
 from ruler_data.errors import UsageError
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import config_file, parse_config
 from ruler_data.parquet import UNREADABLE, read_rows
+from ruler_data.row import serialize
 from ruler_data.tasks import Task
 from ruler_data.version import DATA_VERSION
 

@@ -9,17 +9,17 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ruler_builders.audit.config import ConfigJob, verify_config
-from ruler_builders.audit.counting import exact_counter, tokenizer_findings, tokenizer_spec
-from ruler_builders.audit.files import (
+from ruler_builders.audit.config_audit import ConfigJob, verify_config
+from ruler_builders.audit.file_checks import (
     card_findings,
     file_findings,
     name_findings,
     source_findings,
 )
 from ruler_builders.audit.rebuild import rebuild
-from ruler_builders.folder import Folder
-from ruler_builders.parallel import Progress, run_jobs
+from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
+from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import parse_config, quote

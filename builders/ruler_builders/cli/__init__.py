@@ -1,39 +1,42 @@
-"""The command `ruler-data`: each parses, calls one function, prints what it gave."""
+"""The command `ruler-data`. Each command's module is loaded only when that command runs."""
 
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
-import typer
+from ruler_data.terminal import run_program
 
-from ruler_builders.cli.build import build
-from ruler_builders.cli.card import card
-from ruler_builders.cli.listings import sources, suites, tokenizers
-from ruler_builders.cli.publish import publish
-from ruler_builders.cli.show import show
-from ruler_builders.cli.verify import verify
-from ruler_data.terminal import out, run
-from ruler_data.version import DATA_VERSION, __version__
+ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific datasets."
 
-app = typer.Typer(
-    name="ruler-data",
-    help="Build, verify, show and publish RULER as frozen, tokenizer-specific datasets.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-for command in (build, verify, show, card, publish, suites, sources, tokenizers):
-    app.command()(command)
-
-
-@app.callback(invoke_without_command=True)
-def _version(
-    version: Annotated[bool, typer.Option("--version", help="Print versions and exit.")] = False,
-) -> None:
-    if version:
-        out.print(f"ruler-data {__version__} (data {DATA_VERSION})")
-        raise typer.Exit
+#: Command: where it is, and its line in `--help` (the first of its docstring).
+COMMANDS = {
+    "build": (
+        "ruler_builders.cli.build",
+        "Build a folder of frozen configs; go on with one that was interrupted.",
+    ),
+    "verify": (
+        "ruler_builders.cli.verify",
+        "Check everything that a folder or a release promises; exit 0 only when it is clean.",
+    ),
+    "show": ("ruler_builders.cli.show", "Print one row: context shortened, evidence highlighted."),
+    "card": ("ruler_builders.cli.card", "Print the card of a folder, check it, or write it anew."),
+    "publish": (
+        "ruler_builders.cli.publish",
+        "Put a folder on the Hub: one commit, verified there, then a tag that never moves.",
+    ),
+    "suites": (
+        "ruler_builders.cli.listings",
+        "List the suites of this package: what each is for, and its tasks.",
+    ),
+    "sources": (
+        "ruler_builders.cli.listings",
+        "List the sources: what is at hand, from where, with which hash.",
+    ),
+    "tokenizers": (
+        "ruler_builders.cli.listings",
+        "List the known tokenizers: what is at hand, from where, with which hash.",
+    ),
+}
 
 
 def main() -> NoReturn:
     """Run the command."""
-    run("ruler-data", app)
+    run_program("ruler-data", ABOUT, COMMANDS)

@@ -1,11 +1,17 @@
-"""`ruler-data build`."""
+"""`ruler-data build`.
 
+What `ruler-data build` says when it is done: a table for a person, or a record for a program.
+"""
+
+import json
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
+from rich.table import Table
 
 from ruler_builders.cli.options import (
     CounterOption,
@@ -17,15 +23,16 @@ from ruler_builders.cli.options import (
     parse_shard,
     parse_tasks,
 )
-from ruler_builders.cli.outcome import print_outcome, print_record
 from ruler_data.errors import UsageError
+from ruler_data.manifest import Manifest
 from ruler_data.names import check_name
 from ruler_data.suites import load_suite, with_own_domains
-from ruler_data.terminal import progress, warn
+from ruler_data.terminal import out, progress, say, warn
 from ruler_data.version import DEFAULT_SEED
 
 if TYPE_CHECKING:
-    from ruler_builders.build import Engine
+    from ruler_builders.pipeline.build import Engine
+    from ruler_builders.pipeline.build_config import Done, Order
 
 #: Tokens of the longest row: a list of so many may take most of the six million compounds there
 #: are, and a longer one would look for unused ones for ever.
@@ -95,10 +102,10 @@ def build(
     as_json: JsonFlag = False,
 ) -> None:
     """Build a folder of frozen configs; go on with one that was interrupted."""
-    from ruler_builders.build import build
-    from ruler_builders.order import Order
-    from ruler_builders.private import choose_seed, taken_back_unless_begun
-    from ruler_builders.workshop import Recipe
+    from ruler_builders.pipeline.build import build
+    from ruler_builders.pipeline.build_config import Order
+    from ruler_builders.pipeline.build_context import Recipe
+    from ruler_builders.pipeline.seeds import choose_seed, taken_back_unless_begun
     from ruler_data.tokenizers import load_tokenizer
 
     if shard and force:
@@ -160,6 +167,43 @@ def _lengths(asked: tuple[int, ...]) -> tuple[int, ...]:
 def _engine(name: str) -> "Engine | None":
     if name == "local":
         return None
-    from ruler_builders.cluster import build_on_ray
+    from ruler_builders.pipeline.ray_build import build_on_ray
 
     return build_on_ray
+
+
+def print_outcome(order: "Order", manifest: Manifest | None, done: Sequence["Done"]) -> None:
+    """Print a line for each config, and what became of the folder; a shard has no manifest."""
+    out.print(_table(done))
+    suite = "" if order.suite.name == "ruler" else f" of the suite {order.suite.name}"
+    total = f"{len(done)} configs{suite}, {sum(one.info.bytes for one in done) / 1e6:.1f} MB"
+    if manifest is None:
+        say(f"{order.out}: shard {'/'.join(map(str, order.shard or ()))}: {total}")
+        return
+    sample = ", a SAMPLE build, not comparable with RULER" if manifest.is_sample else ""
+    say(f"{order.out}: {total}, audited{sample}")
+    if manifest.is_private:
+        say(
+            f"{order.out}: built from a private seed, which its manifest gives away: keep the "
+            "folder to yourself; the same command goes on with this seed"
+        )
+
+
+def print_record(order: "Order", done: Sequence["Done"]) -> None:
+    """Print figures of each config as JSON."""
+    configs = {one.config: {**asdict(one.info), "seconds": one.seconds} for one in done}
+    out.print_json(json.dumps({"folder": str(order.out), "configs": configs}))
+
+
+def _table(done: Sequence["Done"]) -> Table:
+    table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for one in done:
+        info = one.info
+        seconds = "kept" if one.seconds is None else f"{one.seconds:.1f}"
+        table.add_row(
+            one.config, str(info.rows), f"{info.fill_mean:.4f}", f"{info.fill_min:.4f}",
+            f"{info.bytes / 1e6:.2f}", seconds,
+        )  # fmt: skip
+    return table

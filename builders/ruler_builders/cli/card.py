@@ -25,11 +25,9 @@ def card(
     version: Annotated[str, typer.Option(help="Version of that release.")] = "1.0.0",
 ) -> None:
     """Print the card of a folder, check it, or write it anew."""
-    from ruler_builders.card import Address, card_files
-    from ruler_builders.folder import Folder
-    from ruler_builders.lock import locked
-    from ruler_builders.publish.card import card_faults
-    from ruler_builders.publish.versions import Version
+    from ruler_builders.card import Address, card_faults, card_files
+    from ruler_builders.pipeline.build_dir import Folder, locked
+    from ruler_builders.publish.version_rules import Version
 
     if write and (check or repo):
         msg = "--write goes alone: a folder's card names no repo; `ruler-data publish` writes that"
@@ -59,7 +57,7 @@ def _manifest(folder: Path) -> "Manifest":
         UsageError: there is none.
         RulerError: the rows are not those of the manifest.
     """
-    from ruler_builders.folder import Folder
+    from ruler_builders.pipeline.build_dir import Folder
 
     place = Folder(folder)
     manifest = place.manifest() if folder.is_dir() else None

@@ -30,7 +30,7 @@ def suites(as_json: JsonFlag = False) -> None:
 
 def sources(folder: SourcesOption = None, as_json: JsonFlag = False) -> None:
     """List the sources: what is at hand, from where, with which hash."""
-    from ruler_builders.sources.inventory import inventory
+    from ruler_builders.sources.library import inventory
 
     records = inventory(folder)
     if as_json:

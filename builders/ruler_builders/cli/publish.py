@@ -45,7 +45,7 @@ def publish(
 ) -> None:
     """Put a folder on the Hub: one commit, verified there, then a tag that never moves."""
     from ruler_builders.publish import Order, publish
-    from ruler_builders.publish.versions import Version
+    from ruler_builders.publish.version_rules import Version
 
     consents = {
         "allow-sample": allow_sample,

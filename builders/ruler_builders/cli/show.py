@@ -1,4 +1,7 @@
-"""`ruler-data show`: one row, for a person or as JSON."""
+"""`ruler-data show`: one row, for a person or as JSON.
+
+One row for a person: its facts, its context shortened, its evidence highlighted.
+"""
 
 import json
 from contextlib import closing
@@ -7,10 +10,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from ruler_builders.cli.options import JsonFlag
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
+from ruler_data.row import Row
 from ruler_data.terminal import out
 
 
@@ -22,8 +30,7 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Print one row: context shortened, evidence highlighted."""
-    from ruler_builders.folder import Folder
-    from ruler_builders.show import show_row
+    from ruler_builders.pipeline.build_dir import Folder
     from ruler_data.parquet import UNREADABLE, read_rows
 
     parse_config(config)
@@ -51,3 +58,63 @@ def show(
         out.print_json(json.dumps(row.to_record()))
     else:
         show_row(out, config, row, full=full)
+
+
+#: Characters kept at both ends of the context and around each piece of evidence.
+AROUND = 160
+#: Pieces of evidence shown; cwe has three hundred.
+SHOWN = 12
+
+
+def show_row(console: Console, config: str, row: Row, *, full: bool = False) -> None:
+    """Print a row; `full` leaves nothing out of the context."""
+    facts = Table.grid(padding=(0, 2))
+    facts.add_row("row", f"{config}/{row.index}")
+    facts.add_row("length", f"{row.length} tokens, {row.max_new_tokens} of them for the answer")
+    facts.add_row("context", f"{len(row.context):,} characters")
+    facts.add_row("evidence", f"{len(row.evidence)} spans")
+    answers = Text(", ").join(Text(visible(output), style="bold green") for output in row.outputs)
+    console.print(
+        Group(
+            facts,
+            Panel(highlight(row, full=full), title="context", title_align="left"),
+            Panel(Text(visible(row.question)), title="question", title_align="left"),
+            Panel(Text(visible(row.answer_prefix)), title="answer prefix", title_align="left"),
+            Panel(answers, title="golden answers", title_align="left"),
+        )
+    )
+
+
+def highlight(row: Row, *, full: bool = False) -> Text:
+    """Return the context with its evidence in bold yellow; left out parts say how long they are."""
+    text = Text(visible(row.context))
+    for span in row.evidence:
+        text.stylize("bold yellow", span.start, span.end)
+    if full:
+        return text
+    size = len(row.context)
+    keep = [(0, 2 * AROUND), (size - AROUND, size)]
+    keep += [(span.start - AROUND, span.end + AROUND) for span in row.evidence[:SHOWN]]
+    shown, done = Text(), 0
+    for start, end in sorted((max(a, 0), min(b, size)) for a, b in keep):
+        if end <= done:
+            continue
+        if start > done:
+            shown.append(f" [... {start - done:,} characters ...] ", style="dim")
+        shown.append_text(text[max(start, done) : end])
+        done = end
+    return shown
+
+
+def visible(text: str) -> str:
+    """Return text whose control characters are pictures of themselves, one for one.
+
+    A terminal obeys the real ones. Line feeds stay.
+    """
+    return text.translate(_PICTURES)
+
+
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"} | {
+    127: 0x2421,
+    **dict.fromkeys(range(128, 160), 0xFFFD),
+}

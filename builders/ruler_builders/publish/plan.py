@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ruler_builders.publish.card import card_faults
-from ruler_builders.publish.compose import Built, Dataset, compose
-from ruler_builders.publish.versions import Change, Version, change
+from ruler_builders.card import card_faults
+from ruler_builders.publish.merge import Built, Dataset, compose
+from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import Release, changed, head, missing, open_release, tags, tree
 from ruler_data.manifest import FILENAME

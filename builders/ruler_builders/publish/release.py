@@ -3,6 +3,8 @@
 Verify here → plan → repo → one commit → verify there → tag → read the tag. Each step looks at
 what is there first, so the same command after any interruption completes the same release, and
 after a success it sends nothing.
+
+What is published only by somebody who says that it is meant.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,16 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ruler_builders.audit.verify import Request, verify
-from ruler_builders.folder import Folder
-from ruler_builders.parallel import Progress
-from ruler_builders.publish.card import CROISSANT_CONFIGS, card_faults
-from ruler_builders.publish.compose import Built, Dataset
-from ruler_builders.publish.consent import refuse
+from ruler_builders.card import CROISSANT_CONFIGS, card_faults
+from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.pool import Progress
+from ruler_builders.publish.merge import Built, Dataset
 from ruler_builders.publish.plan import Order, Plan, leftovers, make_plan
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.fetch import offline
+from ruler_data.files import offline
 from ruler_data.hub import ensure_repo, missing, open_release, put_files, put_tag, tags, token, tree
-from ruler_data.manifest import FILENAME
+from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo
 
 #: What is told of each step, one line at a time.
@@ -161,3 +162,52 @@ def _check_held(order: Order, dataset: Dataset, commit: str) -> None:
     if open_release(order.repo, commit).manifest != dataset.manifest:
         msg = f"{order.repo} at {commit}: the manifest is not the one sent; nothing is tagged"
         raise RulerError(msg)
+
+
+@dataclass(frozen=True)
+class Consent:
+    """A reason not to publish, and the option that overrules it.
+
+    Attributes:
+        option: of the command, without dashes.
+        applies: whether a dataset gives the reason.
+        why: the reason, and what else to do.
+    """
+
+    option: str
+    applies: Callable[[Manifest], bool]
+    why: str
+
+
+CONSENTS = (
+    Consent(
+        "allow-sample",
+        lambda manifest: manifest.is_sample,
+        "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
+        "sources",
+    ),
+    Consent(
+        "allow-own-texts",
+        lambda manifest: manifest.has_own_texts,
+        "holds texts of your own (build --haystack), whose licence nobody here knows and which "
+        "everybody could read; build without them",
+    ),
+    Consent(
+        "allow-private-seed",
+        lambda manifest: manifest.is_private,
+        "is built from a private seed (build --fresh), which would be private no more, and models "
+        "could learn its rows; build with the public seed",
+    ),
+)
+
+
+def refuse(where: str, manifest: Manifest, allowed: frozenset[str]) -> None:
+    """Refuse to publish what nobody said is meant.
+
+    Raises:
+        UsageError: gives the reason and the option.
+    """
+    for one in CONSENTS:
+        if one.applies(manifest) and one.option not in allowed:
+            msg = f"{where}: {one.why}, or say --{one.option}"
+            raise UsageError(msg)

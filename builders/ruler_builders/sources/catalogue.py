@@ -6,7 +6,7 @@ from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.files import sha256_listing
+from ruler_builders.sources.text_files import sha256_listing
 from ruler_data.files import sha256_file
 
 _ESSAYS = (

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.files import read_text, sha256_of
 from ruler_builders.sources.sample import FOLDER as SAMPLE
+from ruler_builders.sources.text_files import read_text, sha256_of
 from ruler_data.manifest import SourceInfo
 
 #: Where the texts lie, one folder a domain; they ship in the wheel.

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.fetch import Unreachable, download
-from ruler_data.files import sha256_file
-from ruler_data.places import cache_folder
+from ruler_data.files import Unreachable, cache_folder, download, sha256_file
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer

@@ -2,6 +2,10 @@
 
 Order: the user's folder (`--sources`, RULER_SOURCES), the user's cache, a pinned download, and
 with kind `auto` the sample corpus. Nothing is looked for before it is asked for.
+
+Where the files of a source are: the user's folder, the user's cache, a pinned download.
+
+What sources are at hand, looked up without downloading anything.
 """
 
 import os
@@ -11,15 +15,15 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from ruler_builders.sources import domains, sample
-from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
+from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
+from ruler_builders.sources.domains import BUNDLED, bundled_info
 from ruler_builders.sources.essays import cut
-from ruler_builders.sources.files import check_text, read_json, read_text, sha256_of
-from ruler_builders.sources.finding import local_files, pinned_files
-from ruler_builders.sources.own import absent, find_own
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
+from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
+from ruler_builders.sources.user_texts import absent, find_own
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.fetch import Unreachable
+from ruler_data.files import Unreachable, cache_folder, download
 from ruler_data.manifest import SourceInfo
 
 Kind = Literal["auto", "real", "sample"]
@@ -169,3 +173,108 @@ def _essay_text(path: Path) -> str:
         msg = f'{path.name}: not in the essays format, which is {{"text": "..."}}'
         raise RulerError(msg)
     return check_text(body["text"], path.name)
+
+
+def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
+    """Return a user's copy of a source; no files where there is none.
+
+    Raises:
+        UsageError: two files could be it, or what has its name is not files.
+    """
+    for pattern in spec.local:
+        found = sorted(folder.glob(pattern))
+        if len(found) > 1:
+            msg = f"source {spec.name}: both {found[0].name} and {found[1].name}; keep one"
+            raise UsageError(msg)
+        if not found:
+            continue
+        files = sorted(found[0].glob("*.txt")) if found[0].is_dir() else found
+        if not (files and all(path.is_file() for path in files)):
+            msg = f"source {spec.name}: {found[0].name} is no file, and no folder of .txt files"
+            raise UsageError(msg)
+        return files
+    return []
+
+
+def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
+    """Return the pinned files of a source, from the cache or, with a network, from their hosts.
+
+    Raises:
+        Unreachable: one is not in the cache and cannot be downloaded.
+    """
+    folder = cache_folder("sources", spec.name)
+    return [_fetch(one, folder, network) for one in spec.downloads]
+
+
+def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> Path:
+    """Return a pinned file from the cache or from the first address that answers.
+
+    A file in the cache is checked too, and fetched again when it was damaged.
+    """
+    for one in alternatives:
+        path = folder / one.url.rsplit("/", 1)[-1]
+        if path.is_file() and sha256_of([path]) == one.sha256:
+            return path
+    if not network:
+        msg = "downloads are off"
+        raise Unreachable(msg)
+    reasons = []
+    for one in alternatives:
+        try:
+            return download(one.url, one.sha256, folder)
+        except Unreachable as error:
+            reasons.append(str(error))
+    msg = "; ".join(reasons)
+    raise Unreachable(msg)
+
+
+def inventory(folder: Path | None) -> list[dict[str, str]]:
+    """Return, for each source, where it is, its sha256 and whether it is the pinned one."""
+    named = Library(folder, "sample").folder
+    records = [_record(spec, named) for spec in CATALOGUE.values()]
+    records.append(_words())
+    records += [
+        {**_packaged(sample.sample_info(name)), "name": f"{name} (sample)"} for name in CATALOGUE
+    ]
+    return records + [_packaged(bundled_info(domain)) for domain in BUNDLED]
+
+
+def _packaged(info: SourceInfo) -> dict[str, str]:
+    """Return the record of texts that ship with the package."""
+    return {
+        "name": info.name, "title": info.title, "where": "in the package", "pinned": "yes",
+        "sha256": info.sha256, "licence": info.licence, "url": info.url,
+    }  # fmt: skip
+
+
+def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
+    paths = local_files(folder, spec) if folder else []
+    where = str(paths[0] if len(paths) == 1 else folder)
+    cached = cache_folder("sources", spec.name)
+    if not paths and cached.is_dir():
+        paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
+    if not paths:
+        where = "no: downloaded when first needed"
+    return {
+        "name": spec.name,
+        "title": spec.title,
+        "where": where,
+        "pinned": "-" if not paths else "yes" if spec.is_pinned(paths) else "no",
+        "sha256": sha256_of(paths) if paths else "-",
+        "licence": spec.licence,
+        "url": spec.url,
+    }
+
+
+def _words() -> dict[str, str]:
+    try:
+        _, info = load_words()
+    except RulerError as error:
+        return {
+            "name": "words", "title": "Word lists", "where": f"no: {error}", "pinned": "-",
+            "sha256": "-", "licence": "MIT", "url": "",
+        }  # fmt: skip
+    return {
+        "name": "words", "title": info.title, "where": "wonderwords package", "pinned": "yes",
+        "sha256": info.sha256, "licence": info.licence, "url": info.url,
+    }  # fmt: skip

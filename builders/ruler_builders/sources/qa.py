@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.sources.files import check_text, read_json
+from ruler_builders.sources.text_files import check_text, read_json
 from ruler_data.errors import RulerError
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.files import read_json, read_text, sha256_of
 from ruler_builders.sources.qa import Corpus, Question
+from ruler_builders.sources.text_files import read_json, read_text, sha256_of
 from ruler_data.manifest import SourceInfo
 
 #: Where the corpus lies; its files ship in the wheel.

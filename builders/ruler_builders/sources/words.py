@@ -12,7 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ruler_builders.sources.files import read_text
+from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
 

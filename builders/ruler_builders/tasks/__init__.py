@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ruler_builders.drafts import Draft, Materials
+from ruler_builders.rows.row_template import Draft, Materials
 from ruler_builders.tasks import cwe, fwe, niah, qa, vt
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 

@@ -14,10 +14,10 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.choice import choose
-from ruler_builders.drafts import Body, Draft, Materials, Spans
-from ruler_builders.randomness import permutation, rng, shuffled
-from ruler_builders.units import SPARE, Units, spell
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.randomness import permutation, rng, shuffled
+from ruler_builders.rows.row_template import Body, Draft, Materials, Spans
+from ruler_builders.rows.segments import SPARE, Units, spell
 from ruler_data.tasks import Cwe, Task
 
 _HEAD = (

@@ -12,10 +12,10 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.choice import largest_size
-from ruler_builders.drafts import Body, Draft, Materials
-from ruler_builders.randomness import below, distinct, permutation, rng, subset
-from ruler_builders.units import Costs, Units, count_units, spell
+from ruler_builders.rows.packing import largest_size
+from ruler_builders.rows.randomness import below, distinct, permutation, rng, subset
+from ruler_builders.rows.row_template import Body, Draft, Materials
+from ruler_builders.rows.segments import Costs, Units, count_units, spell
 from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Fwe, Task

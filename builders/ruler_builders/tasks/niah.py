@@ -1,4 +1,9 @@
-"""Needle in a haystack (`niah_*`): name the value of a key, or all its values, or several keys'.
+"""Needles: the sentences that hold a key's value, plainly or not, and needles that look alike.
+
+Plain needles are the benchmark's. The other wordings are for suites that ask whether a model finds
+what is said in other words, or in two places.
+
+Needle in a haystack (`niah_*`): name the value of a key, or all its values, or several keys'.
 
     Some special magic numbers are hidden within the following text. Make sure to ...
     ... One of the special magic numbers for curved-ambition is: 4931724. ...
@@ -12,14 +17,60 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from ruler_builders.drafts import Body, Draft, Gold, Materials
-from ruler_builders.haystacks import draw_distinct, essays, needle_lines, noise, passages
-from ruler_builders.needles import PARAPHRASES, PLAIN, SPLIT, near_miss
-from ruler_builders.passages import Passages
-from ruler_builders.randomness import BELOW_ONE, depth, rng
-from ruler_builders.scatter import scatter
-from ruler_builders.units import count_units
-from ruler_data.tasks import Niah, Task
+from ruler_builders.rows.haystacks import (
+    Passages,
+    draw_distinct,
+    essays,
+    needle_lines,
+    noise,
+    passages,
+)
+from ruler_builders.rows.insert_needles import scatter
+from ruler_builders.rows.randomness import BELOW_ONE, depth, rng
+from ruler_builders.rows.row_template import Body, Draft, Gold, Materials
+from ruler_builders.rows.segments import count_units
+from ruler_data.tasks import Niah, PartType, Task
+
+PLAIN = "One of the special magic {kind} for {key} is: {value}."
+
+#: The same in other words; `{one}` is the kind in the singular.
+PARAPHRASES = (
+    "Anyone who asks about {key} should be told that its special magic {one} is {value}.",
+    "It was decided long ago that {value} would be the special magic {one} of {key}.",
+    "The special magic {one} assigned to {key} happens to be {value}.",
+    "Remember {value}, which is the special magic {one} that goes with {key}.",
+    "If {key} ever comes up, the special magic {one} to give is {value}.",
+)
+
+#: The same in two places: what the value is filed under, and the value.
+SPLIT = (
+    "The special magic {one} for {key} is the one that is filed under {alias}.",
+    "What is filed under {alias} is {value}.",
+)
+
+_HEX = "0123456789abcdef"
+
+
+def near_miss(
+    source: Random, part: str, kind: PartType, materials: Materials, taken: set[str]
+) -> str:
+    """Return a key or value that differs from one in a digit or in one of its two words.
+
+    It is none that was taken, and is taken now.
+    """
+    while True:
+        if kind == "words":
+            first, _, second = part.partition("-")
+            other, _, last = draw_distinct(source, "words", materials, set()).partition("-")
+            near = f"{first}-{last}" if source.random() < 0.5 else f"{other}-{second}"
+        else:
+            digits = _HEX if kind == "uuids" else _HEX[:10]
+            place = source.randrange(1, 7)  # not a number's first digit, nor a UUID's fixed ones
+            near = part[:place] + source.choice(digits) + part[place + 1 :]
+        if near not in taken:
+            taken.add(near)
+            return near
+
 
 _HEAD = (
     "Some special magic {kind} are hidden within the following text. Make sure to memorize it. "

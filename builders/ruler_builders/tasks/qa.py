@@ -14,12 +14,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.choice import choose
-from ruler_builders.drafts import Body, Draft, Materials, Spans
-from ruler_builders.randomness import depth, permutation, rng
-from ruler_builders.scatter import slots
+from ruler_builders.rows.insert_needles import slots
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.randomness import depth, permutation, rng
+from ruler_builders.rows.row_template import Body, Draft, Materials, Spans
+from ruler_builders.rows.segments import Units, spell
 from ruler_builders.sources import Corpus, Question
-from ruler_builders.units import Units, spell
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Qa, Task
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from random import Random
 from string import ascii_uppercase
 
-from ruler_builders.drafts import NOISE, Draft, Gold, Materials
-from ruler_builders.haystacks import noise
-from ruler_builders.randomness import depth, rng
-from ruler_builders.scatter import scatter
+from ruler_builders.rows.haystacks import noise
+from ruler_builders.rows.insert_needles import scatter
+from ruler_builders.rows.randomness import depth, rng
+from ruler_builders.rows.row_template import NOISE, Draft, Gold, Materials
 from ruler_data.tasks import Task, Vt
 
 _HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ruler_eval.engines.interface import Ask, Setup
-from ruler_eval.engines.options import take
-from ruler_eval.records import Answer
+from ruler_eval.engines.interface import Ask, Setup, take
+from ruler_eval.schema import Answer
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,30 @@ prompts, hands them out and gets answers back one by one, so the machines share 
 model, and the journal is written here. Rows that a lost machine had go to the others.
 
 Ray Data is not used; docs/decisions/0007-rows-on-ray.md says why, with what was tried.
+
+Copies of an engine in processes elsewhere: what they are, and how rows are handed to them.
+
+A copy that is lost is begun anew, wherever there is room. Its rows are asked again when all others
+have been handed out, each time fewer of them together: a row that ends the process of whatever
+computes it is found to be alone with that, and is unscored, and no other row is.
+
+Only `ray.py` calls this; Ray itself is handed in.
 """
 
 import logging
 import os
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from queue import Empty, Queue
 from typing import Any
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
-from ruler_eval.engines.copies import Copy, Held, Rows, hand_out
-from ruler_eval.engines.interface import Ask, Engine, Setup
-from ruler_eval.engines.options import installed, take
-from ruler_eval.records import Answer
+from ruler_eval.engines.interface import Ask, Engine, Setup, installed, take
+from ruler_eval.schema import Answer
+from ruler_eval.sharding import Key
 
 
 @dataclass(frozen=True)
@@ -146,3 +155,159 @@ def prepare(setup: Setup) -> RayEngine:
     rest = {name: value for name, value in setup.options.items() if name not in own}
     inner = replace(setup, options=rest)
     return RayEngine(inner, options, prepare(options.engine, inner), installed("ray", "ray"))
+
+
+#: Rows that a copy has at once: more than any engine computes at a time, so that none waits.
+WINDOW = 160
+#: Times that a row is handed out before it is given up, where the copy is lost each time; and how
+#: many times fewer rows a copy has at once each time: 160, 16, 1.
+TRIES, FEWER = 3, 10
+#: Copies that may be lost, one after the other, with no answer between.
+LOSSES = 5
+
+
+class Copy:
+    """One copy of an engine, in a process of its own somewhere on the cluster."""
+
+    def __init__(self, engine: str, setup: Setup) -> None:
+        from ruler_eval.engines import prepare
+
+        self._engine = prepare(engine, setup)
+        self._asks: Queue[Ask | None] = Queue()
+        self._held = 0
+
+    def put(self, ask: Ask | None) -> None:
+        """Take a row; None is the end."""
+        self._asks.put(ask)
+
+    def serve(self) -> Iterator[Answer | None]:
+        """Yield None, which says that this copy is here, then answers until the end."""
+        yield None
+        for answer in self._engine.answer(self._incoming()):
+            self._held -= 1
+            yield answer
+
+    def _incoming(self) -> Iterator[Ask | None]:
+        """Yield rows, and None rather than wait while the engine has others to answer."""
+        while True:
+            try:
+                ask = self._asks.get(block=self._held == 0)
+            except Empty:
+                yield None
+                continue
+            if ask is None:
+                return
+            self._held += 1
+            yield ask
+
+
+@dataclass
+class Held:
+    """A copy as seen from here: whether it is there, its answers to come, and what it was given."""
+
+    actor: Any
+    asks: dict[Key, Ask] = field(default_factory=dict)
+    there: bool = False
+
+    def __post_init__(self) -> None:
+        self.answers = self.actor.serve.options(num_returns="streaming").remote()
+
+    def give(self, ask: Ask) -> None:
+        """Hand a row over."""
+        self.asks[ask.config, ask.row.index] = ask
+        self.actor.put.remote(ask)
+
+
+class Rows:
+    """Rows still to hand out: new ones, then those that lost copies had."""
+
+    def __init__(self, asks: Iterator[Ask | None]) -> None:
+        self._new, self._again, self._tries = asks, list[Ask](), Counter[Key]()
+
+    def take(self, held: int) -> Ask | None:
+        """Return the next row for a copy that has so many, or None where there is none."""
+        ask = next(self._new, None)
+        if ask is not None or not self._again:
+            return ask
+        self._again.sort(key=self._lost)
+        return self._again.pop(0) if held < WINDOW // FEWER ** self._lost(self._again[0]) else None
+
+    def take_back(self, asks: Iterable[Ask]) -> Iterator[Answer]:
+        """Keep rows to hand them out again; yield those that were lost too often as unscored."""
+        for ask in asks:
+            self._tries[ask.config, ask.row.index] += 1
+            if self._lost(ask) < TRIES:
+                self._again.append(ask)
+            else:
+                yield ask.unscored(f"{TRIES} copies of the model were lost while they had this row")
+
+    def _lost(self, ask: Ask) -> int:
+        return self._tries[ask.config, ask.row.index]
+
+
+def hand_out(ray: Any, count: int, begin: Callable[[], Held], rows: Rows) -> Iterator[Answer]:  # noqa: ANN401 - Ray itself
+    """Yield answers while each copy has as many rows as it can use.
+
+    Args:
+        ray: Ray itself.
+        count: of copies.
+        begin: begins one.
+        rows: to hand out.
+
+    Raises:
+        RulerError: an engine failed, or copies are lost one after the other.
+    """
+    copies = [begin() for _ in range(count)]
+    losses = 0
+    while True:
+        there = [copy for copy in copies if copy.there]
+        _fill(there, rows)
+        waited = {copy.answers: copy for copy in copies if copy.asks or not copy.there}
+        if there and not any(copy.asks for copy in there):
+            return
+        for ready in ray.wait(list(waited), timeout=1.0, fetch_local=True)[0]:
+            copy = waited[ready]
+            try:
+                answer = _next(ray, ready)
+            except ray.exceptions.RayActorError as error:
+                losses += 1
+                if losses > LOSSES:
+                    msg = (
+                        f"{losses} copies of the model were lost, one after the other; see `ray "
+                        "status`, then run the same command again"
+                    )
+                    raise RulerError(msg) from error
+                copies[copies.index(copy)] = begin()
+                yield from rows.take_back(copy.asks.values())
+                continue
+            copy.there = True
+            if answer is not None:
+                losses = 0
+                del copy.asks[answer.config, answer.index]
+                yield answer
+
+
+def _next(ray: Any, stream: Any) -> Answer | None:  # noqa: ANN401
+    """Return what a copy yields next.
+
+    Raises:
+        RulerError: its engine failed.
+    """
+    try:
+        answer: Answer | None = ray.get(next(stream))
+    except ray.exceptions.RayTaskError as error:
+        said = (str(error.cause or error).strip().splitlines() or [""])[-1]
+        msg = f"a copy of the model failed: {type(error.cause).__name__}: {said}"
+        raise RulerError(msg) from error
+    return answer
+
+
+def _fill(copies: list[Held], rows: Rows) -> None:
+    """Give each row to the copy that has fewest, until all have as many as they can use."""
+    if not copies:
+        return
+    while len((copy := min(copies, key=lambda one: len(one.asks))).asks) < WINDOW:
+        ask = rows.take(len(copy.asks))
+        if ask is None:
+            return
+        copy.give(ask)

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ruler_eval.engines.interface import GREEDY, Ask, Setup
-from ruler_eval.engines.options import installed, published, take
-from ruler_eval.records import Answer
+from ruler_eval.engines.interface import GREEDY, Ask, Setup, installed, published, take
+from ruler_eval.schema import Answer
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ruler_data.interrupts import unheard_by_children
-from ruler_eval.engines.interface import GREEDY, Ask, Setup
-from ruler_eval.engines.options import check, installed, published
-from ruler_eval.reach import stretched
-from ruler_eval.records import Answer
+from ruler_data.terminal import unheard_by_children
+from ruler_eval.engines.interface import GREEDY, Ask, Setup, check, installed, published
+from ruler_eval.models import stretched
+from ruler_eval.schema import Answer
 
 #: Rows that the engine holds at once; it computes as many of them as its memory allows.
 IN_FLIGHT = 128

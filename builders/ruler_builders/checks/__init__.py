@@ -1,0 +1,1 @@
+"""What is proved of the rows of one config, from their text alone."""

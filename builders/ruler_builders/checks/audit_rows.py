@@ -1,0 +1,159 @@
+"""Checks of the rows of one config; each finding names the row and the value.
+
+How full rows are: the one rule, for a build's own audit and for whoever verifies it.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ruler_builders.checks.depth_uniformity import Depths
+from ruler_builders.checks.prompt_parser import frame_findings
+from ruler_builders.checks.solvers import solve
+from ruler_data.row import NO_SPANS, PackedRow, Row, digest_rows
+from ruler_data.tasks import Task
+
+
+@dataclass
+class ConfigAudit:
+    """Findings of a config's rows, gathered row by row.
+
+    Attributes:
+        config: the config's name.
+        findings: what is wrong, in words; empty for a clean config.
+        checks: what was checked, for the manifest: check -> result.
+    """
+
+    config: str
+    findings: list[str] = field(default_factory=list)
+    checks: dict[str, str] = field(default_factory=dict)
+
+    def find(self, message: str, index: int | None = None) -> None:
+        """Note something wrong, with the row where there is one."""
+        where = self.config if index is None else f"{self.config}/{index}"
+        self.findings.append(f"{where}: {message}")
+
+
+def audit_rows(
+    config: str, task: Task, length: int, rows: Iterable[Row | PackedRow], reserve: int = 0
+) -> ConfigAudit:
+    """Check everything that the rows themselves can show, without tokenizer or sources.
+
+    `length` is the config's and `reserve` what is kept free of it, in tokens.
+    """
+    audit = ConfigAudit(config)
+    seen: dict[str, int] = {}
+    depths = Depths(task)
+    lengths: list[int] = []
+    for place, given in enumerate(rows):
+        row = given.unpack() if isinstance(given, PackedRow) else given
+        lengths.append(row.length)
+        for message in _row_findings(task, length, place, row):
+            audit.find(message, row.index)
+        key = digest_rows([_anonymous(given)])
+        if key in seen:
+            audit.find(f"same prompt as row {seen[key]}", row.index)
+        seen[key] = row.index
+        depths.add(row)
+    if not (count := len(lengths)):
+        audit.find("no rows")
+        return audit
+    if unfilled := fill_finding(task, length, reserve, lengths):
+        audit.find(unfilled[1], unfilled[0])
+    found_in = f"{count} of {count}" if task.fills else "without documents there is none to find"
+    audit.checks = {
+        "rows in order": f"{count}",
+        "fixed text of the prompts": f"{count} of {count}",
+        "answers found by the solver": found_in,
+        "evidence": found_in,
+        "duplicates": "0",
+    }
+    said, biased = depths.verdict()
+    if said:
+        audit.checks["depth"] = said
+    if biased:
+        audit.find(biased)
+    return audit
+
+
+def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]:
+    if row.index != place:
+        yield f"row {place} of the file has index {row.index}"
+    if row.task != task.name:
+        yield f"task is {row.task!r}"
+    if row.max_new_tokens != task.max_new_tokens:
+        yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
+    if row.length > length:
+        yield f"length {row.length} is over the config's {length}"
+    if not row.outputs or not all(row.outputs):
+        yield "a golden answer is empty"
+    yield from frame_findings(task, row)
+    solved = solve(task, row)
+    if solved.complaint:
+        yield solved.complaint
+    if len(set(row.outputs)) != len(row.outputs):
+        yield f"outputs says {Counter(row.outputs).most_common(1)[0][0]!r} twice"
+    if wrong := sorted(frozenset(row.outputs) ^ solved.answers):
+        if wrong[0] in row.outputs:
+            yield f"outputs says {wrong[0]!r}, which the prompt does not bear out"
+        else:
+            yield f"outputs lacks {wrong[0]!r}, which the prompt gives"
+    yield from _evidence_findings(row, solved.evidence)
+
+
+def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
+    if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
+        yield "an evidence span is outside the context"
+        return
+    if list(row.evidence) != sorted(row.evidence, key=lambda span: span.start):
+        yield "evidence spans are not in order"
+    held = [row.context[span.start : span.end] for span in row.evidence]
+    if expected is not None and held != expected:
+        pairs = zip(held, expected, strict=False)
+        differing = next((f"{a[:60]!r} for {b[:60]!r}" for a, b in pairs if a != b), None)
+        yield f"evidence holds {differing or f'{len(held)} spans, not {len(expected)}'}"
+    if expected is None and not held:
+        yield "no evidence"
+
+
+def _anonymous(row: Row | PackedRow) -> Row | PackedRow:
+    """Return the row as far as a model sees it, to find the same prompt twice."""
+    if isinstance(row, Row):
+        return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=())
+    return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=NO_SPANS)
+
+
+#: From so much room on (tokens) every row takes up at least this share of it.
+FULL_FROM, LEAST_FILL = 4096, 0.99
+
+
+def fill_finding(
+    task: Task, length: int, reserve: int, lengths: Sequence[int]
+) -> tuple[int, str] | None:
+    """Return the row that takes up least of its config, with what is wrong; None if it is enough.
+
+    A question without documents has nothing to fill its length with, and tokens that are kept
+    free on purpose are no room.
+
+    Args:
+        task: of the config.
+        length: of the config, in tokens.
+        reserve: tokens of each prompt that are kept free.
+        lengths: the `length` column, in tokens.
+
+    >>> from ruler_data.tasks import TASKS
+    >>> fill_finding(TASKS["vt"], 4096, 0, [4090, 4056])
+    >>> fill_finding(TASKS["vt"], 5096, 1000, [4090, 4054, 4060])[0]
+    1
+    """
+    room, least = length - reserve, min(lengths, default=0)
+    asked = math.ceil(LEAST_FILL * room)
+    short = sum(one < asked for one in lengths)
+    if not (short and task.fills and room >= FULL_FROM):
+        return None
+    return lengths.index(least), (
+        f"length {least} leaves the config unfilled: of {room} tokens at least {asked} are asked "
+        f"({LEAST_FILL}); rows that are short: {short} of {len(lengths)}; what fills them is too "
+        "coarse: use a greater length, or texts with more and shorter lines"
+    )

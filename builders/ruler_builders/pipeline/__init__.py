@@ -1,0 +1,1 @@
+"""The build: options in, a finished folder out."""

@@ -1,0 +1,133 @@
+"""Freezing: rows into a parquet file that is whole or absent, and whose bytes follow from the rows.
+
+The layout is measured, not habit: zstd instead of the snappy that `push_to_hub` writes (308 MB of
+essay rows: 177 MB snappy, 10.7 MB zstd 3, 2.0 MB zstd 9), no dictionary on long text, a page index
+and page checksums, and row groups that streaming can start from.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ruler_data.errors import RulerError
+from ruler_data.files import sha256_file, sync_folder
+from ruler_data.manifest import ConfigInfo
+from ruler_data.parquet import SCHEMA, TableBuilder
+from ruler_data.row import PackedRow, Row, RowDigest, utf8
+from ruler_data.tasks import Niah, Qa, Task
+
+#: Rows of a group, and bytes of text that it has at the most unless one row has more: a writer
+#: holds a group three times over.
+GROUP_ROWS = 100
+GROUP_BYTES = 40_000_000
+
+#: Columns of few different values; a dictionary on long text only costs time.
+DICTIONARY = ["task", "answer_prefix"]
+
+#: Essays, domains and documents repeat from row to row, and only the higher levels look back far
+#: enough to see it. Noise repeats so near that lower levels pack it better, and needles, words and
+#: coded words do not repeat (`benchmarks/layout.py`).
+LEVEL_TEXTS, LEVEL = 9, 3
+
+
+def compression_level(task: Task) -> int:
+    """Return the zstd level that a task's text rewards."""
+    texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
+    return LEVEL_TEXTS if texts or isinstance(task.params, Qa) else LEVEL
+
+
+def write_rows(
+    path: Path, rows: Iterable[Row | PackedRow], task: Task, length: int, expected: int
+) -> ConfigInfo:
+    """Write rows to a parquet file, atomically, and return what the manifest says of it.
+
+    Args:
+        path: the file; its last two parts are its path within the folder.
+        rows: in order; consumed one by one.
+        task: decides the compression level.
+        length: the config's length in tokens, for the fill.
+        expected: number of rows, to say how much space they need if the disk is full.
+
+    Raises:
+        RulerError: the disk is full or the folder not writable.
+    """
+    digest, lengths = RowDigest(), list[int]()
+    text_bytes = 0
+
+    def seen(row: Row | PackedRow) -> Row | PackedRow:
+        digest.add(row)
+        lengths.append(row.length)
+        return row
+
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            with pq.ParquetWriter(file, SCHEMA, **layout(task)) as writer:
+                for group in row_groups(map(seen, rows)):
+                    text_bytes += group.nbytes
+                    writer.write_table(group, row_group_size=len(group))
+                    del group  # `row_groups` gives its memory to the next one
+            file.flush()
+            os.fsync(file.fileno())
+        info = _describe(partial, digest, lengths, length, f"{path.parent.name}/{path.name}")
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        need = text_bytes * expected // max(len(lengths), 1) // 1_000_000 + 1
+        msg = (
+            f"{path}: cannot be written: {error.strerror or error}; its {expected} rows need up to "
+            f"{need} MB; free space or choose another --out, and run it again to go on"
+        )
+        raise RulerError(msg) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return info
+
+
+def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
+    """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row."""
+    group = TableBuilder(GROUP_BYTES)
+    for row in rows:
+        text = utf8(row.context)
+        if len(group) == GROUP_ROWS or not group.has_room(text):
+            if group:
+                yield group.table()
+            del group  # its memory is the next one's
+            group = TableBuilder(max(GROUP_BYTES, len(text)))
+        group.add(row, text)
+    if group:
+        yield group.table()
+
+
+def layout(task: Task) -> dict[str, object]:
+    """Return the options of the parquet writer for a task."""
+    return {
+        "compression": "zstd",
+        "compression_level": compression_level(task),
+        "use_dictionary": DICTIONARY,
+        "write_page_index": True,
+        "write_page_checksum": True,
+        "store_schema": True,
+    }
+
+
+def _describe(
+    path: Path, digest: RowDigest, lengths: Sequence[int], length: int, name: str
+) -> ConfigInfo:
+    mean = sum(lengths) / len(lengths)
+    return ConfigInfo(
+        file=name,
+        bytes=path.stat().st_size,
+        sha256=sha256_file(path),
+        rows=len(lengths),
+        digest=digest.hexdigest(),
+        length_min=min(lengths),
+        length_mean=round(mean, 3),
+        length_max=max(lengths),
+        fill_min=round(min(lengths) / length, 6),
+        fill_mean=round(mean / length, 6),
+    )

@@ -1,0 +1,136 @@
+"""What was published and what was built, as one dataset: manifest, card, and where files lie."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ruler_builders.card import Address, card_files
+from ruler_builders.publish.version_rules import Version
+from ruler_data.errors import UsageError
+from ruler_data.hub import PushFile, Release
+from ruler_data.manifest import FILENAME, Manifest, SourceInfo
+from ruler_data.tasks import config_place, task_place
+from ruler_data.version import __version__
+
+
+@dataclass(frozen=True)
+class Built:
+    """A verified folder."""
+
+    folder: Path
+    manifest: Manifest
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """All that a release is to hold.
+
+    Attributes:
+        manifest: of the whole.
+        files: all of them, the manifest last.
+    """
+
+    manifest: Manifest
+    files: tuple[PushFile, ...]
+
+
+def compose(built: Built, base: Release | None, version: Version, repo: str) -> Dataset:
+    """Return the dataset that holds what was published before and what was built now.
+
+    A config that was built again takes the place of the published one; nothing goes.
+
+    Raises:
+        UsageError: the two cannot be one dataset.
+    """
+    kept = [] if base is None else [n for n in base.manifest.configs if n not in _names(built)]
+    if base is not None:
+        _refuse_strangers(built, base, kept)
+    manifest = _union(built, base, kept, version)
+
+    def locate(file: str) -> Path:
+        config = file.split("/")[0]
+        if base is None or config not in kept:
+            return built.folder / file
+        return base.fetch([config]) / file
+
+    texts = card_files(manifest, locate, Address(repo, version.tag))
+    manifest = manifest.with_files(texts)
+    texts = {**texts, FILENAME: manifest.to_json()}
+    files = [
+        PushFile(info.file, info.bytes, info.sha256, _later(locate, info.file))
+        for info in manifest.configs.values()
+    ]
+    files += [PushFile.of_bytes(name, text.encode()) for name, text in texts.items()]
+    return Dataset(manifest, tuple(files))
+
+
+def _union(built: Built, base: Release | None, kept: list[str], version: Version) -> Manifest:
+    """Return the manifest of both, without the files beside the configs."""
+    configs, sources, tasks = dict(built.manifest.configs), _sources(built), built.manifest.tasks
+    if base is not None:
+        tasks = base.manifest.tasks | tasks
+        configs |= {name: base.manifest.configs[name] for name in kept}
+        sources = {source.name: source for source in base.manifest.sources} | sources
+    return replace(
+        built.manifest,
+        data_version=str(version),
+        package_version=__version__,
+        sources=tuple(sources[name] for name in sorted(sources)),
+        configs={name: configs[name] for name in sorted(configs, key=config_place)},
+        files={},
+        tasks={name: tasks[name] for name in sorted(tasks, key=task_place)},
+    )
+
+
+def _refuse_strangers(built: Built, base: Release, kept: list[str]) -> None:
+    """Refuse to mix what was counted by other tokenizers or drawn from other inputs.
+
+    Raises:
+        UsageError: names what differs.
+    """
+    old, new = base.manifest, built.manifest
+    where = f"{base.repo} at {base.revision}"
+    if old.tokenizer.fingerprint != new.tokenizer.fingerprint:
+        msg = (
+            f"{where} holds the tokenizer {old.tokenizer.name}, this folder {new.tokenizer.name} "
+            "(other files); a repo holds one tokenizer, since loading a config downloads all of "
+            "its splits: publish into another repo"
+        )
+        raise UsageError(msg)
+    values = {
+        "tokens kept free": (_reserve(old), _reserve(new)),
+        "suite": (old.suite, new.suite),
+        "seed": (old.seed, new.seed),
+        "rows of data version": (old.rows_version.split(".")[0], new.rows_version.split(".")[0]),
+    }
+    for name in sorted(old.tasks.keys() & new.tasks.keys()):
+        values[f"task {name}"] = (old.tasks[name], new.tasks[name])
+    ours = _sources(built)
+    for name in kept:
+        for source in old.sources:
+            used = source.name in old.table[name.rpartition("_")[0]].sources
+            if used and ours.get(source.name, source).sha256 != source.sha256:
+                values[f"source {source.name}"] = (source.sha256, ours[source.name].sha256)
+    for what, (before, now) in values.items():
+        if kept and before != now:
+            msg = (
+                f"{where} was built with {what} {before}, this folder with {now}; build all of its "
+                f"configs anew (here is no {kept[0]}), or publish into another repo"
+            )
+            raise UsageError(msg)
+
+
+def _reserve(manifest: Manifest) -> tuple[int, int]:
+    return manifest.tokenizer.template_reserve, manifest.tokenizer.extra_reserve
+
+
+def _names(built: Built) -> set[str]:
+    return set(built.manifest.configs)
+
+
+def _sources(built: Built) -> dict[str, SourceInfo]:
+    return {source.name: source for source in built.manifest.sources}
+
+
+def _later(locate: Callable[[str], Path], file: str) -> Callable[[], Path]:
+    return lambda: locate(file)

@@ -1,0 +1,119 @@
+"""Scattering: units of a haystack in order, and the gold pieces among them by depth."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.row_template import Body, Gold, Spans
+from ruler_builders.rows.segments import Costs, Units
+
+
+def scatter(
+    units: Units,
+    golds: Sequence[Gold],
+    gold_tokens: int,
+    room: int,
+    *,
+    joiner: str,
+    numbers: NDArray[np.intp] | None = None,
+) -> Body:
+    """Fill a room with units and place the golds among them by depth, none beside another.
+
+    Args:
+        units: the haystack.
+        golds: pieces to place, in the order of their depths; they stay where those are where
+            there are too few units to keep them apart.
+        gold_tokens: tokens of all golds.
+        room: tokens for all of it.
+        joiner: text between pieces.
+        numbers: the units in the order in which to take from them; by default their own.
+    """
+    if numbers is None:
+        chosen = choose(units.costs, room - gold_tokens, totals=units.before[1:])
+    else:
+        chosen = numbers[choose(units.costs[numbers], room - gold_tokens)]
+    totals = units.costs[chosen].cumsum()
+    ordered = sorted(golds, key=lambda gold: gold.depth)
+    places = spread(slots([gold.depth for gold in ordered], totals), len(chosen))
+    runs, marks = _weave(units, chosen, ordered, places, joiner)
+    pieces, evidence = assemble(runs, marks, joiner.encode())
+    cost = gold_tokens + (int(totals[-1]) if len(totals) else 0)
+    return Body(pieces, evidence, cost, len(chosen))
+
+
+def assemble(
+    pieces: Sequence[bytes | memoryview], marks: Sequence[int], joiner: bytes
+) -> tuple[list[bytes | memoryview], Spans]:
+    """Put the joiner between pieces, and return them with the spans (bytes) of marked ones.
+
+    >>> assemble([b"a", b"bc ", b"d"], [1], b" ")
+    ([b'a', b' ', b'bc ', b' ', b'd'], array([[2, 4]]))
+    """
+    starts = list(accumulate((len(piece) + len(joiner) for piece in pieces), initial=0))
+    # A space at the end, as vt's assignments have one, is no evidence.
+    sizes = [len(bytes(pieces[mark]).rstrip(b" ")) for mark in marks]
+    spans = [(starts[mark], starts[mark] + size) for mark, size in zip(marks, sizes, strict=True)]
+    woven: list[bytes | memoryview] = [joiner] * (2 * len(pieces) - 1)
+    woven[::2] = pieces
+    return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)
+
+
+def slots(depths: Sequence[float], totals: Costs) -> list[int]:
+    """Return, for each depth, how many units stand before the gold piece.
+
+    Depth is measured in tokens. The haystack counts as one mean unit longer than it is, so
+    that the place after the last unit is as likely as any other: with n equal units the
+    answer is floor(depth * (n + 1)).
+
+    Args:
+        depths: in [0, 1).
+        totals: running totals of the units' tokens.
+    """
+    if not len(totals):
+        return [0 for _ in depths]
+    span = float(totals[-1]) * (len(totals) + 1) / len(totals)
+    found: list[int] = totals.searchsorted(np.array(depths) * span, side="right").tolist()
+    return found
+
+
+def spread(places: Sequence[int], last: int) -> list[int]:
+    """Return rising places moved as little as it takes to be all different, up to `last`.
+
+    Where there are fewer than golds to place, those stay where they are.
+
+    >>> spread([0, 3, 3, 9, 9], last=9)
+    [0, 3, 4, 8, 9]
+    """
+    if len(places) > last + 1:
+        return list(places)
+    up = list(accumulate(places, lambda before, place: max(before + 1, place)))
+    limits = range(last - len(up) + 1, last + 1)
+    return [min(place, limit) for place, limit in zip(up, limits, strict=True)]
+
+
+def _weave(
+    units: Units,
+    chosen: NDArray[np.intp],
+    golds: Sequence[Gold],
+    places: Sequence[int],
+    joiner: str,
+) -> tuple[list[bytes | memoryview], list[int]]:
+    """Return the units as texts with the golds at their places, and which are evidence.
+
+    Units that follow one another, with no gold between them, are one text.
+    """
+    breaks: list[int] = []
+    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # they rise
+        breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
+    cuts = sorted({0, len(chosen), *places, *breaks})
+    pieces: list[bytes | memoryview] = [*units.runs(chosen, joiner, np.array(cuts))]
+    marks = []
+    for before, (gold, place) in enumerate(zip(golds, places, strict=True)):
+        at = cuts.index(place) + before
+        pieces.insert(at, gold.text.encode())
+        if gold.is_evidence:
+            marks.append(at)
+    return pieces, marks

@@ -1,0 +1,120 @@
+"""Choice: which units, or how many of a kind, use up a room of tokens best."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ruler_builders.rows.segments import SLACK, SPARE, Costs
+
+#: Sizes looked at at once, and to both sides of a guess.
+LOOK = 16
+
+
+def choose(
+    costs: Costs,
+    room: int,
+    labels: Costs | None = None,
+    first: int = 0,
+    totals: Costs | None = None,
+) -> NDArray[np.intp]:
+    """Return which units fill the room (tokens) best, in order; none if none fits.
+
+    Units are taken in order while they fit. If more than `SLACK` tokens are still free, units
+    too long for them are passed over in favour of shorter ones that follow, and then some of the
+    last units give way to longer ones.
+
+    Args:
+        costs: tokens of each unit.
+        room: tokens for all of them.
+        labels: tokens that hang on the place instead of the unit (numbers of a list).
+        first: units that come before all others; those beyond take their place only where no
+            choice among the first ones uses up the room.
+        totals: running totals of costs and labels, where they are known.
+
+    >>> choose(np.array([10, 10, 30, 4, 1]), room=36).tolist()
+    [0, 1, 3, 4]
+    """
+    if totals is None:
+        totals = (costs if labels is None else costs + labels[: len(costs)]).cumsum()
+    taken = int(totals.searchsorted(room, side="right"))
+    free = room - (int(totals[taken - 1]) if taken else 0)
+    if free <= SLACK:
+        return np.arange(taken)
+    stay = max(taken - SPARE, 0)  # these do, whatever gives way
+    chosen = list(range(stay, taken))
+    for spare, kept in _stages(taken, first, len(costs)):
+        if free <= SLACK:
+            break
+        used, rest = set(chosen), list[int]()
+        for unit, cost in zip(spare, costs[spare.start : spare.stop].tolist(), strict=True):
+            if unit in used:
+                continue
+            place = 0 if labels is None else int(labels[stay + len(chosen)])
+            if cost + place <= free:
+                chosen.append(unit)
+                free -= cost + place
+            else:
+                rest.append(unit)
+        while free > SLACK and (gain := _swap(costs, chosen, rest, free, kept)):
+            free -= gain
+    return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
+
+
+def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
+    """Return, stage by stage, the units to take from, and how many of the first must stay."""
+    start = max(taken, first)
+    spare = range(start, min(start + SPARE, size))
+    stages = [(spare, first), (spare, 0)] if first else [(spare, 0)]
+    return [(range(taken, min(first, size)), 0), *stages] if taken < first else stages
+
+
+def largest_size(
+    cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
+) -> int:
+    """Return the largest size (at least `start`) whose cost is within the budget.
+
+    Args:
+        cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
+        budget: in tokens.
+        guess: where to look first.
+        start: the smallest size.
+
+    Raises:
+        ValueError: `start` costs more than the budget.
+
+    >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
+    13
+    """
+    near = max(guess - LOOK, start)
+    first, low = cost(np.array([start, near])).tolist()
+    if first > budget:
+        msg = f"size {start} already costs {first} tokens, budget {budget}"
+        raise ValueError(msg)
+    low, high = (near, near + 2 * LOOK) if low <= budget else (start, near)
+    while cost(np.array([high]))[0] <= budget:
+        low, high = high, high + 2 * (high - low)
+    while high - low > 1:
+        sizes = low + (high - low) * np.arange(LOOK + 1) // LOOK
+        fitting = int(np.count_nonzero(cost(sizes) <= budget))
+        low, high = int(sizes[fitting - 1]), int(sizes[fitting])
+    return low
+
+
+def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
+    """Put a longer spare unit in place of one of the last; return the tokens that it used up."""
+    tail = [unit for unit in chosen[-SPARE:] if unit >= kept]
+    if not tail or not rest:
+        return 0
+    spare, last = costs[rest], costs[tail]
+    if spare.max() <= last.min():  # as with noise, whose lines are all alike
+        return 0
+    gains = spare[None, :] - last[:, None]
+    gains[gains > free] = 0
+    best = int(gains.argmax())
+    gain = int(gains.flat[best])
+    if gain <= 0:
+        return 0
+    out, new = tail[best // len(rest)], rest[best % len(rest)]
+    chosen[chosen.index(out)], rest[rest.index(new)] = new, out
+    return gain

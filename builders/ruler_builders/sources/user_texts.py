@@ -1,0 +1,154 @@
+"""Texts of the user's own (`--haystack DIR`): each sub-folder a domain, or the folder itself.
+
+Every file must be text. Names that begin with a dot are passed over; links are refused, since they
+may lead out of the folder or in circles.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain, cut
+from ruler_builders.sources.text_files import read_text, sha256_listing
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import sha256_file
+from ruler_data.manifest import SourceInfo
+from ruler_data.names import quote
+
+#: Bytes of all files, and their number, beyond which a folder is no haystack.
+LARGEST, MOST = 64_000_000, 20_000
+#: What a domain may be called: it becomes part of a task's name.
+NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
+#: Names that tasks of the package have.
+TAKEN = (*BUNDLED, "mixed", "all")
+
+
+@dataclass(frozen=True)
+class OwnTexts:
+    """A folder of texts, looked through and not yet read.
+
+    Attributes:
+        root: the folder.
+        domains: for each domain its files, by path within the folder.
+    """
+
+    root: Path
+    domains: Mapping[str, tuple[str, ...]]
+
+    def domain(self, name: str) -> Domain:
+        """Read a domain.
+
+        Raises:
+            UsageError: a file is no text, or none holds any.
+        """
+        try:
+            domain = cut(read_text(self.root / file) for file in self.domains[name])
+        except RulerError as error:
+            msg = f"--haystack: domain {name}: {error}"
+            raise UsageError(msg) from error
+        if not domain.lines:
+            msg = f"--haystack: domain {name}: its files hold no text"
+            raise UsageError(msg)
+        return domain
+
+    def spelled(self, name: str, marks: Sequence[str]) -> tuple[str, int, str] | None:
+        """Return the first place where a domain spells a mark: file, line (from 1) and mark."""
+        longest_first = sorted(filter(None, marks), key=lambda mark: (-len(mark), mark))
+        pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+        for file in self.domains[name]:
+            text = read_text(self.root / file)
+            if found := pattern.search(text):
+                return file, text.count("\n", 0, found.start()) + 1, found[0]
+        return None
+
+    def info(self, name: str) -> SourceInfo:
+        """Return what the manifest says of a domain: its contents' hash, and no path."""
+        files = self.domains[name]
+        size = sum((self.root / file).stat().st_size for file in files)
+        return SourceInfo(
+            name=PREFIX + name,
+            title=f"Texts of whoever built this: {name}",
+            kind="own",
+            url="",
+            sha256=sha256_listing({file: sha256_file(self.root / file) for file in files}),
+            licence="unknown",
+            attribution="unknown to ruler-data; ask whoever built this",
+            pinned=False,
+            detail=f"files: {len(files)}; bytes: {size}",
+        )
+
+
+def absent(name: str, own: OwnTexts | None) -> str:
+    """Return what is wrong with the name of a domain; empty if there is one of that name."""
+    known = (*BUNDLED, *(own.domains if own else ()))
+    if name in known:
+        return ""
+    return (
+        f"domain {quote(name)} is not at hand, only {', '.join(known)}; give --haystack DIR with a "
+        "folder of its name"
+    )
+
+
+def find_own(root: Path) -> OwnTexts:
+    """Look through a folder of texts.
+
+    Raises:
+        UsageError: there is none, it holds no files or too much, or a domain cannot be named.
+    """
+    where = f"--haystack {quote(str(root), 200)}"
+    if not root.is_dir():
+        msg = f"{where}: does not exist or is no folder"
+        raise UsageError(msg)
+    domains: dict[str, list[str]] = {}
+    size = count = 0
+    for file, info in _walk(root, where):
+        parts = file.split("/")
+        domains.setdefault(parts[0] if len(parts) > 1 else root.resolve().name, []).append(file)
+        size, count = size + info.st_size, count + 1
+        if size > LARGEST or count > MOST:
+            msg = f"{where}: holds more than {LARGEST:,} bytes or {MOST:,} files; give it less"
+            raise UsageError(msg)
+    if not domains:
+        msg = f"{where}: holds no files; put texts into it, in sub-folders for several domains"
+        raise UsageError(msg)
+    for name in domains:
+        if name in TAKEN or not NAME.fullmatch(name):
+            why = "is the package's own" if name in TAKEN else "is no name of a domain"
+            msg = f"{where}: {quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24"
+            raise UsageError(msg)
+    return OwnTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
+
+
+def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield every file by its path within the folder.
+
+    Raises:
+        UsageError: something there is neither a file nor a folder, or cannot be looked into.
+    """
+    left = [root]
+    while left:
+        folder = left.pop()
+        try:
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            msg = f"{where}: {quote(folder.name)} cannot be read: {error.strerror}"
+            raise UsageError(msg) from error
+        for entry in entries:
+            info = entry.stat(follow_symlinks=False)
+            path = Path(entry.path).relative_to(root).as_posix()
+            if entry.name.startswith("."):
+                continue
+            if any("\ud800" <= sign <= "\udfff" for sign in path):  # how Python reads other bytes
+                msg = f"{where}: {quote(path)} is no name in UTF-8; rename it"
+                raise UsageError(msg)
+            if stat.S_ISDIR(info.st_mode):
+                left.append(Path(entry.path))
+            elif stat.S_ISREG(info.st_mode):
+                yield path, info
+            else:
+                kind = "a link" if stat.S_ISLNK(info.st_mode) else "neither file nor folder"
+                msg = f"{where}: {quote(path)} is {kind}; put the text itself there"
+                raise UsageError(msg)

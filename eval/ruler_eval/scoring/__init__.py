@@ -1,1 +1,0 @@
-"""From what a model said to one number for each row."""

@@ -1,0 +1,1 @@
+"""From scores to what people read: statistics, comparisons, figures and pages."""

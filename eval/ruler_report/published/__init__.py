@@ -1,0 +1,81 @@
+"""Scores that others published, as data, for the report to stand beside.
+
+`published/` holds the tables and where they come from (SOURCES.md).
+"""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
+
+#: What each table of the paper averages over.
+TABLES = {
+    "3": "13 tasks, aligned models",
+    "10": "passkey retrieval (niah_single_1)",
+    "11": "vanilla NIAH (niah_single_2)",
+    "12": "13 tasks, base models",
+    "13": "retrieval (8 tasks)",
+    "14": "multi-hop tracing (vt)",
+    "15": "aggregation (cwe, fwe)",
+    "16": "question answering (qa_1, qa_2)",
+    "leaderboard": "13 tasks, upstream's README",
+}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed line; percent, None where a cell is blank.
+
+    Attributes:
+        table: number of the paper's table, or `leaderboard`.
+        group: `aligned` or `base`; models are ranked within it.
+        model: as printed; upstream marks with `*` what a model's own authors report.
+        effective: length in tokens; 0 for `<4K`.
+        scores: by length.
+        averages: `avg`, `wavg_inc`, `wavg_dec`.
+        ranks: of the last two.
+    """
+
+    table: str
+    group: str
+    model: str
+    effective: int | None
+    scores: dict[int, float]
+    averages: dict[str, float]
+    ranks: dict[str, int]
+
+
+@cache
+def published(name: str) -> tuple[Published, ...]:
+    """Return the lines of a file of `published/`.
+
+    >>> published("paper-2024-04")[1].model
+    'GPT-4'
+    """
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(_lines(csv.DictReader(file)))
+
+
+def _lines(reader: Iterator[dict[str, str]]) -> Iterator[Published]:
+    for line in reader:
+        yield Published(
+            table=line["table"],
+            group=line["group"],
+            model=line["model"],
+            effective=_effective(line["effective"]),
+            scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
+            averages={name: float(line[name]) for name in ("avg", "wavg_inc", "wavg_dec")
+                      if line[name]},
+            ranks={f"wavg_{name}": int(line[f"rank_{name}"]) for name in ("inc", "dec")
+                   if line[f"rank_{name}"]},
+        )  # fmt: skip
+
+
+def _effective(text: str) -> int | None:
+    if not text:
+        return None
+    return 0 if text == "<4096" else int(text.lstrip(">"))

@@ -1,0 +1,1 @@
+"""What reports say in tables and words: figures and pages share it."""

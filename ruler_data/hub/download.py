@@ -1,0 +1,167 @@
+"""A published dataset: a revision pinned to its commit, and every file checked by its manifest.
+
+    release = fetch_release("org/ruler", "v1.0.0", ["vt_4096"])
+    release.folder / "vt_4096/test-00000-of-00001.parquet"
+
+Names move and caches answer for them, so a name is turned into a commit once, by the Hub, or
+without it by what the Hub's cache noted, and every file is then asked for by that commit. (The
+plain `load_dataset` ignores `revision=` without a network and returns what it has.)
+"""
+
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import offline, sha256_file
+from ruler_data.hub.client import client
+from ruler_data.hub.retry import patiently
+from ruler_data.hub.revision import commit_of, moved, noted_commit, released_version
+from ruler_data.manifest import FILENAME, Manifest
+from ruler_data.names import (
+    check_name,
+    check_repo,
+    check_revision,
+    config_file,
+    parse_config,
+    quote,
+)
+
+#: Files that are downloaded at once.
+AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Release:
+    """A dataset on the Hub at one commit.
+
+    Attributes:
+        repo: its id, e.g. `org/ruler`.
+        revision: what was asked for: a tag, a branch or a commit.
+        commit: what that is.
+        folder: where its files lie in the Hub's cache; only those fetched are there.
+        manifest: of that commit.
+    """
+
+    repo: str
+    revision: str
+    commit: str
+    folder: Path
+    manifest: Manifest
+
+    def fetch(self, configs: Iterable[str] | None = None, files: Collection[str] = ()) -> Path:
+        """Download configs, all if None, and other files of the manifest; return the folder.
+
+        What the cache holds with the right hash is not downloaded again.
+
+        Raises:
+            UsageError: the release has no such config.
+            RulerError: a file cannot be had, or its bytes are not those of the manifest.
+        """
+        wanted = {check_name("file", name): self.manifest.files[name].sha256 for name in files}
+        for config in self.manifest.configs if configs is None else configs:
+            if config not in self.manifest.configs:
+                known = ", ".join(self.manifest.configs)
+                msg = f"{quote(config)} is not in {self.repo} at {self.revision}; it has {known}"
+                raise UsageError(msg)
+            parse_config(config)
+            wanted[config_file(config)] = self.manifest.configs[config].sha256
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda item: self._fetch_file(*item), wanted.items()))
+        return self.folder
+
+    def _fetch_file(self, name: str, sha256: str) -> None:
+        """Have one file in the cache with the right hash; a damaged one is fetched once more."""
+        path = _download(self.repo, self.commit, name)
+        if sha256_file(path) == sha256:
+            return
+        if not offline():
+            path = _download(self.repo, self.commit, name, again=True)
+        found = sha256_file(path)
+        if found != sha256:
+            msg = (
+                f"{self.repo} at {self.commit}: {name}: refused: sha256 expected {sha256}, "
+                f"found {found}"
+            )
+            raise RulerError(msg)
+
+
+def fetch_release(
+    repo: str, revision: str, configs: Iterable[str] | None = None, pinned: str | None = None
+) -> Release:
+    """Return a release with configs (all if None) downloaded and checked against its manifest."""
+    release = open_release(repo, revision, pinned)
+    release.fetch(configs)
+    return release
+
+
+def open_release(repo: str, revision: str, pinned: str | None = None) -> Release:
+    """Return a release with nothing but its manifest downloaded.
+
+    Args:
+        repo: id of the dataset.
+        revision: tag, branch or commit.
+        pinned: the commit that the revision was before, if it is known.
+
+    Raises:
+        UsageError: no such names.
+        RulerError: there is no such release, it cannot be had here, or it was moved.
+    """
+    check_repo(repo)
+    check_revision(revision)
+    commit = commit_of(repo, revision)
+    if pinned is not None and commit != pinned:
+        raise moved(repo, revision, pinned, commit)
+    path = _manifest_path(repo, revision, commit)
+    where = f"{repo} at {revision} ({commit}): {FILENAME}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{where}: cannot be read: {error}"
+        raise RulerError(msg) from error
+    manifest = Manifest.from_json(text, where)
+    if released_version(revision) not in (None, manifest.data_version):
+        msg = f"{where}: is of version {manifest.data_version}, so the tag is on another release"
+        raise RulerError(msg)
+    manifest.check(where)
+    return Release(repo, revision, commit, path.parent, manifest)
+
+
+def _manifest_path(repo: str, revision: str, commit: str) -> Path:
+    """Return the manifest of a commit; the cache notes which commit the revision is."""
+    if offline() or revision == commit or noted_commit(repo, revision) == commit:
+        return _download(repo, commit, FILENAME)
+    path = _download(repo, revision, FILENAME)
+    if path.parent.name != commit:  # it moved meanwhile
+        raise moved(repo, revision, commit, path.parent.name)
+    return path
+
+
+def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Path:
+    """Return a file of a repo in the cache.
+
+    Raises:
+        RulerError: it is not there, or cannot be had.
+    """
+    from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+
+    local = offline()
+    where = f"{repo} at {revision}: {name}"
+
+    def work() -> str:
+        return client().hf_hub_download(
+            repo, name, repo_type="dataset", revision=revision,
+            local_files_only=local, force_download=again,
+        )  # fmt: skip
+
+    try:
+        return Path(work() if local else patiently(where, work))
+    except LocalEntryNotFoundError as error:
+        msg = f"{where}: not in the Hub's cache, and downloads are off"
+        raise RulerError(msg) from error
+    except RulerError as error:
+        if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
+            msg = f"{repo} at {revision}: holds no {FILENAME}, so it is no release of ruler-data"
+            raise RulerError(msg) from error
+        raise

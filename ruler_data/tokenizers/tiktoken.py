@@ -1,0 +1,108 @@
+"""OpenAI's encodings, by tiktoken. Their chat format is not public, so prompts are plain text."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import tiktoken
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import cache_folder, download
+from ruler_data.manifest import TokenizerInfo
+from ruler_data.tokenizers.counters import CounterName, Text, decoded
+from ruler_data.tokenizers.protocol import PLAIN
+
+#: Files of mergeable ranks and their sha256, which tiktoken itself checks.
+RANKS = {
+    "o200k_base": (
+        "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    )
+}
+
+
+class TiktokenTokenizer:
+    """Counts with tiktoken; no template and no BOS."""
+
+    def __init__(self, encoding: str, name: str, *, allow_download: bool) -> None:
+        """Load an encoding from tiktoken's cache, or download it.
+
+        Raises:
+            UsageError: it is not at hand and cannot be downloaded.
+        """
+        self._encoding = _load(encoding, name, allow_download)
+        self._info = TokenizerInfo(
+            name=name,
+            hub_id=None,
+            revision=f"tiktoken {version('tiktoken')}",
+            files={f"{encoding}.tiktoken": RANKS[encoding][1]},
+            template_reserve=0,
+            extra_reserve=0,
+            engine=f"tiktoken {version('tiktoken')}",
+        )
+
+    @property
+    def info(self) -> TokenizerInfo:
+        """Name, origin and hashes, for the manifest."""
+        return self._info
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, nothing added."""
+        return [len(self._encoding.encode_ordinary(text)) for text in texts]
+
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        """Return the tokens of the plain text of a prompt."""
+        return self.count([decoded(content) + answer_prefix])[0]
+
+    def recount_prompt(self, content: str, answer_prefix: str) -> int:
+        """Return the same: tiktoken is the reference and the only counter."""
+        return self.count_prompt(content, answer_prefix)
+
+    special_tokens: tuple[str, ...] = ()  # `encode_ordinary` knows none
+    has_template = False
+    opens_turn = False
+    bos_id: int | None = None
+    wants_bos = False
+
+    def prompt_ids(
+        self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
+    ) -> list[int]:
+        """Return the token ids of the plain text of a prompt."""
+        return self._encoding.encode_ordinary(self.render(content, answer_prefix, variables))
+
+    def render(
+        self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
+    ) -> str:
+        """Return the plain text of a prompt."""
+        return content + answer_prefix
+
+    def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
+        """Return the text of token ids; plain prompts hold no special ones."""
+        return self._encoding.decode(list(ids))
+
+    def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
+        """Stay with tiktoken; see `Tokenizer.use`."""
+        if counter == "gigatoken":
+            msg = "counter gigatoken does not read tiktoken's encodings"
+            raise UsageError(msg)
+        return ""
+
+
+def _load(encoding: str, name: str, allow_download: bool) -> tiktoken.Encoding:
+    """Return an encoding, its ranks fetched first: tiktoken's own download knows no time limit."""
+    url, sha256 = RANKS[encoding]
+    # Its default cache is a folder in /tmp that anyone may have written.
+    cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_folder("tiktoken"))))
+    file = hashlib.sha1(url.encode()).hexdigest()  # tiktoken's own name for it
+    try:
+        if not (cache / file).is_file():
+            if not allow_download:
+                msg = "it is not in tiktoken's cache, and downloads are off"
+                raise RulerError(msg)
+            download(url, sha256, cache, name=file)
+        return tiktoken.get_encoding(encoding)
+    except (RulerError, OSError, ValueError) as error:
+        msg = f"tokenizer {name}: {error}; offline, set TIKTOKEN_CACHE_DIR to a folder that has it"
+        raise UsageError(msg) from error
