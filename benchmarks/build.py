@@ -43,7 +43,7 @@ from report import write
 from scale import Figures, by_length, by_rows, by_tokenizer, by_workers, open_shop
 from upstream import Upstream
 
-from ruler_builders.pipeline.build_context import Workshop
+from ruler_builders.pipeline.build_context import BuildContext
 from ruler_data import TASKS
 
 PARTS = ("cost", "length", "rows", "tokenizers", "workers")
@@ -51,7 +51,7 @@ PARTS = ("cost", "length", "rows", "tokenizers", "workers")
 GROWTH = (4096, 16_384, 65_536, 262_144, 1_048_576)
 
 
-def costs(shop: Workshop, options: argparse.Namespace) -> Figures:
+def costs(shop: BuildContext, options: argparse.Namespace) -> Figures:
     """Return the costs of every task at every length."""
     stock = tokenizers.Tokenizer.from_file(str(options.tokenizer / "tokenizer.json"))
     measure(shop, "vt", 4096, 1, stock)  # loads what was not loaded
@@ -101,7 +101,7 @@ def figures(options: argparse.Namespace) -> dict[str, object]:
     return {"about": about, **found, "tables": tables}
 
 
-def environment(options: argparse.Namespace, shop: Workshop) -> dict[str, str]:
+def environment(options: argparse.Namespace, shop: BuildContext) -> dict[str, str]:
     """Return machine, commit and versions."""
     git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     return {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ruler_report.stats.resampling import deal
+from ruler_report.stats.resampling import permute_labels
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mini import BY_TASK, Floats
@@ -42,7 +42,7 @@ def found(chances: Floats, rows: int, gap: float) -> tuple[float, float]:
             ours, theirs = ((rng.random((rows, 1)) < chance).astype(np.float64)
                             for chance in (public, fresh))  # fmt: skip
             gaps.append(ours.mean() - theirs.mean())
-            deals.append(deal(f"{place}/{task}", ours, theirs, DEALS)[:, 0])
+            deals.append(permute_labels(f"{place}/{task}", ours, theirs, DEALS)[:, 0])
         greater = int(np.sum(np.mean(deals, axis=0) >= np.mean(gaps) - 1e-9))
         hits += (1 + greater) / (DEALS + 1) <= 0.05
     return hits / SIMULATIONS, float(100 * np.mean(seen - chances))

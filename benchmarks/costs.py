@@ -11,7 +11,7 @@ from clock import cpu, least
 from upstream import Upstream
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_context import Workshop
+from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.write_parquet import layout, write_rows
 from ruler_data import TASKS, Row, Task
@@ -59,7 +59,7 @@ class Cost:
 
 
 def measure(
-    shop: Workshop, task: str, length: int, rows: int,
+    shop: BuildContext, task: str, length: int, rows: int,
     stock: tokenizers.Tokenizer | None = None, upstream: Upstream | None = None,
 ) -> Cost:  # fmt: skip
     """Measure one task at one length; sources were read and their units counted before."""
@@ -88,7 +88,7 @@ def measure(
     )
 
 
-def build(shop: Workshop, task: Task, length: int, rows: int, path: Path) -> None:
+def build(shop: BuildContext, task: Task, length: int, rows: int, path: Path) -> None:
     """Build one config as `ruler-data build` does, less its audit."""
     fitted = make_rows(task, shop.materials, range(rows), shop.target(length))
     write_rows(path, (one.row for one in fitted), task, length, rows)

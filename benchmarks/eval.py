@@ -30,10 +30,10 @@ from rich.table import Table
 
 from ruler_data.names import parse_config
 from ruler_data.version import __version__
-from ruler_eval.eval_config import Order, open_job
+from ruler_eval.eval_config import EvalConfig, open_job
 from ruler_eval.progress import bar
 from ruler_eval.run_dir import Shard
-from ruler_eval.runner import Job, asks, run_shard
+from ruler_eval.runner import RunJob, requests, run_shard
 from ruler_eval.sharding import items_of
 
 
@@ -47,7 +47,7 @@ class Pair:
     rendering: float
 
 
-def pairs(order: Order, number: int) -> Iterator[Pair]:
+def pairs(order: EvalConfig, number: int) -> Iterator[Pair]:
     """Yield what runs over the same rows cost beside their engine."""
     with tempfile.TemporaryDirectory() as scratch:
         for place in range(number):
@@ -57,16 +57,16 @@ def pairs(order: Order, number: int) -> Iterator[Pair]:
             yield Pair(first or engine(job), whole, stepping, cpu - stepping)
 
 
-def engine(job: Job) -> float:
+def engine(job: RunJob) -> float:
     """Return the seconds that the engine takes for prompts that are there."""
-    ready = deque(asks(job, items_of(job.data)))
+    ready = deque(requests(job, items_of(job.data)))
     begun = time.perf_counter()
     for _ in job.engine.answer(ready.popleft() for _ in range(len(ready))):
         pass
     return time.perf_counter() - begun
 
 
-def run(job: Job) -> list[float]:
+def run(job: RunJob) -> list[float]:
     """Return seconds of a run: by the clock, of CPU in this thread, and in all threads."""
     clocks = (time.perf_counter, time.thread_time, time.process_time)
     begun = [clock() for clock in clocks]
@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--rows", type=int, default=60, help="of a length in each half of a pair")
     options = parser.parse_args()
-    whole = Order(data=str(options.data), model="bench", engine="oracle")
+    whole = EvalConfig(data=str(options.data), model="bench", engine="oracle")
     job = open_job(whole, Path(), Shard())
     console = Console(width=110)
     console.print(
@@ -116,7 +116,7 @@ def main() -> None:
     for length in sorted({parse_config(config)[1] for config in job.data.rows}):
         configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
-        order = Order(
+        order = EvalConfig(
             data=str(options.data), model="bench", engine="oracle", configs=configs, rows=each,
             options={"seconds": options.seconds},
         )  # fmt: skip

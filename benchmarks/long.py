@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
+from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
@@ -51,7 +51,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-def measure(shop: Workshop, task: Task, length: int, rows: int) -> dict[str, object]:
+def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str, object]:
     """Measure one task at one length, CPU seconds for one row."""
     exhausted: set[str] = set()
 
@@ -83,8 +83,8 @@ def measure(shop: Workshop, task: Task, length: int, rows: int) -> dict[str, obj
 def child(options: argparse.Namespace) -> None:
     """Measure one task, in this process; print a line of JSON for each length."""
     library = Library(options.sources, "real")
-    recipe = Recipe(str(options.tokenizer), 42, options.sources, "real", False, 0)
-    shop = open_workshop(recipe, library)
+    recipe = RowConfig(str(options.tokenizer), 42, options.sources, "real", False, 0)
+    shop = open_context(recipe, library)
     task = task_of(options.task)
     start = {"engine": shop.tokenizer_info.engine, "start": peak()}
     measure(shop, task, 4096, 1)  # what is loaded and counted once
@@ -93,7 +93,7 @@ def child(options: argparse.Namespace) -> None:
         print(json.dumps({**start, **found, **recount(shop, task, length)}), flush=True)
 
 
-def recount(shop: Workshop, task: Task, length: int) -> dict[str, float]:
+def recount(shop: BuildContext, task: Task, length: int) -> dict[str, float]:
     """Count a row again by the reference; return CPU seconds and memory."""
     row = make_row(task, shop.materials, 0, shop.target(length)).row.unpack()
     began = time.process_time()

@@ -28,7 +28,7 @@ from ruler_data import TASKS, Row
 from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
-from ruler_eval.data import open_frozen
+from ruler_eval.data import open_dataset
 from ruler_report.predictions import parse_prediction, read_run
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
@@ -55,7 +55,7 @@ class Said:
 
 def of_run(run: Path, data: Path) -> Iterator[Said]:
     """Yield the answers of a run."""
-    frozen, (_, answers) = open_frozen(str(data)), read_run(run)
+    frozen, (_, answers) = open_dataset(str(data)), read_run(run)
     for config, asked in frozen.rows.items():
         for row, line in zip(frozen.read(config), answers.of(config, asked), strict=True):
             if line and line.answer.text is not None:

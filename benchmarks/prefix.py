@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.table import Table
 
 from ruler_data.names import parse_config
-from ruler_eval.eval_config import Order, open_job
+from ruler_eval.eval_config import EvalConfig, open_job
 from ruler_eval.run_dir import Shard
-from ruler_eval.runner import asks
-from ruler_eval.sharding import Item, cost, deal, items_of
+from ruler_eval.runner import requests
+from ruler_eval.sharding import Item, assign, cost, items_of
 
 BLOCK = 16
 Prompt = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -57,7 +57,7 @@ def spread(items: Sequence[Item]) -> Table:
     longest = max(parse_config(item.config)[1] for item in items)
     rows = sum(parse_config(item.config)[1] == longest for item in items)
     for shards in (2, 4, 8, 16, 32, 64, 128):
-        costs = [sum(cost(item.tokens) for item in shard) for shard in deal(items, shards)]
+        costs = [sum(cost(item.tokens) for item in shard) for shard in assign(items, shards)]
         over = max(costs) / min(costs) - 1 if min(costs) else float("inf")
         table.add_row(str(shards), f"{rows / shards:.1f}", f"{over:.2%}")
     return table
@@ -68,12 +68,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
-    job = open_job(Order(data=str(options.data), model="bench", engine="oracle"), Path(), Shard())
+    job = open_job(
+        EvalConfig(data=str(options.data), model="bench", engine="oracle"), Path(), Shard()
+    )
     table = Table("config", "rows", "(a) data order", "(b) sorted", "(c) no limit", box=None)
     totals = np.zeros(4)
     for config in job.data.rows:
         todo = [item for item in items_of(job.data) if item.config == config]
-        by_run = [(ask.row.index, np.array(ask.ids)) for ask in asks(job, todo)]
+        by_run = [(ask.row.index, np.array(ask.ids)) for ask in requests(job, todo)]
         in_order = [ids for _, ids in sorted(by_run, key=lambda one: one[0])]
         found = np.array(
             [

@@ -9,7 +9,7 @@ from pathlib import Path
 from clock import Run, cpu, peak, run, spent
 from costs import TIMES, build
 
-from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
+from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
 from ruler_builders.sources import Library
 from ruler_data import TASKS
 from ruler_data.tokenizers.counters import CounterName
@@ -24,22 +24,22 @@ MEMORY_ROWS = 200
 TOKENS = 2**21
 
 
-def open_shop(tokenizer: str, sources: Path, counter: CounterName = "auto") -> Workshop:
+def open_shop(tokenizer: str, sources: Path, counter: CounterName = "auto") -> BuildContext:
     """Open a workshop and make a row of each task: sources are read, their units counted."""
-    recipe = Recipe(tokenizer, 42, sources, "real", False, 0, counter)
-    shop = open_workshop(recipe, Library(sources, "real"))
+    recipe = RowConfig(tokenizer, 42, sources, "real", False, 0, counter)
+    shop = open_context(recipe, Library(sources, "real"))
     seconds(shop, 4096, 1)
     return shop
 
 
-def seconds(shop: Workshop, length: int, rows: int) -> float:
+def seconds(shop: BuildContext, length: int, rows: int) -> float:
     """Return the CPU seconds of building all tasks at a length."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         return cpu(lambda: [build(shop, task, length, rows, path) for task in TASKS.values()])
 
 
-def by_length(shop: Workshop, lengths: Sequence[int]) -> Figures:
+def by_length(shop: BuildContext, lengths: Sequence[int]) -> Figures:
     """Return the CPU time of a token at each length, and in that of the first length."""
     found: Figures = []
     for length in lengths:
@@ -53,7 +53,7 @@ def by_length(shop: Workshop, lengths: Sequence[int]) -> Figures:
     return found
 
 
-def by_rows(shop: Workshop, length: int, rows: Sequence[int]) -> Figures:
+def by_rows(shop: BuildContext, length: int, rows: Sequence[int]) -> Figures:
     """Return the CPU time of a row for more and more rows."""
     found: Figures = []
     for many in rows:

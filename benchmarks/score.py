@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
-from ruler_eval.data import Frozen, open_frozen
+from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import SCORERS, clean
-from ruler_eval.schema import RUN_FILE, Answer, RunInfo
+from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
 from ruler_report.task_info import kind_of
 
 Said = dict[str, list[tuple[str, list[str]]]]
@@ -41,7 +41,7 @@ class Cost:
     peak: float
 
 
-def make_run(folder: Path, data: Frozen, share: int, padding: int = 0) -> Path:
+def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
     """Write a run over one in `share` rows of every config, answers padded to some characters."""
     rows = {name: info.rows // share for name, info in data.manifest.configs.items()}
     run = RunInfo(replace(data, rows=rows).info, "org/model", None, "completion", "made up")
@@ -52,7 +52,7 @@ def make_run(folder: Path, data: Frozen, share: int, padding: int = 0) -> Path:
             for row, _ in zip(data.read(config), range(rows[config]), strict=False):
                 right = random.Random(f"{config}/{row.index}").random() < 0.7
                 text = (", ".join(row.outputs) if right else "It is not known.").ljust(padding)
-                answer = Answer(config, row.index, text, "stop", row.length, 9, 0.1)
+                answer = Prediction(config, row.index, text, "stop", row.length, 9, 0.1)
                 file.write(json.dumps(asdict(answer)) + "\n")
     return folder
 
@@ -71,7 +71,7 @@ def measure(run: Path, data: Path) -> Cost:
     return Cost(rows, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def predictions(run: Path, data: Frozen) -> Said:
+def predictions(run: Path, data: Dataset) -> Said:
     """Return predictions beside golden answers, by config, as upstream's functions take them."""
     texts: dict[str, list[str]] = {}
     with (run / "answers-0-of-1.jsonl").open(encoding="utf-8") as file:
@@ -126,7 +126,7 @@ def main() -> None:
     parser.add_argument("--upstream", type=Path)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    data = open_frozen(str(asked.data))
+    data = open_dataset(str(asked.data))
     with tempfile.TemporaryDirectory() as folder:
         runs = {
             "all rows": make_run(Path(folder, "all"), data, 1),
@@ -142,7 +142,7 @@ def main() -> None:
 
 
 def page(
-    data: Frozen, costs: dict[str, Cost], said: Said, theirs: Callable[[Said], None] | None
+    data: Dataset, costs: dict[str, Cost], said: Said, theirs: Callable[[Said], None] | None
 ) -> str:
     """Return what was measured as Markdown."""
     megabytes = sum(info.length_mean * info.rows for info in data.manifest.configs.values()) / 1e6

@@ -65,7 +65,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def cache_folder(*parts: str) -> Path:
+def cache_dir(*parts: str) -> Path:
     """Return a folder in the user's cache; nothing in it is needed, all of it saves time."""
     own = os.environ.get("RULER_CACHE")
     return (Path(own) if own else _users()).joinpath(*parts)

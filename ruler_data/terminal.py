@@ -130,7 +130,7 @@ def warn(message: str) -> None:
     err.print(f"warning: {message}", style="yellow", markup=False)
 
 
-def heed() -> None:
+def raise_if_interrupted() -> None:
     """Stop if a signal came before: what it raised may have been swallowed.
 
     It is raised in whatever code runs just then, and the callbacks of libraries in C, or a bare
@@ -178,7 +178,7 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
 
         def advance(name: str, rows: int) -> None:
             nonlocal done
-            heed()
+            raise_if_interrupted()
             done += rows
             bar.update(whole, advance=rows * parse_config(name)[1], description=name, rows=done)
 
@@ -203,7 +203,7 @@ def _printable(text: str) -> str:
 
 
 @contextmanager
-def unheard_by_children() -> Iterator[None]:
+def block_sigint_in_children() -> Iterator[None]:
     """Keep Ctrl-C from the processes begun meanwhile; they end in order when their parent does.
 
     A process inherits which signals the thread that began it does not take. While this one takes

@@ -9,8 +9,8 @@ from zlib import crc32
 import pytest
 
 from ruler_builders.pipeline.build import build
-from ruler_builders.pipeline.build_config import Order
-from ruler_builders.pipeline.build_context import Recipe
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import RowConfig
 from ruler_builders.sources import Library
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
@@ -133,8 +133,8 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         tasks: str = "vt,fwe", length: int = 1024, seed: int = 42, tokenizer: str = "mistral-v0.2"
     ) -> Path:
         out = root / f"{tasks}-{length}-{seed}-{tokenizer}"
-        recipe = Recipe(tokenizer, seed, None, "sample", strict=False, extra_reserve=0)
-        order = Order(recipe, tuple(tasks.split(",")), (length,), 3, out)
+        recipe = RowConfig(tokenizer, seed, None, "sample", strict=False, extra_reserve=0)
+        order = BuildConfig(recipe, tuple(tasks.split(",")), (length,), 3, out)
         build(order, Library(None, "sample"), lambda *_: None)
         return out
 

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from ruler_builders.pipeline.fit import Target, make_row
-from ruler_builders.rows.row_template import Materials
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import Row
 from ruler_data.suites import packaged
@@ -13,17 +13,17 @@ from ruler_data.tokenizers.protocol import template_reserve
 
 
 @cache
-def materials(tokenizer: str, sources: Path | None = None, seed: int = 42) -> Materials:
+def counted(tokenizer: str, sources: Path | None = None, seed: int = 42) -> TokenizedSources:
     """Sources counted in a tokenizer; the sample corpus where no folder is given."""
     library = Library(sources, "real" if sources else "sample")
     loaded = load_tokenizer(tokenizer)
     loaded.use("auto", ())  # which counter it is decides on no byte (test_counters)
-    return Materials(seed, library, loaded)
+    return TokenizedSources(seed, library, loaded)
 
 
 def target(tokenizer: str, length: int) -> Target:
     """What rows of this length are fitted to."""
-    return Target(length, template_reserve(materials(tokenizer).tokenizer))
+    return Target(length, template_reserve(counted(tokenizer).tokenizer))
 
 
 def make(
@@ -31,5 +31,5 @@ def make(
 ) -> Row:
     """Return one row of one of the thirteen, or of a suite of the package."""
     found = next(suite.tasks[task] for suite in packaged().values() if task in suite.tasks)
-    made = make_row(found, materials(tokenizer, sources), index, target(tokenizer, length))
+    made = make_row(found, counted(tokenizer, sources), index, target(tokenizer, length))
     return made.row.unpack()

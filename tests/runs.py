@@ -9,8 +9,8 @@ from typing import Any
 
 from ruler_data import Row
 from ruler_data.parquet import config_file, read_rows
-from ruler_eval.data import open_frozen
-from ruler_eval.schema import RUN_FILE, Answer, DataInfo, RunInfo
+from ruler_eval.data import open_dataset
+from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 from tests.commands import Done, one_line
 
 Say = Callable[[str, Row], str | None]
@@ -47,7 +47,7 @@ def run_info(data: Path, configs: Iterable[str], **changes: Any) -> RunInfo:  # 
     """Return what a run over some configs says of itself."""
     return RunInfo(
         **{
-            "data": open_frozen(str(data)).choose(list(configs)).info,
+            "data": open_dataset(str(data)).choose(list(configs)).info,
             "model": "org/model-7b",
             "model_revision": "0" * 40,
             "protocol": "completion",
@@ -71,7 +71,7 @@ def make_run(
 
     `data_info` is what the run says of its data, if not that it is the folder.
     """
-    names = list(configs or open_frozen(str(data)).manifest.configs)
+    names = list(configs or open_dataset(str(data)).manifest.configs)
     run = run_info(data, names, **changes)
     run = replace(run, data=data_info or run.data)
     folder.mkdir(parents=True)
@@ -84,7 +84,7 @@ def make_run(
                 cut = len(text) > 200
                 sent, said = row.length - row.max_new_tokens, len(text.split())
                 finish = "length" if cut else "stop"
-                answer = Answer(config, row.index, text, finish, sent, said, 0.01)
+                answer = Prediction(config, row.index, text, finish, sent, said, 0.01)
                 lines[row.index % 2].append(json.dumps(asdict(answer)) + "\n")
     for shard, part in enumerate(lines):
         path = folder / f"answers-{shard}-of-2.jsonl"

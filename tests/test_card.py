@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ruler_builders.card import CROISSANT_CONFIGS, card_faults, registration
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.card import CROISSANT_CONFIGS, card_faults, eval_yaml
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import TASKS
 from ruler_data.manifest import Manifest
 from tests.conftest import Cli
@@ -20,7 +20,7 @@ LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
 
 def manifest_of(folder: Path) -> Manifest:
-    manifest = Folder(folder).manifest()
+    manifest = BuildDir(folder).manifest()
     assert manifest
     return manifest
 
@@ -74,7 +74,7 @@ def test_what_the_hub_would_refuse_is_found(
 
 def test_a_benchmark_has_a_leaderboard_for_all_and_one_a_length(builds: Builds) -> None:
     names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
-    body = yaml.safe_load(registration(with_configs(manifest_of(builds()), names)))
+    body = yaml.safe_load(eval_yaml(with_configs(manifest_of(builds()), names)))
     assert set(body) == {"name", "description", "tasks"}
     assert [task["id"] for task in body["tasks"]] == ["ruler", *(f"ruler_{n}" for n in LENGTHS)]
     assert all(task["split"] == "test" for task in body["tasks"])

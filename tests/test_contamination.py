@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ruler_data import RulerError
 from ruler_report.results import Results
 from ruler_report.stats.contamination import contamination
-from ruler_report.stats.resampling import deal
+from ruler_report.stats.resampling import permute_labels
 from tests.conftest import Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -157,7 +157,7 @@ def found_share(gain: float, times: int = 300, rows: int = 60) -> float:
     found = 0
     for place in range(times):
         public, fresh = model(rng, rows, gain), model(rng, rows, 0.0)
-        deals = deal(f"simulated {place}", public, fresh, 200).mean(axis=1)
+        deals = permute_labels(f"simulated {place}", public, fresh, 200).mean(axis=1)
         gap = public.mean() - fresh.mean()
         found += (1 + np.sum(deals >= gap - 1e-9)) / 201 <= 0.05
     return found / times
@@ -174,9 +174,9 @@ def test_clean_models_are_accused_no_more_often_than_stated_and_leaks_are_found(
 def test_a_deal_is_of_the_same_questions_every_time(scores: list[Any], cut: int) -> None:
     column = np.array([[np.nan if score is None else score] for score in scores])
     cut = min(cut, len(scores) - 1)
-    gaps = deal("any", column[:cut], column[cut:], 50)
+    gaps = permute_labels("any", column[:cut], column[cut:], 50)
     assert gaps.shape == (50, 1) and np.all(np.abs(gaps) <= 1)
-    assert np.array_equal(gaps, deal("any", column[:cut], column[cut:], 50))
+    assert np.array_equal(gaps, permute_labels("any", column[:cut], column[cut:], 50))
 
 
 def test_a_build_of_another_seed_is_compared_from_the_command_line(

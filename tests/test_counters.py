@@ -13,10 +13,10 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
-    Recipe,
-    open_workshop,
+    RowConfig,
+    open_context,
     probes,
-    workers_workshop,
+    worker_context,
 )
 from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
@@ -33,7 +33,7 @@ from ruler_data.tokenizers.counters import (
 )
 from ruler_data.tokenizers.mistral import convert
 from tests.conftest import SHARED, Cli
-from tests.rows import materials
+from tests.rows import counted
 
 NAMES = ["llama3", "qwen2.5"]
 
@@ -162,7 +162,7 @@ def test_a_counter_that_cannot_read_the_tokenizer_is_refused_by_name(tmp_path: P
 
 def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
     for (content, prefix), task in zip(probes(), TASKS.values(), strict=True):
-        draft = draw(task, materials("mistral"), 0, 4096, 4000)
+        draft = draw(task, counted("mistral"), 0, 4096, 4000)
         assert draft.question[:20] in content and draft.head[:60] in content
         assert prefix and prefix[:12] == draft.answer_prefix[:12]
         assert 0.95 * PROBE_LENGTH < len(content.encode()) < PROBE_LENGTH
@@ -179,9 +179,9 @@ def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
     monkeypatch.setattr(GigatokenCounter, "ids", wrong)
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    recipe = Recipe("mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0)
-    for shop in (open_workshop(recipe, recipe.library()), workers_workshop(recipe)):
-        assert not shop.tokenizer_info.engine.startswith("gigatoken")
+    recipe = RowConfig("mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0)
+    for context in (open_context(recipe, recipe.library()), worker_context(recipe)):
+        assert not context.tokenizer_info.engine.startswith("gigatoken")
 
 
 def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cli: Cli) -> None:

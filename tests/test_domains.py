@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.rows.haystacks import Passages, mixed
-from ruler_builders.rows.segments import SLACK, Units
+from ruler_builders.rows.segments import SLACK, Segments
+from ruler_builders.rows.tokenized_sources import Passages, mixed
 from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, bundled_domain, cut
 from ruler_data import Row
-from tests.rows import make, materials
+from tests.rows import counted, make
 
 TOKENIZERS = ("mistral", "mistral-v0.2")
 
@@ -61,7 +61,7 @@ def test_passages_begin_behind_blank_lines_and_do_not_grow_without_end(texts: li
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @pytest.mark.parametrize("name", BUNDLED)
 def test_costs_of_lines_add_up_to_the_tokens_of_their_text(tokenizer: str, name: str) -> None:
-    made = materials(tokenizer)
+    made = counted(tokenizer)
     lines = made.domain(name).lines
     source = random.Random(name)
     for _ in range(10):
@@ -84,7 +84,7 @@ def test_a_stretch_is_of_neighbours_within_its_room_and_lets_no_line_more_in(
 ) -> None:
     starts = sorted({0, *data.draw(st.lists(st.integers(0, len(costs) - 1), max_size=5))})
     first = data.draw(st.integers(0, len(starts) - 1))
-    lines = Units.of([str(number) for number in range(len(costs))], np.array(costs))
+    lines = Segments.of([str(number) for number in range(len(costs))], np.array(costs))
     found = Passages.of(lines, starts).stretch(room, first)
     numbers = [int(text) for text in found.texts.to_pylist()]
     assert all((a + 1) % len(costs) == b for a, b in pairwise(numbers))
@@ -124,7 +124,7 @@ def test_a_mixed_haystack_takes_turns_between_all_domains() -> None:
 
 def test_no_domain_of_a_mixture_runs_out_before_the_others() -> None:
     parts = [
-        Passages.of(Units.of([f"{name}{n}" for n in range(size)], np.full(size, 9)), range(size))
+        Passages.of(Segments.of([f"{name}{n}" for n in range(size)], np.full(size, 9)), range(size))
         for name, size in (("a", 3), ("b", 11))
     ]
     texts = mixed(parts, random.Random(1)).lines.texts.to_pylist()

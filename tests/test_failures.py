@@ -16,7 +16,7 @@ from ruler_report.failures import MEANINGS, failure_of
 from ruler_report.results import BINS, ConfigResult
 from ruler_report.scoring import evidence_of
 from ruler_report.task_info import kind_of
-from tests.rows import make, materials, target
+from tests.rows import counted, make, target
 
 NEEDLE = re.compile(r"One of the special magic \w+ for ([\w-]+) is: ([\w-]+)\.")
 
@@ -115,7 +115,7 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
 ) -> None:
     params = Niah("essays", keys=4, wording=wording)
     task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
-    made = make_row(task, materials("mistral"), 3, target("mistral", 4096)).row.unpack()
+    made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).row.unpack()
     values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
     kind = replace(kind_of("niah_multikey_1_4096"), task="niah_other")
     assert len(values) == 3

@@ -11,13 +11,13 @@ from mistral_common.protocol.instruct.request import ChatCompletionRequest
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_builders.pipeline.fit import Target, make_row, need
-from ruler_builders.rows.row_template import Materials
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, BudgetError
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import Text, decoded
-from tests.rows import make, materials, target
+from tests.rows import counted, make, target
 
 LLAMA3 = (
     "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n{content}<|eot_id|>"
@@ -79,27 +79,27 @@ def test_rows_are_full_and_never_over(task: str, name: str, shared: Path) -> Non
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_tokenizer_whose_units_do_not_add_up_is_fitted_all_the_same(task: str) -> None:
-    strange = Materials(42, Library(kind="sample"), Letters())
+    strange = TokenizedSources(42, Library(kind="sample"), Letters())
     row = make_row(TASKS[task], strange, 0, Target(4096, 7)).row
     assert 0.98 * 4096 <= row.length <= 4096
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
-    shop, wide = materials("mistral"), target("mistral", 1000)
-    least = need(TASKS[task], shop, 0, wide)
-    length = make_row(TASKS[task], shop, 0, replace(wide, length=least)).row.length
+    context, wide = counted("mistral"), target("mistral", 1000)
+    least = need(TASKS[task], context, 0, wide)
+    length = make_row(TASKS[task], context, 0, replace(wide, length=least)).row.length
     assert length <= least
     with pytest.raises(BudgetError) as refused:
-        make_row(TASKS[task], shop, 0, replace(wide, length=least - 1))
+        make_row(TASKS[task], context, 0, replace(wide, length=least - 1))
     assert refused.value.task == task
     assert refused.value.need >= least
 
 
 def test_reserved_tokens_stay_free() -> None:
-    shop = materials("mistral")
+    context = counted("mistral")
     reserved = replace(target("mistral", 4096), extra_reserve=1000)
-    length = make_row(TASKS["qa_1"], shop, 0, reserved).row.length
+    length = make_row(TASKS["qa_1"], context, 0, reserved).row.length
     assert 3000 < length <= 3096
 
 

@@ -12,7 +12,7 @@ from ruler_builders.pipeline.fit import make_row
 from ruler_builders.tasks import fwe
 from ruler_data import TASKS, Row
 from ruler_data.tasks import Fwe
-from tests.rows import make, materials, target
+from tests.rows import counted, make, target
 
 CODED = re.compile(r"\b[a-z]{6}\b")
 
@@ -23,7 +23,7 @@ def shown(row: Row) -> list[str]:
 
 
 def test_the_list_has_different_words_of_six_letters() -> None:
-    noise, *words = fwe._words(materials("mistral")).all
+    noise, *words = fwe._words(counted("mistral")).all
     assert noise == "..." and len(set(words)) == len(words) == 32_768
     assert all(CODED.fullmatch(word) for word in words)
 
@@ -52,7 +52,7 @@ def test_every_word_may_stand_anywhere(length: int) -> None:
 def test_a_text_of_the_largest_vocabulary_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fwe, "LARGEST_VOCABULARY", 40)
     flat = replace(TASKS["fwe"], name="flat", params=Fwe(alpha=1.1))
-    row = make_row(flat, materials("mistral"), 0, target("mistral", 8192)).row.unpack()
+    row = make_row(flat, counted("mistral"), 0, target("mistral", 8192)).row.unpack()
     counts = Counter(shown(row))
     assert len(counts) == 40 and row.length >= 0.99 * 8192
     assert [word for word, _ in counts.most_common(4)] == [fwe.NOISE, *row.outputs]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.card import card_files
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import DATA_VERSION, TASKS, digest_rows
 from ruler_data.suites import packaged
 from tests.rows import make
@@ -58,7 +58,7 @@ def test_real_rows_are_those_of_the_data_version(tokenizer: str, shared: Path) -
 
 
 def test_the_card_is_the_golden_one(sample_build: Path) -> None:
-    manifest = Folder(sample_build).manifest()
+    manifest = BuildDir(sample_build).manifest()
     assert manifest
     # Versions of libraries and sizes of files are the machine's, not the data version's.
     still = replace(

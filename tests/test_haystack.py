@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.sources import user_texts as own
-from ruler_builders.sources.user_texts import find_own
+from ruler_builders.sources.user_texts import find_user_texts
 from ruler_data import UsageError
 from tests.builds import run
 from tests.commands import one_line
@@ -48,12 +48,12 @@ def built(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_sub_folder_is_a_domain_and_the_folder_itself_where_there_is_none(
     texts: Path, tmp_path: Path
 ) -> None:
-    found = find_own(texts).domains
+    found = find_user_texts(texts).domains
     assert found == {
         "contracts": ("contracts/a.txt", "contracts/old/b.md"),
         "letters": ("letters/c.py",),
     }
-    alone = find_own(folder_of(tmp_path / "memos", {"a.txt": "x"}))
+    alone = find_user_texts(folder_of(tmp_path / "memos", {"a.txt": "x"}))
     assert alone.domains == {"memos": ("a.txt",)}
 
 
@@ -161,7 +161,7 @@ def test_a_folder_that_is_no_haystack_is_refused_in_one_line(what: str, tmp_path
     folder.mkdir()
     spoil(folder)
     with pytest.raises(UsageError) as caught:
-        found = find_own(folder)
+        found = find_user_texts(folder)
         for name in found.domains:
             found.domain(name)
     assert said in str(caught.value) and "\n" not in str(caught.value)
@@ -172,7 +172,7 @@ def test_more_files_than_anybody_reads_are_refused(
 ) -> None:
     monkeypatch.setattr(own, "MOST", 3)
     with pytest.raises(UsageError, match="or 3 files"):
-        find_own(folder_of(tmp_path / "texts", {f"{n}.txt": "x" for n in range(4)}))
+        find_user_texts(folder_of(tmp_path / "texts", {f"{n}.txt": "x" for n in range(4)}))
 
 
 def test_the_command_refuses_what_it_cannot_read_before_it_writes(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.pipeline.build_context import Recipe, open_workshop
+from ruler_builders.pipeline.build_context import RowConfig, open_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.pipeline.ray_build import pack, unpack
 from ruler_data.suites import load_suite, with_own_domains
@@ -22,20 +22,20 @@ def test_rows_made_from_a_parcel_are_those_made_here(
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # unpacking sets another
     folder = folder_of(tmp_path / "memos", FILES[what])
-    recipe = Recipe(
+    recipe = RowConfig(
         "mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0, haystack=folder
     )
-    here = open_workshop(recipe, recipe.library())
-    own = here.materials.library.own
+    here = open_context(recipe, recipe.library())
+    own = here.sources.library.own
     assert own
     suite = with_own_domains(load_suite("domains"), tuple(own.domains))
     tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
-    made = [make_row(task, here.materials, 0, here.target(1024)).row.unpack() for task in tasks]
+    made = [make_row(task, here.sources, 0, here.target(1024)).row.unpack() for task in tasks]
     parcel = pack(here)
     folder.rename(tmp_path / "gone")
     moved = unpack(parcel)
-    there = open_workshop(moved, moved.library())
-    again = [make_row(task, there.materials, 0, there.target(1024)).row for task in tasks]
+    there = open_context(moved, moved.library())
+    again = [make_row(task, there.sources, 0, there.target(1024)).row for task in tasks]
     assert [row.unpack() for row in again] == made
     assert all("fences" in row.context.lower() for row in made)
     assert str(tmp_path) not in repr(parcel.recipe)

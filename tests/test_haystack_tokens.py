@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.sources.user_texts import OwnTexts
+from ruler_builders.sources.user_texts import UserTexts
 from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run
 from tests.commands import one_line
@@ -77,7 +77,7 @@ def test_the_first_line_that_spells_a_mark_is_found_and_the_longest_mark_there(
     folder = tmp_path_factory.mktemp("texts")
     (folder / "a.txt").write_text(text, encoding="utf-8")
     marks = ("<s", "<s>", "</s>", "")
-    found = OwnTexts(folder, {"d": ("a.txt",)}).spelled("d", marks)
+    found = UserTexts(folder, {"d": ("a.txt",)}).spelled("d", marks)
     starts = {
         at: mark for mark in marks[:3] for at in range(len(text)) if text[at:].startswith(mark)
     }

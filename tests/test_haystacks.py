@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
 from ruler_builders.rows.haystacks import BEGINNINGS, NeedleLines
-from ruler_builders.rows.insert_needles import scatter, spread
+from ruler_builders.rows.insert_needles import insert_needles, spread
 from ruler_builders.rows.randomness import rng
-from ruler_builders.rows.row_template import Gold, Materials
-from ruler_builders.rows.segments import Units, spell
+from ruler_builders.rows.row_template import Needle
+from ruler_builders.rows.segments import Segments, spell
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, Row
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import NO_SPANS, PackedRow, Span, serialize
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import Text
-from tests.rows import make, materials, target
+from tests.rows import counted, make, target
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
 FORM = "The number for {key} is: {value}."
@@ -31,9 +32,9 @@ FORM = "The number for {key} is: {value}."
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
 def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> None:
     costs = np.ones(len(rows), dtype=np.int64)
-    columns = [Units.of(column, costs) for column in zip(*rows, strict=True)]
+    columns = [Segments.of(column, costs) for column in zip(*rows, strict=True)]
     order = np.arange(len(rows))[::-1]
-    text, edges = spell(*((units, order) for units in columns))
+    text, edges = spell(*((segments, order) for segments in columns))
     pieces = [str(text[start:end], "utf-8") for start, end in pairwise(edges)]
     assert pieces == [word for row in reversed(rows) for word in row]
     assert str(text, "utf-8") == "".join(pieces)
@@ -48,12 +49,12 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
 def test_runs_cut_from_the_whole_text_are_units_joined(
     texts: list[str], data: st.DataObject, joiner: str
 ) -> None:
-    units = Units.of(texts, np.ones(len(texts), dtype=np.int64))
+    segments = Segments.of(texts, np.ones(len(texts), dtype=np.int64))
     numbers = data.draw(st.lists(st.integers(0, len(texts) - 1), min_size=1, max_size=40))
     breaks = {place for place, (a, b) in enumerate(pairwise(numbers), 1) if b != a + 1}
     more = data.draw(st.sets(st.integers(0, len(numbers))))
     cuts = sorted({0, len(numbers), *breaks, *more})
-    found = units.runs(np.array(numbers), joiner, np.array(cuts))
+    found = segments.runs(np.array(numbers), joiner, np.array(cuts))
     expected = [joiner.join(texts[n] for n in numbers[a:b]) for a, b in pairwise(cuts)]
     assert [str(run, "utf-8") for run in found] == expected
 
@@ -67,14 +68,14 @@ def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
     sizes: list[int], depths: list[float], room: int
 ) -> None:
     texts = [f"{number}".zfill(4) + "é" * size for number, size in enumerate(sizes)]
-    units = Units.of(texts, np.array(sizes))
-    golds = [Gold(f"gold {n}", depth) for n, depth in enumerate(depths)]
-    body = scatter(units, golds, len(golds), room, joiner="\n")
+    segments = Segments.of(texts, np.array(sizes))
+    golds = [Needle(f"gold {n}", depth) for n, depth in enumerate(depths)]
+    body = insert_needles(segments, golds, len(golds), room, joiner="\n")
     whole = b"".join(body.pieces)
     text = whole.decode()
     pieces = text.split("\n") if text else []
     hay = [piece for piece in pieces if not piece.startswith("gold")]
-    assert hay == sorted(hay) and set(hay) <= set(texts) and len(hay) == body.units
+    assert hay == sorted(hay) and set(hay) <= set(texts) and len(hay) == body.segments
     in_order = sorted(golds, key=lambda gold: gold.depth)
     assert [piece for piece in pieces if piece.startswith("gold")] == [g.text for g in in_order]
     assert [text[a:b] for a, b in in_characters(whole, body.evidence).tolist()] == [
@@ -84,7 +85,7 @@ def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
 
 
 def lines(kinds: tuple[str, str] = ("words", "numbers")) -> NeedleLines:
-    fresh = Materials(42, Library(kind="sample"), materials("mistral").tokenizer)
+    fresh = TokenizedSources(42, Library(kind="sample"), counted("mistral").tokenizer)
     return NeedleLines(fresh, rng(1, "t", 0, "lines"), FORM, kinds)  # type: ignore[arg-type]
 
 
@@ -100,8 +101,8 @@ def test_a_row_has_the_same_lines_whichever_rows_were_made_before(kinds: tuple[s
         after.stretch(index, 4000, ())
     for index in (30, 3):
         texts = [
-            units.pick(numbers[:100]).texts.to_pylist()
-            for units, numbers in (one.stretch(index, 4000, ()) for one in (alone, after))
+            segments.pick(numbers[:100]).texts.to_pylist()
+            for segments, numbers in (one.stretch(index, 4000, ()) for one in (alone, after))
         ]
         assert texts[0] == texts[1]
 
@@ -114,16 +115,18 @@ def test_every_one_of_500_rows_begins_at_a_line_of_its_own() -> None:
 
 def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
     shared = lines()
-    units, numbers = shared.stretch(3, 2000, ())
-    key, value = units.texts[numbers[5]].as_py().removeprefix("The number for ")[:-1].split(" is: ")
+    segments, numbers = shared.stretch(3, 2000, ())
+    key, value = (
+        segments.texts[numbers[5]].as_py().removeprefix("The number for ")[:-1].split(" is: ")
+    )
     for taken in ({key}, {value}, {key, value}):
         left = shared.stretch(3, 2000, taken)[1]
         assert left.tolist() == [*numbers[:5].tolist(), *numbers[6:].tolist()]
 
 
 def test_keys_and_values_of_a_long_text_are_all_different() -> None:
-    units, _ = lines().stretch(0, 300_000, ())
-    parts = [line[:-1].split(" for ")[1].split(" is: ") for line in units.texts.to_pylist()]
+    segments, _ = lines().stretch(0, 300_000, ())
+    parts = [line[:-1].split(" for ")[1].split(" is: ") for line in segments.texts.to_pylist()]
     assert len(parts) > 10_000
     assert len({part for pair in parts for part in pair}) == 2 * len(parts)
 
@@ -139,7 +142,7 @@ class OneToken:
 
 
 def test_lines_that_seem_to_cost_nothing_are_not_drawn_for_ever() -> None:
-    strange = Materials(42, Library(kind="sample"), OneToken())
+    strange = TokenizedSources(42, Library(kind="sample"), OneToken())
     row = make_row(TASKS["niah_multikey_3"], strange, 30, Target(1024, 0)).row
     assert row.length == 1 + TASKS["niah_multikey_3"].max_new_tokens
 
@@ -156,7 +159,7 @@ def test_spans_of_bytes_become_spans_of_the_same_characters(pieces: list[str]) -
 @pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multivalue", "qa_2"])
 def test_a_packed_row_is_written_and_digested_as_the_row_that_it_is(task: str) -> None:
     tokens = target("mistral", 2048)
-    packed = make_row(TASKS[task], materials("mistral"), 1, tokens).row
+    packed = make_row(TASKS[task], counted("mistral"), 1, tokens).row
     row = packed.unpack()
     assert serialize(packed) == serialize(row)
     assert to_table([packed]).equals(to_table([row]))

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from ruler_data import terminal
-from ruler_data.terminal import Stopped, progress, run, unheard_by_children
+from ruler_data.terminal import Stopped, block_sigint_in_children, progress, run
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_command_after_one_that_was_stopped_is_not() -> None:
 
 def test_a_child_begun_unheard_outlives_ctrl_c_and_its_parent_hears_it() -> None:
     code = "import time; print('up', flush=True); time.sleep(60)"
-    with unheard_by_children():
+    with block_sigint_in_children():
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         try:
             with pytest.raises(KeyboardInterrupt):  # by another thread, while this one takes none

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.manifest import Manifest
 from tests.hub import Hub
 from tests.publishing import Publisher, contents
@@ -31,7 +31,7 @@ def test_a_release_holds_the_rows_that_were_verified(
     held = contents(hub, repo, "v1.0.0")
     names = {"README.md", "LICENSES.md", "eval.yaml", "manifest.json"}
     assert set(held) == {path for path in held if path.endswith(".parquet")} | names
-    built = Folder(folder).manifest()
+    built = BuildDir(folder).manifest()
     assert built
     for name, info in built.configs.items():
         assert held[info.file] == (folder / info.file).read_bytes()

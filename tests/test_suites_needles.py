@@ -15,7 +15,7 @@ from ruler_data import Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import PartType
 from tests.conftest import Cli
-from tests.rows import make, materials
+from tests.rows import counted, make
 
 ROWS = 12
 
@@ -32,7 +32,7 @@ def findings(task: str, rows: list[Row]) -> list[str]:
 @settings(deadline=None)
 @given(seed=st.integers(0, 10_000), kind=st.sampled_from(["words", "numbers", "uuids"]))
 def test_a_near_miss_differs_in_one_digit_or_one_word_and_is_new(seed: int, kind: PartType) -> None:
-    made = materials("mistral")
+    made = counted("mistral")
     taken: set[str] = set()
     part = draw_distinct(random.Random(seed), kind, made, taken)
     near = near_miss(random.Random(seed + 1), part, kind, made, taken)

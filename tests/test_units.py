@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_builders.rows.packing import choose, largest_size
-from ruler_builders.rows.segments import SLACK, SPARE, Costs, count_units
-from tests.rows import materials
+from ruler_builders.rows.segments import SLACK, SPARE, Costs, count_segments
+from tests.rows import counted
 
 COSTS = st.lists(st.integers(1, 90), min_size=1, max_size=120)
 
@@ -72,8 +72,8 @@ def test_a_smallest_size_over_the_budget_is_refused(guess: int, start: int) -> N
 
 
 def test_units_counted_alone_add_up_to_the_whole(llama3: str) -> None:
-    tokenizer = materials(llama3).tokenizer
+    tokenizer = counted(llama3).tokenizer
     sentences = ["The grass is green.", "I don't know (yet)!", '"So?" she said.', "It cost $3.50."]
-    costs = count_units(tokenizer, [" " + one for one in sentences], ".", " The")
+    costs = count_segments(tokenizer, [" " + one for one in sentences], ".", " The")
     text = "Begin. " + " ".join(sentences) + " The end."
     assert tokenizer.count([text])[0] == tokenizer.count(["Begin. The end."])[0] + sum(costs)

@@ -35,7 +35,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Example:
+class CardExample:
     """The first row of a task, shortened."""
 
     task: Task
@@ -76,7 +76,7 @@ def card_files(
     return {
         "README.md": template("dataset.md.j2").render(variables),
         "LICENSES.md": template("licenses.md.j2").render(variables),
-        "eval.yaml": registration(manifest),
+        "eval.yaml": eval_yaml(manifest),
     }
 
 
@@ -138,12 +138,12 @@ def _uses(manifest: Manifest) -> list[tuple[SourceInfo, list[str]]]:
 
 def _example(
     task: Task, infos: list[tuple[int, ConfigInfo]], locate: Callable[[str], Path]
-) -> Example:
+) -> CardExample:
     """Return the first row of the shortest config of a task."""
     _, info = min(infos, key=lambda item: item[0])
     with closing(read_rows(locate(info.file))) as rows:
         row = next(rows)
-    return Example(
+    return CardExample(
         task=task,
         context=_fenced(excerpt(row, EXCERPT)),
         question=_fenced(row.question),
@@ -194,7 +194,7 @@ def _size_category(rows: int) -> str:
     return "100K<n<1M"
 
 
-def registration(manifest: Manifest) -> str:
+def eval_yaml(manifest: Manifest) -> str:
     """Return `eval.yaml`, which registers a benchmark: a leaderboard for all, and one a length.
 
     Format: https://huggingface.co/docs/hub/eval-results. It is checked when it is pushed. A

@@ -131,7 +131,7 @@ def _spoilt(config: str, what: str) -> RulerError:
 
 
 @dataclass(frozen=True)
-class Frozen:
+class Dataset:
     """Rows of a dataset, proved by its manifest once they are fetched.
 
     Attributes:
@@ -164,7 +164,7 @@ class Frozen:
             inputs=_inputs(manifest),
         )
 
-    def choose(self, configs: Collection[str] = (), rows: int | None = None) -> "Frozen":
+    def choose(self, configs: Collection[str] = (), rows: int | None = None) -> "Dataset":
         """Return the same with only some rows asked, configs in the order of the manifest.
 
         All configs are where none is named, and all of their rows where `rows` is None.
@@ -179,7 +179,7 @@ class Frozen:
         counts = {name: n for name, n in self.rows.items() if not configs or name in configs}
         return replace(self, rows={name: min(rows or n, n) for name, n in counts.items()})
 
-    def fetch(self) -> "Frozen":
+    def fetch(self) -> "Dataset":
         """Have the files of the configs asked here, each with the sha256 of the manifest.
 
         Raises:
@@ -227,7 +227,7 @@ def _inputs(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
-def open_frozen(where: str, revision: str | None = None) -> Frozen:
+def open_dataset(where: str, revision: str | None = None) -> Dataset:
     """Return all rows of a folder, or of a Hub repo at a revision; only the manifest is read.
 
     Raises:
@@ -244,7 +244,7 @@ def open_frozen(where: str, revision: str | None = None) -> Frozen:
     if not rows:
         msg = f"--data {quote(where)}: its manifest names no config"
         raise UsageError(msg)
-    return Frozen(release.folder if release else folder, manifest, rows, release)
+    return Dataset(release.folder if release else folder, manifest, rows, release)
 
 
 def _repo(where: str, revision: str | None) -> tuple[str, str]:

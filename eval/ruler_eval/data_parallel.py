@@ -16,9 +16,9 @@ from pathlib import Path
 from threading import Thread
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_eval.progress import Follower
+from ruler_eval.progress import JournalTail
 from ruler_eval.run_dir import RunFolder, Shard
-from ruler_eval.schema import Answer
+from ruler_eval.schema import Prediction
 
 #: Seconds that shards have to end in order, and between looks at what they do.
 GRACE, LOOK = 60.0, 0.2
@@ -78,7 +78,7 @@ def run_shards(
     shards: Sequence[Shard],
     gpus: Sequence[str],
     arguments: Sequence[str],
-    progress: Callable[[Answer], None],
+    progress: Callable[[Prediction], None],
 ) -> None:
     """Run shards side by side to their end.
 
@@ -92,7 +92,7 @@ def run_shards(
     Raises:
         RulerError: a shard failed; the others went on to their end.
     """
-    follower = Follower(folder, shards)
+    follower = JournalTail(folder, shards)
     with _started(folder, shards, gpus, without_shards(arguments)) as members:
         while any(member.process.poll() is None for member in members):
             time.sleep(LOOK)

@@ -9,12 +9,12 @@ from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import find_by_fingerprint
-from ruler_eval.data import Frozen, open_frozen
-from ruler_eval.engines import Setup, prepare
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.engines import EngineConfig, prepare
 from ruler_eval.models import Model, open_model, overridden
-from ruler_eval.prompts import PROTOCOLS, Asking, bounds, refuse_over
+from ruler_eval.prompts import PROTOCOLS, PromptFormat, bounds, refuse_over
 from ruler_eval.run_dir import RunFolder, Shard
-from ruler_eval.runner import Job
+from ruler_eval.runner import RunJob
 
 #: Engines whose model need not lie here.
 SERVED = {"openai", "oracle"}
@@ -23,7 +23,7 @@ WORTHWHILE = 5_000_000
 
 
 @dataclass(frozen=True)
-class Order:
+class EvalConfig:
     """What is asked for, as it was written.
 
     Attributes:
@@ -62,15 +62,15 @@ class Order:
     base_url: str | None = None
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> PromptFormat:
         """How rows are put."""
         protocol = PROTOCOLS[self.protocol]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
-        return Asking(protocol, extra, self.no_context)
+        return PromptFormat(protocol, extra, self.no_context)
 
-    def open_data(self) -> Frozen:
+    def open_data(self) -> Dataset:
         """Return the rows, checked against their manifest."""
-        data = open_frozen(self.data, self.revision)
+        data = open_dataset(self.data, self.revision)
         return data.choose(self.configs, self.rows).fetch()
 
     def open_model(self) -> Model:
@@ -91,7 +91,7 @@ class Order:
             raise UsageError(msg)
         return replace(model, config=overridden(model.config, overrides))
 
-    def open_tokenizer(self, model: Model, data: Frozen) -> PromptTokenizer:
+    def open_tokenizer(self, model: Model, data: Dataset) -> PromptTokenizer:
         """Return what renders prompts: as asked for, the model's own, or that of the data.
 
         Raises:
@@ -111,7 +111,7 @@ class Order:
         return load_tokenizer(spec)
 
 
-def open_job(order: Order, out: Path, shard: Shard) -> Job:
+def open_job(order: EvalConfig, out: Path, shard: Shard) -> RunJob:
     """Return a job whose parts fit together; nothing heavy is loaded.
 
     Raises:
@@ -121,9 +121,9 @@ def open_job(order: Order, out: Path, shard: Shard) -> Job:
     data, model, asking = order.open_data(), order.open_model(), order.asking
     tokenizer = order.open_tokenizer(model, data)
     asking.check(tokenizer)
-    _hasten(tokenizer, data, asking)
+    _use_fast_counter_if_worthwhile(tokenizer, data, asking)
     bounded = bounds(data, tokenizer, asking)
-    setup = Setup(
+    setup = EngineConfig(
         model=model,
         tokenizer=tokenizer,
         asking=asking,
@@ -135,10 +135,12 @@ def open_job(order: Order, out: Path, shard: Shard) -> Job:
     engine = prepare(order.engine, setup)
     refuse_over(data, tokenizer, asking, bounded, engine.window)
     used = None if engine.renders else tokenizer
-    return Job(data, model, used, asking, engine, order.engine, RunFolder(out), shard)
+    return RunJob(data, model, used, asking, engine, order.engine, RunFolder(out), shard)
 
 
-def _hasten(tokenizer: PromptTokenizer, data: Frozen, asking: Asking) -> None:
+def _use_fast_counter_if_worthwhile(
+    tokenizer: PromptTokenizer, data: Dataset, asking: PromptFormat
+) -> None:
     """Render with the fast counter where it is installed and gives the reference's ids.
 
     It is tried on one row of each task, at the shortest length; small runs are not worth loading

@@ -18,12 +18,12 @@ from typing import Any, Self
 from ruler_data.errors import RulerError
 from ruler_data.files import sync_folder
 from ruler_data.names import quote
-from ruler_eval.schema import Answer
+from ruler_eval.schema import Prediction
 
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
 
-_FIELDS = tuple(field.name for field in fields(Answer))
+_FIELDS = tuple(field.name for field in fields(Prediction))
 
 
 class Journal:
@@ -42,7 +42,7 @@ class Journal:
             raise self._failed(error) from error
         self._synced = time.monotonic()
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: Prediction) -> None:
         """Write an answer.
 
         Raises:
@@ -85,7 +85,7 @@ class Journal:
         )
 
 
-def to_line(answer: Answer) -> bytes:
+def to_line(answer: Prediction) -> bytes:
     """Return an answer as a line of JSON in ASCII, which no reader of lines takes for two.
 
     A lone surrogate, which no UTF-8 can hold, becomes U+FFFD.
@@ -97,7 +97,7 @@ def to_line(answer: Answer) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def read(path: Path) -> Iterator[Answer]:
+def read(path: Path) -> Iterator[Prediction]:
     """Yield the answers of a journal that is not torn.
 
     Raises:
@@ -172,7 +172,7 @@ def _keep_answered(path: Path) -> None:
         raise RulerError(msg) from error
 
 
-def parse(line: bytes, where: str) -> Answer:
+def parse(line: bytes, where: str) -> Prediction:
     """Return the answer that a line holds; `where` is its place, for the error.
 
     Raises:
@@ -186,7 +186,7 @@ def parse(line: bytes, where: str) -> Answer:
         if unknown := set(body).difference(_FIELDS):
             msg = f"unknown field {quote(min(unknown))}"
             raise ValueError(msg)
-        answer = Answer(**body)
+        answer = Prediction(**body)
         if not (isinstance(answer.config, str) and isinstance(answer.index, int)):
             msg = "config or index is missing"
             raise ValueError(msg)

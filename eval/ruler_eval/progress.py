@@ -19,10 +19,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from ruler_data.terminal import err, heed
+from ruler_data.terminal import err, raise_if_interrupted
 from ruler_eval import journal
 from ruler_eval.run_dir import RunFolder, Shard
-from ruler_eval.schema import Answer
+from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Item, Key, cost
 
 #: Configs that the bar shows at once; the others stand in the total.
@@ -32,7 +32,7 @@ AVERAGED = 600.0
 
 
 @contextmanager
-def bar(todo: Sequence[Item]) -> Iterator[Callable[[Answer], None]]:
+def bar(todo: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
     """Yield what advances a bar by an answer; silent where standard error is no terminal.
 
     Bars move by what rows cost (plan.py), so that short rows promise nothing about long ones.
@@ -71,9 +71,9 @@ class _Bars:
         )
         self._tasks: dict[str, TaskID] = {}
 
-    def advance(self, answer: Answer) -> None:
+    def advance(self, answer: Prediction) -> None:
         """Take in an answer."""
-        heed()
+        raise_if_interrupted()
         config = answer.config
         tokens = self._tokens.get((config, answer.index), 0)
         self._done[config] += 1
@@ -96,7 +96,7 @@ class _Bars:
             self._shown.update(one.id, visible=one in unfinished)
 
 
-def summary(answers: Iterator[Answer], rows: Mapping[str, int]) -> list[dict[str, object]]:
+def summary(answers: Iterator[Prediction], rows: Mapping[str, int]) -> list[dict[str, object]]:
     """Return, for each config, what became of its rows.
 
     Args:
@@ -137,14 +137,14 @@ def table(lines: Sequence[Mapping[str, object]]) -> Table:
     return shown
 
 
-class Follower:
+class JournalTail:
     """Reads what the journals of some shards gain."""
 
     def __init__(self, folder: RunFolder, shards: Sequence[Shard]) -> None:
         self._ends = {folder.journal(shard): 0 for shard in shards}
         self._seen: set[Key] = folder.answered()
 
-    def news(self) -> Iterator[Answer]:
+    def news(self) -> Iterator[Prediction]:
         """Yield the answers that were added since the last call."""
         for path, end in list(self._ends.items()):
             if not path.exists():

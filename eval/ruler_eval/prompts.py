@@ -20,7 +20,7 @@ from typing import Literal
 from ruler_data.errors import UsageError
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.data import Frozen
+from ruler_eval.data import Dataset
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
@@ -63,7 +63,7 @@ PROTOCOLS: dict[str, Protocol] = {
 
 
 @dataclass(frozen=True)
-class Asking:
+class PromptFormat:
     """How rows are put in one run.
 
     Attributes:
@@ -135,12 +135,14 @@ SEAM = 16
 PROBES, MARGIN = 8, 1.05
 
 
-def counts_alike(data: Frozen, tokenizer: PromptTokenizer | None) -> bool:
+def counts_alike(data: Dataset, tokenizer: PromptTokenizer | None) -> bool:
     """Whether the lengths of the data were counted in this very tokenizer."""
     return tokenizer is None or tokenizer.info.files == data.manifest.tokenizer.files
 
 
-def bounds(data: Frozen, tokenizer: PromptTokenizer | None, asking: Asking) -> dict[str, int]:
+def bounds(
+    data: Dataset, tokenizer: PromptTokenizer | None, asking: PromptFormat
+) -> dict[str, int]:
     """Return, for each config, tokens that no row needs more of, prompt and answer together.
 
     `completion` needs a row's frozen length exactly, if it is of the same tokenizer.
@@ -155,7 +157,7 @@ def bounds(data: Frozen, tokenizer: PromptTokenizer | None, asking: Asking) -> d
 
 
 def needs(
-    data: Frozen, tokenizer: PromptTokenizer | None, asking: Asking, config: str
+    data: Dataset, tokenizer: PromptTokenizer | None, asking: PromptFormat, config: str
 ) -> Iterator[int]:
     """Yield the tokens that each row of a config needs, by rendering its prompt."""
     for row in data.read(config):
@@ -164,9 +166,9 @@ def needs(
 
 
 def refuse_over(
-    data: Frozen,
+    data: Dataset,
     tokenizer: PromptTokenizer | None,
-    asking: Asking,
+    asking: PromptFormat,
     bounded: dict[str, int],
     window: int | None,
 ) -> None:

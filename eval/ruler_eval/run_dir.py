@@ -20,7 +20,7 @@ from ruler_data.files import write_file
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
 from ruler_eval import journal
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Answer, RunInfo
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
 from ruler_eval.sharding import Key
 
 _JOURNAL = re.compile(r"answers-([0-9]+)-of-([0-9]+)\.jsonl")
@@ -149,7 +149,7 @@ class RunFolder:
         found = (_JOURNAL.fullmatch(path.name) for path in self.path.glob(ANSWER_FILES))
         return [Shard(int(match[1]), int(match[2])) for match in found if match]
 
-    def answers(self) -> Iterator[Answer]:
+    def answers(self) -> Iterator[Prediction]:
         """Yield the answers of all shards, each row once.
 
         Raises:

@@ -22,24 +22,24 @@ from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.data import Frozen
-from ruler_eval.engines import Ask, Engine
+from ruler_eval.data import Dataset
+from ruler_eval.engines import Engine, Request
 from ruler_eval.journal import Journal, Mended
 from ruler_eval.models import Model
-from ruler_eval.prompts import Asking, counts_alike
+from ruler_eval.prompts import PromptFormat, counts_alike
 from ruler_eval.run_dir import RunFolder, Shard
-from ruler_eval.schema import Answer, RunInfo
-from ruler_eval.sharding import Item, deal, items_of
+from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.sharding import Item, assign, items_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
 
 #: Called with each answer as it is written.
-Progress = Callable[[Answer], None]
+Progress = Callable[[Prediction], None]
 
 
 @dataclass(frozen=True)
-class Job:
+class RunJob:
     """All that a run is made of, opened and checked.
 
     Attributes:
@@ -53,10 +53,10 @@ class Job:
         shard: whose rows are answered here.
     """
 
-    data: Frozen
+    data: Dataset
     model: Model
     tokenizer: PromptTokenizer | None
-    asking: Asking
+    asking: PromptFormat
     engine: Engine
     name: str
     out: RunFolder
@@ -102,7 +102,7 @@ class Outcome:
     first_error: str | None
 
 
-def run_shard(job: Job, begun: Callable[[list[Item], Mended], Progress]) -> Outcome:
+def run_shard(job: RunJob, begun: Callable[[list[Item], Mended], Progress]) -> Outcome:
     """Answer what a shard has not answered yet.
 
     Args:
@@ -119,7 +119,7 @@ def run_shard(job: Job, begun: Callable[[list[Item], Mended], Progress]) -> Outc
         job.out.begin(job.info)  # nobody took the folder over before we held the shard
         job.failure.unlink(missing_ok=True)
         answered = job.out.answered()
-        mine = deal(items_of(job.data), job.shard.count)[job.shard.index]
+        mine = assign(items_of(job.data), job.shard.count)[job.shard.index]
         todo = [item for item in mine if item.key not in answered]
         progress = begun(todo, mended)
         counts = {True: 0, False: 0}
@@ -134,7 +134,7 @@ def run_shard(job: Job, begun: Callable[[list[Item], Mended], Progress]) -> Outc
         return Outcome(done, unscored, len(todo) - done - unscored, first_error)
 
 
-def asks(job: Job, todo: Sequence[Item]) -> Iterator[Ask]:
+def requests(job: RunJob, todo: Sequence[Item]) -> Iterator[Request]:
     """Yield rows as the engine gets them, config by config, read as they are needed.
 
     Raises:
@@ -148,7 +148,7 @@ def asks(job: Job, todo: Sequence[Item]) -> Iterator[Ask]:
             yield _ask(job, config, row)
 
 
-def _ask(job: Job, config: str, row: Row) -> Ask:
+def _ask(job: RunJob, config: str, row: Row) -> Request:
     """Return a row as the engine gets it, if its prompt is what it must be.
 
     Raises:
@@ -163,26 +163,28 @@ def _ask(job: Job, config: str, row: Row) -> Ask:
             f"are over the window of {window}; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    told = tokenizer is not None and job.asking.is_counted and counts_alike(job.data, tokenizer)
-    if told and len(ids) + row.max_new_tokens != row.length:
+    is_checked = (
+        tokenizer is not None and job.asking.is_counted and counts_alike(job.data, tokenizer)
+    )
+    if is_checked and len(ids) + row.max_new_tokens != row.length:
         msg = (
             f"{config}/{row.index}: prompt and answer are {len(ids) + row.max_new_tokens} tokens, "
             f"the data says {row.length}, counted in the same tokenizer; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    return Ask(config, row, ids, max_tokens)
+    return Request(config, row, ids, max_tokens)
 
 
-def _answers(job: Job, todo: list[Item]) -> Iterator[Answer]:
+def _answers(job: RunJob, todo: list[Item]) -> Iterator[Prediction]:
     """Yield the engine's answers; whatever it raises becomes one line, and a file beside it."""
-    with closing(ahead(asks(job, todo), AHEAD)) as prompts:
+    with closing(prefetch(requests(job, todo), AHEAD)) as prompts:
         answers = job.engine.answer(prompts)
         try:
             yield from answers
         except RulerError:
             raise
         except Exception as error:  # engines are other people's programs, and fail in any way
-            raise told(job.name, job.failure, error) from error
+            raise engine_error(job.name, job.failure, error) from error
         finally:
             getattr(answers, "close", lambda: None)()
 
@@ -195,7 +197,7 @@ _LOOK = 0.1
 _END = 10
 
 
-def ahead(source: Iterator[T], depth: int) -> Generator[T, None, None]:
+def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield what a source gives, at most `depth` items of which are waiting.
 
     What the source raises is raised here, in its place.
@@ -248,7 +250,7 @@ def ahead(source: Iterator[T], depth: int) -> Generator[T, None, None]:
 LONGEST = 300
 
 
-def told(engine: str, where: Path, error: Exception) -> RulerError:
+def engine_error(engine: str, where: Path, error: Exception) -> RulerError:
     """Write where an engine failed to a file, and return what to tell the user."""
     write_file(where, "".join(traceback.format_exception(error)))
     return RulerError(

@@ -90,7 +90,7 @@ class RunInfo:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """One answered row; one line of a journal.
 
     Attributes:

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ruler_eval.data import Frozen
+from ruler_eval.data import Dataset
 
 #: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Others of its kind lie near.
 CROSSOVER = 61_000
@@ -48,7 +48,7 @@ def cost(tokens: int, crossover: int = CROSSOVER) -> float:
     return tokens + tokens * tokens / crossover
 
 
-def items_of(data: Frozen) -> list[Item]:
+def items_of(data: Dataset) -> list[Item]:
     """Return all rows of a run, in the order of the data."""
     return [
         Item(config, index, size.length)
@@ -57,7 +57,7 @@ def items_of(data: Frozen) -> list[Item]:
     ]
 
 
-def deal(items: Sequence[Item], shards: int) -> list[list[Item]]:
+def assign(items: Sequence[Item], shards: int) -> list[list[Item]]:
     """Deal rows to shards of nearly equal cost; the same rows are dealt the same way always.
 
     The costliest row goes first, each to the shard that has least to do (LPT; Graham 1969,

@@ -271,9 +271,9 @@ def publish(
     ] = False,
 ) -> None:
     """Publish predictions as a dataset, and scores on the model's page."""
-    from ruler_report.publish.push import Order, compose, push
+    from ruler_report.publish.push import PushConfig, compose, push
 
-    order = Order(run, repo, model_repo, private)
+    order = PushConfig(run, repo, model_repo, private)
     bundle = compose(order)
     if dry_run:
         for path, data in bundle.files.items():

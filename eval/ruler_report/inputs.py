@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
-from ruler_eval.data import Frozen, open_frozen
+from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.schema import RUN_FILE, DataInfo, RunInfo
 from ruler_report.predictions import Answers, read_predictions, read_run
 from ruler_report.scoring import Sheet
@@ -54,7 +54,7 @@ def load_sheet(asked: Asked) -> Sheet:
     return Sheet(run, answers, data.fetch(), _without(asked.no_context, run))
 
 
-def _data_of(asked: Asked, run: RunInfo | None) -> Frozen:
+def _data_of(asked: Asked, run: RunInfo | None) -> Dataset:
     """Open the rows: at the commit that was run, unless another place or revision is named."""
     theirs = run.data if run else None
     place = asked.data or (theirs.repo if theirs else None)
@@ -64,10 +64,10 @@ def _data_of(asked: Asked, run: RunInfo | None) -> Frozen:
         )
         raise UsageError(msg)
     noted = theirs.revision if theirs and place == theirs.repo else None
-    return open_frozen(place, asked.revision or noted)
+    return open_dataset(place, asked.revision or noted)
 
 
-def _asked_of(data: Frozen, asked: DataInfo) -> Frozen:
+def _asked_of(data: Dataset, asked: DataInfo) -> Dataset:
     """Return the very rows that a run was asked.
 
     Raises:
@@ -88,7 +88,7 @@ def _asked_of(data: Frozen, asked: DataInfo) -> Frozen:
     return replace(data, rows=asked.rows)
 
 
-def _predictions(asked: Asked, data: Frozen) -> tuple[Frozen, Answers]:
+def _predictions(asked: Asked, data: Dataset) -> tuple[Dataset, Answers]:
     """Read predictions of others; the configs that they touch count as asked, whole."""
     if not asked.place.exists():
         msg = f"{quote(str(asked.place))}: no such run, file or folder"

@@ -30,7 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_name, parse_config, quote
 from ruler_data.tasks import TASKS
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Answer, RunInfo
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
 
 
 class Line(NamedTuple):
@@ -41,7 +41,7 @@ class Line(NamedTuple):
         outputs: golden answers that the line says the row has; None if it says nothing.
     """
 
-    answer: Answer
+    answer: Prediction
     outputs: tuple[str, ...] | None = None
 
 
@@ -101,7 +101,7 @@ class _Pass:
     answered: dict[tuple[str, int], Place] = field(default_factory=dict)
     failed: dict[tuple[str, int], Place] = field(default_factory=dict)
 
-    def take(self, answer: Answer, place: Place) -> None:
+    def take(self, answer: Prediction, place: Place) -> None:
         """Note a line; a failure gives way to an answer.
 
         Raises:
@@ -263,7 +263,7 @@ def _line(config: str, index: int, text: str, outputs: list[Any] | None) -> Line
     if outputs is not None and not all(isinstance(output, str) for output in outputs):
         msg = "field outputs: a list of texts expected"
         raise ValueError(msg)
-    answer = Answer(config, index, text, None, None, None, None)
+    answer = Prediction(config, index, text, None, None, None, None)
     return Line(answer, None if outputs is None else tuple(outputs))
 
 
@@ -335,12 +335,12 @@ def parse_answer(line: bytes, _path: Path) -> Line:
             msg = f"not an answer: field {name} holds {found}"
             raise ValueError(msg)
     known: dict[str, Any] = {name: record.get(name) for name in _FIELDS}
-    return Line(Answer(**known))
+    return Line(Prediction(**known))
 
 
 _RUN = TypeAdapter(RunInfo)
 #: JSON has one kind of number.
 _FIELDS: dict[str, Any] = {
     name: kind | int if kind == float | None else kind
-    for name, kind in get_type_hints(Answer).items()
+    for name, kind in get_type_hints(Prediction).items()
 }

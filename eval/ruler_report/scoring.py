@@ -18,9 +18,9 @@ from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.row import Row
-from ruler_eval.data import Frozen
+from ruler_eval.data import Dataset
 from ruler_eval.metrics import SCORERS, clean, opens_reasoning, without_reasoning
-from ruler_eval.schema import Answer, RunInfo
+from ruler_eval.schema import Prediction, RunInfo
 from ruler_report.failures import WITH_EXAMPLE, asked_from, failure_of
 from ruler_report.predictions import Answers, Line
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Results
@@ -44,7 +44,7 @@ class Sheet:
 
     run: RunInfo
     answers: Answers
-    data: Frozen
+    data: Dataset
     without: Answers | None = None
 
 
@@ -63,9 +63,9 @@ def score(sheet: Sheet) -> Results:
     return Results(
         run=replace(
             sheet.run,
-            engine_info=scrub(sheet.run.engine_info),
-            sampling=scrub(sheet.run.sampling),
-            frame=scrub(sheet.run.frame),
+            engine_info=redact(sheet.run.engine_info),
+            sampling=redact(sheet.run.sampling),
+            frame=redact(sheet.run.frame),
         ),
         fingerprint=sheet.run.fingerprint,
         configs=configs,
@@ -94,7 +94,7 @@ class _Tally:
     rows: list[int] = field(default_factory=lambda: [0] * BINS)
     examples: list[Example] = field(default_factory=list)
 
-    def unscored(self, index: int, answer: Answer | None) -> None:
+    def unscored(self, index: int, answer: Prediction | None) -> None:
         """Take in a row without an answer: it has no score, not a score of zero."""
         (self.missing if answer is None else self.failed).append(index)
         for column in (self.scores, self.strict):
@@ -102,7 +102,7 @@ class _Tally:
         for counts in (self.characters, self.tokens):
             counts.append(None)
 
-    def answered(self, row: Row, answer: Answer, said: str, without: str | None) -> None:
+    def answered(self, row: Row, answer: Prediction, said: str, without: str | None) -> None:
         """Take in a row with its answer and what of it is scored."""
         loose, strictly = SCORERS[self.kind.metric]
         value = weighed(row, self.kind, said, loose(said, row.outputs))
@@ -184,7 +184,7 @@ def _beside(
     return zip(islice(rows, asked), lines, bare, strict=True)
 
 
-def _said(run: RunInfo, answer: Answer) -> str | None:
+def _said(run: RunInfo, answer: Prediction) -> str | None:
     """Return what of an answer is scored; None where there is none."""
     if answer.text is None:
         return None
@@ -243,16 +243,16 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+([^\s/\\]*)")
 
 
-def scrub(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def redact(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return a JSON value without secrets, addresses and the folders of paths.
 
     >>> scrub({"model": "/home/ann/llama", "url": "http://gpu7:8000/v1", "dtype": "bfloat16"})
     {'model': 'llama', 'url': '[address]', 'dtype': 'bfloat16'}
     """
     if isinstance(value, dict):
-        return {str(key): scrub(item) for key, item in value.items()}
+        return {str(key): redact(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [scrub(item) for item in value]
+        return [redact(item) for item in value]
     if not isinstance(value, str):
         return value
     text = _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value))

@@ -21,7 +21,7 @@ from ruler_data.hub.repo import (
     tags,
     tree,
 )
-from ruler_data.hub.retry import patiently
+from ruler_data.hub.retry import with_retries
 from ruler_data.hub.revision import fetch_files
 
 __all__ = [
@@ -34,10 +34,10 @@ __all__ = [
     "head",
     "missing",
     "open_release",
-    "patiently",
     "put_files",
     "put_tag",
     "tags",
     "token",
     "tree",
+    "with_retries",
 ]

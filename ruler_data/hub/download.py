@@ -16,7 +16,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import patiently
+from ruler_data.hub.retry import with_retries
 from ruler_data.hub.revision import commit_of, moved, noted_commit, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (
@@ -156,7 +156,7 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
         )  # fmt: skip
 
     try:
-        return Path(work() if local else patiently(where, work))
+        return Path(work() if local else with_retries(where, work))
     except LocalEntryNotFoundError as error:
         msg = f"{where}: not in the Hub's cache, and downloads are off"
         raise RulerError(msg) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import patiently
+from ruler_data.hub.retry import with_retries
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, RepoFile
@@ -77,7 +77,7 @@ def head(repo: str) -> str | None:
         except RepositoryNotFoundError:
             return None
 
-    return patiently(repo, look)
+    return with_retries(repo, look)
 
 
 def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, "RepoFile"]:
@@ -88,12 +88,12 @@ def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, "RepoFile"]
         entries = client().list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind)
         return {entry.path: entry for entry in entries if isinstance(entry, RepoFile)}
 
-    return patiently(f"{repo} at {commit}", look, also={UNKNOWN})
+    return with_retries(f"{repo} at {commit}", look, also={UNKNOWN})
 
 
 def tags(repo: str) -> dict[str, str]:
     """Return the tags of a dataset repo with their commits."""
-    refs = patiently(repo, lambda: client().list_repo_refs(repo, repo_type="dataset"))
+    refs = with_retries(repo, lambda: client().list_repo_refs(repo, repo_type="dataset"))
     return {tag.name: tag.target_commit for tag in refs.tags}
 
 
@@ -117,7 +117,7 @@ MOVED, EXISTS = 412, 409
 
 def ensure_repo(repo: str, *, private: bool = False) -> None:
     """Create a dataset repo if there is none."""
-    patiently(
+    with_retries(
         f"{repo}: create",
         lambda: client().create_repo(repo, repo_type="dataset", private=private, exist_ok=True),
     )
@@ -175,7 +175,7 @@ def put_files(
         )
         return done.oid, [*(file.path for file in new), *gone]
 
-    return patiently(f"{repo}: commit", settle, also={MOVED})
+    return with_retries(f"{repo}: commit", settle, also={MOVED})
 
 
 def put_tag(repo: str, tag: str, commit: str) -> None:
@@ -199,7 +199,7 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
             )
             raise RulerError(msg)
 
-    patiently(f"{repo}: tag {tag}", settle, also={EXISTS})
+    with_retries(f"{repo}: tag {tag}", settle, also={EXISTS})
 
 
 def _addition(file: PushFile) -> "CommitOperationAdd":

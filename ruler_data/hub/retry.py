@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 
 
-def asked_pause(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that an answer asks to wait, or None if it does not say.
 
     >>> asked_pause({"Retry-After": "120"})
@@ -86,7 +86,7 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     Raises:
         RulerError: it does.
     """
-    wait = asked_pause(response.headers)
+    wait = retry_after(response.headers)
     if response.status_code >= 400 and wait is not None and wait > patience():
         msg = (
             f"the Hub asks for a pause of {wait:.0f} s ({response.status_code}), and "
@@ -232,7 +232,7 @@ def one_line(text: str) -> str:
 T = TypeVar("T")
 
 
-def patiently(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
+def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
     """Do something on the Hub, again and again while its faults look as if they will pass.
 
     Args:
@@ -265,7 +265,7 @@ def _is_out_of_patience(state: RetryCallState) -> bool:
 def _pause(state: RetryCallState) -> float:
     error = _error(state)
     response = getattr(root(error), "response", None) if error else None
-    asked = asked_pause(response.headers) if response is not None else None
+    asked = retry_after(response.headers) if response is not None else None
     return pause(state.attempt_number) if asked is None else asked
 
 

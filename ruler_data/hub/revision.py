@@ -10,7 +10,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError
 from ruler_data.files import offline
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import HubDown, patiently
+from ruler_data.hub.retry import HubDown, with_retries
 from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 
@@ -33,7 +33,7 @@ def commit_of(repo: str, revision: str) -> str:
         reason = "downloads are off"
     else:
         try:
-            info = patiently(doing, lambda: client().dataset_info(repo, revision=revision))
+            info = with_retries(doing, lambda: client().dataset_info(repo, revision=revision))
         except HubDown as error:
             reason = str(error).removeprefix(f"{doing}: ")
         else:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_folder, hash_files, write_bytes
+from ruler_data.files import cache_dir, hash_files, write_bytes
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
@@ -222,7 +222,7 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
 def converted(path: Path) -> bytes:
     """Return a Tekken file as `tokenizer.json`, from the cache if it was converted before."""
     data = path.read_bytes()
-    kept = cache_folder("tekken") / f"{hashlib.sha256(data).hexdigest()}-1.json"
+    kept = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-1.json"
     if kept.is_file():
         return kept.read_bytes()
     found = convert(data)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_folder, keep_copy
+from ruler_data.files import cache_dir, keep_copy
 from ruler_data.hub import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
@@ -82,7 +82,7 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
     """Return how to load the tokenizer that a manifest names, if it is at hand offline."""
-    kept = cache_folder("tokenizers") / info.fingerprint
+    kept = cache_dir("tokenizers") / info.fingerprint
     for spec in (info.name, info.hub_id, str(kept)):
         try:
             if spec and load_tokenizer(spec, allow_download=False).info.files == info.files:
@@ -112,7 +112,7 @@ def load_folder(
             )
             raise UsageError(msg)
         tokenizer = MistralCommonTokenizer(mistral[0], name)
-    keep_copy(folder, tokenizer.info.files, cache_folder("tokenizers") / tokenizer.info.fingerprint)
+    keep_copy(folder, tokenizer.info.files, cache_dir("tokenizers") / tokenizer.info.fingerprint)
     return tokenizer
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import tiktoken
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_folder, download
+from ruler_data.files import cache_dir, download
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.tokenizers.counters import CounterName, Text, decoded
 from ruler_data.tokenizers.protocol import PLAIN
@@ -94,7 +94,7 @@ def _load(encoding: str, name: str, allow_download: bool) -> tiktoken.Encoding:
     """Return an encoding, its ranks fetched first: tiktoken's own download knows no time limit."""
     url, sha256 = RANKS[encoding]
     # Its default cache is a folder in /tmp that anyone may have written.
-    cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_folder("tiktoken"))))
+    cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_dir("tiktoken"))))
     file = hashlib.sha1(url.encode()).hexdigest()  # tiktoken's own name for it
     try:
         if not (cache / file).is_file():

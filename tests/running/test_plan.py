@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_eval.sharding import Item, cost, deal
+from ruler_eval.sharding import Item, assign, cost
 from tests.running.test_estimate import LLAMA_8B, shape
 
 LENGTHS = st.sampled_from([4096, 8192, 16384, 32768, 65536, 131_072])
@@ -25,7 +25,7 @@ def runs(draw: st.DrawFn) -> list[Item]:
 def test_every_row_is_dealt_to_one_shard_in_the_order_of_the_data(
     items: list[Item], shards: int
 ) -> None:
-    dealt = deal(items, shards)
+    dealt = assign(items, shards)
     assert sorted(item.key for one in dealt for item in one) == sorted(item.key for item in items)
     places = {item.key: place for place, item in enumerate(items)}
     assert all([places[i.key] for i in one] == sorted(places[i.key] for i in one) for one in dealt)
@@ -34,7 +34,7 @@ def test_every_row_is_dealt_to_one_shard_in_the_order_of_the_data(
 @settings(deadline=None)
 @given(items=runs(), shards=st.integers(2, 16))
 def test_no_two_shards_differ_by_more_than_one_row(items: list[Item], shards: int) -> None:
-    loads = [sum(cost(item.tokens) for item in one) for one in deal(items, shards)]
+    loads = [sum(cost(item.tokens) for item in one) for one in assign(items, shards)]
     assert max(loads) - min(loads) <= max(cost(item.tokens) for item in items) * 1.000001
 
 
@@ -49,7 +49,7 @@ def test_shards_of_forty_longest_rows_and_more_finish_within_five_percent(
 ) -> None:
     lengths = [longest] * 40 * shards + [min(length, longest) for length in others]
     items = [Item("vt_131072", index, length) for index, length in enumerate(lengths)]
-    loads = [sum(cost(item.tokens) for item in one) for one in deal(items, shards)]
+    loads = [sum(cost(item.tokens) for item in one) for one in assign(items, shards)]
     assert max(loads) <= 1.05 * min(loads)
 
 

@@ -10,7 +10,7 @@ from ruler_data import Row, UsageError
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer
 from ruler_eval.metrics import opens_reasoning, without_reasoning
-from ruler_eval.prompts import PROTOCOLS, Asking
+from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
 
 Load = Callable[[str], PromptTokenizer]
@@ -81,7 +81,7 @@ def test_the_ids_sent_read_as_the_golden_prompt_with_exactly_one_bos(
     protocol: str,
 ) -> None:
     tokenizer = tokenizer_of(model)
-    ids = Asking(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
+    ids = PromptFormat(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
     golden = GOLDEN[model, protocol]
     shown = tokenizer.decode(ids)
     assert shown == golden
@@ -94,17 +94,17 @@ def test_the_ids_sent_read_as_the_golden_prompt_with_exactly_one_bos(
 def test_completion_sends_what_the_builder_counted(tokenizer_of: Load, model: str) -> None:
     tokenizer = tokenizer_of(model)
     counted = tokenizer.count_prompt(ROW.context + ROW.question, ROW.answer_prefix)
-    assert len(Asking(PROTOCOLS["completion"], 0).ids(tokenizer, ROW)) == counted
+    assert len(PromptFormat(PROTOCOLS["completion"], 0).ids(tokenizer, ROW)) == counted
 
 
 def test_a_default_system_prompt_is_seen_in_the_frame(tokenizer_of: Load) -> None:
-    frame = Asking(PROTOCOLS["completion"], 0).frame(tokenizer_of("qwen2.5"))
+    frame = PromptFormat(PROTOCOLS["completion"], 0).frame(tokenizer_of("qwen2.5"))
     assert "You are Qwen" in frame
     assert frame.endswith("{content}<|im_end|>\n<|im_start|>assistant\n{answer_prefix}")
 
 
 def test_without_context_the_question_alone_is_asked(tokenizer_of: Load) -> None:
-    ids = Asking(PROTOCOLS["base"], 0, no_context=True).ids(tokenizer_of("GEMMA"), ROW)
+    ids = PromptFormat(PROTOCOLS["base"], 0, no_context=True).ids(tokenizer_of("GEMMA"), ROW)
     assert tokenizer_of("GEMMA").decode(ids) == f"<s>{ROW.question}{PREFIX}"
 
 
@@ -112,12 +112,12 @@ def test_without_context_the_question_alone_is_asked(tokenizer_of: Load) -> None
 def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "plain", None), "plain")
     with pytest.raises(UsageError, match="has no chat template"):
-        Asking(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
+        PromptFormat(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
 
 
 def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
-    frame = Asking(PROTOCOLS["thinking"], 0).frame(tokenizer)
+    frame = PromptFormat(PROTOCOLS["thinking"], 0).frame(tokenizer)
     assert opens_reasoning(frame)
     assert without_reasoning("It must be 12", opened=opens_reasoning(frame)) == ""
     assert without_reasoning("It must be 12</think>\n12", opened=True) == "12"

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from ruler_builders.audit.file_checks import name_findings, one_line
-from ruler_builders.pipeline.build_context import Recipe, Workshop, open_workshop
+from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.sources import CATALOGUE, Library
 from ruler_data.errors import UsageError
@@ -27,7 +27,7 @@ def rebuild(
 ) -> tuple[int, list[str]]:
     """Build random rows again and compare them byte for byte."""
     kinds = {source.kind for source in manifest.sources if source.name in CATALOGUE}
-    recipe = Recipe(
+    recipe = RowConfig(
         tokenizer=tokenizer,
         seed=manifest.seed,
         sources=sources,
@@ -37,7 +37,7 @@ def rebuild(
         haystack=haystack,
     )
     library = recipe.library()
-    shop = open_workshop(recipe, library)
+    context = open_context(recipe, library)
     if findings := _rebuild_obstacles(manifest, library):
         return 0, findings
     intact = {
@@ -50,7 +50,7 @@ def rebuild(
     for name in dict.fromkeys(name for name, _ in chosen):
         wanted = {index for other, index in chosen if other == name}
         task = manifest.table[parse_config(name)[0]]
-        findings += _compare_rebuilt(folder, name, task, wanted, shop)
+        findings += _compare_rebuilt(folder, name, task, wanted, context)
     return len(chosen), findings
 
 
@@ -78,7 +78,7 @@ def _rebuild_obstacles(manifest: Manifest, library: Library) -> list[str]:
 
 
 def _compare_rebuilt(
-    folder: Path, name: str, task: Task, wanted: set[int], shop: Workshop
+    folder: Path, name: str, task: Task, wanted: set[int], context: BuildContext
 ) -> list[str]:
     """Build rows of a config again and compare them byte for byte."""
     _, length = parse_config(name)
@@ -87,7 +87,7 @@ def _compare_rebuilt(
         same = {
             index: index in rows
             and serialize(rows[index])
-            == serialize(make_row(task, shop.materials, index, shop.target(length)).row)
+            == serialize(make_row(task, context.sources, index, context.target(length)).row)
             for index in sorted(wanted)
         }
     except UNREADABLE as error:

@@ -18,7 +18,7 @@ from ruler_builders.audit.file_checks import (
 )
 from ruler_builders.audit.rebuild import rebuild
 from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME, Manifest
@@ -27,7 +27,7 @@ from ruler_data.tokenizers.counters import CounterName
 
 
 @dataclass(frozen=True)
-class Request:
+class VerifyConfig:
     """What to verify.
 
     Attributes:
@@ -58,7 +58,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Report:
+class AuditReport:
     """What was found, what could not be tested, and how much was looked at."""
 
     findings: tuple[str, ...]
@@ -68,7 +68,7 @@ class Report:
     rebuilt: int
 
 
-def verify(request: Request, progress: Progress) -> Report:
+def verify(request: VerifyConfig, progress: Progress) -> AuditReport:
     """Verify a folder.
 
     Raises:
@@ -78,7 +78,7 @@ def verify(request: Request, progress: Progress) -> Report:
     if not request.folder.is_dir():
         msg = f"{quote(str(request.folder))}: no such folder; name the folder of a build"
         raise UsageError(msg)
-    manifest = Folder(request.folder).manifest()
+    manifest = BuildDir(request.folder).manifest()
     if manifest is None:
         msg = (
             f"{request.folder}: no {FILENAME}, so the build is not finished; run "
@@ -107,11 +107,11 @@ def verify(request: Request, progress: Progress) -> Report:
         )  # fmt: skip
         findings += more
     rows = sum(manifest.configs[name].rows for name in chosen)
-    return Report(tuple(findings), tuple(untested), len(chosen), rows, rebuilt)
+    return AuditReport(tuple(findings), tuple(untested), len(chosen), rows, rebuilt)
 
 
 def _jobs(
-    request: Request, manifest: Manifest, chosen: Collection[str], spec: str | None
+    request: VerifyConfig, manifest: Manifest, chosen: Collection[str], spec: str | None
 ) -> list[ConfigJob]:
     """Return a job for each config to look into; what cannot be opened has been found already."""
     counter = request.counter
@@ -134,6 +134,6 @@ def _jobs(
     ]
 
 
-def report_record(report: Report) -> dict[str, object]:
+def report_record(report: AuditReport) -> dict[str, object]:
     """Return a report as plain values, for `--json`."""
     return {"clean": not report.findings, **asdict(report)}

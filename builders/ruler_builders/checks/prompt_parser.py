@@ -78,7 +78,7 @@ _ALONE = "Answer the question. Only give me the answer and do not output any oth
 
 
 @dataclass(frozen=True)
-class Frame:
+class PromptTemplate:
     """Fixed text of a prompt: how the context begins and ends, the question, the prefix."""
 
     head: str
@@ -100,7 +100,7 @@ def frame_findings(task: Task, row: Row) -> Iterator[str]:
         yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
 
 
-def _frame(task: Task, row: Row) -> Frame:
+def _frame(task: Task, row: Row) -> PromptTemplate:
     params = task.params
     if isinstance(params, Niah):
         return _niah(params, row)
@@ -109,14 +109,14 @@ def _frame(task: Task, row: Row) -> Frame:
     if isinstance(params, Qa):
         if params.documents == "none":
             asked = row.question.removeprefix("Question: ").strip()
-            return Frame(_ALONE, _ALONE, f"Question: {asked}", " Answer:")
+            return PromptTemplate(_ALONE, _ALONE, f"Question: {asked}", " Answer:")
         asked = row.question.removeprefix(_ONLY + "Question: ").strip()
         head = _ONLY + "The following are given documents.\n\nDocument 1:\n"
-        return Frame(head, "\n\n", f"{_ONLY}Question: {asked}", " Answer:")
+        return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {asked}", " Answer:")
     return {Cwe: _CWE, Fwe: _FWE}[type(params)]
 
 
-def _niah(params: Niah, row: Row) -> Frame:
+def _niah(params: Niah, row: Row) -> PromptTemplate:
     found = _QUERY.search(row.question)
     query = found[1] if found else "KEY"
     if params.queries * params.values == 1:
@@ -124,7 +124,7 @@ def _niah(params: Niah, row: Row) -> Frame:
         article, verb, which = "A", "is", "is"
     else:
         kind, article, verb, which = params.value_type, "Some", "are", "are all"
-    return Frame(
+    return PromptTemplate(
         head=(
             f"{article} special magic {kind} {verb} hidden within the following text. Make sure to "
             f"memorize it. I will quiz you about the {kind} afterwards.\n"
@@ -138,10 +138,10 @@ def _niah(params: Niah, row: Row) -> Frame:
     )
 
 
-def _vt(params: Vt, row: Row) -> Frame:
+def _vt(params: Vt, row: Row) -> PromptTemplate:
     found = _VALUE.search(row.question)
     value = found[1] if found else "VALUE"
-    return Frame(
+    return PromptTemplate(
         head=(
             "Memorize and track the chain(s) of variable assignment hidden in the following "
             "text.\n\n"
@@ -157,7 +157,7 @@ def _vt(params: Vt, row: Row) -> Frame:
     )
 
 
-_CWE = Frame(
+_CWE = PromptTemplate(
     head=(
         "Below is a numbered list of words. In these words, some appear more often than others. "
         "Memorize the ones that appear most often.\n1. "
@@ -166,7 +166,7 @@ _CWE = Frame(
     question="Question: What are the 10 most common words in the above list?",
     prefix=" Answer: The top 10 words that appear most often in the list are:",
 )
-_FWE = Frame(
+_FWE = PromptTemplate(
     head=(
         "Read the following coded text and track the frequency of each coded word. Find the three "
         "most frequently appeared coded words. "

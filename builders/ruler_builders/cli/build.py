@@ -32,7 +32,7 @@ from ruler_data.version import DEFAULT_SEED
 
 if TYPE_CHECKING:
     from ruler_builders.pipeline.build import Engine
-    from ruler_builders.pipeline.build_config import Done, Order
+    from ruler_builders.pipeline.build_config import BuildConfig, BuiltConfig
 
 #: Tokens of the longest row: a list of so many may take most of the six million compounds there
 #: are, and a longer one would look for unused ones for ever.
@@ -103,9 +103,9 @@ def build(
 ) -> None:
     """Build a folder of frozen configs; go on with one that was interrupted."""
     from ruler_builders.pipeline.build import build
-    from ruler_builders.pipeline.build_config import Order
-    from ruler_builders.pipeline.build_context import Recipe
-    from ruler_builders.pipeline.seeds import choose_seed, taken_back_unless_begun
+    from ruler_builders.pipeline.build_config import BuildConfig
+    from ruler_builders.pipeline.build_context import RowConfig
+    from ruler_builders.pipeline.seeds import choose_seed, discard_seed_on_failure
     from ruler_data.tokenizers import load_tokenizer
 
     if shard and force:
@@ -118,7 +118,7 @@ def build(
     if chosen.name != "ruler":
         name = f"{name}-{chosen.name}"
     folder = folder or Path("dist") / (f"{name}-fresh" if fresh else name)
-    recipe = Recipe(
+    recipe = RowConfig(
         tokenizer, DEFAULT_SEED, sources, sources_kind, strict_sources, reserve, counter,
         haystack=haystack,
     )  # fmt: skip
@@ -128,8 +128,8 @@ def build(
     names = parse_tasks(tasks, chosen.tasks)
     sizes = _lengths(chosen.lengths or (4096,) if lengths is None else parse_lengths(lengths))
     load_tokenizer(tokenizer)  # what cannot be built leaves no seed behind
-    with taken_back_unless_begun(folder):
-        order = Order(
+    with discard_seed_on_failure(folder):
+        order = BuildConfig(
             recipe=replace(recipe, seed=choose_seed(seed, folder, fresh=fresh)),
             tasks=names,
             lengths=sizes,
@@ -172,7 +172,9 @@ def _engine(name: str) -> "Engine | None":
     return build_on_ray
 
 
-def print_outcome(order: "Order", manifest: Manifest | None, done: Sequence["Done"]) -> None:
+def print_outcome(
+    order: "BuildConfig", manifest: Manifest | None, done: Sequence["BuiltConfig"]
+) -> None:
     """Print a line for each config, and what became of the folder; a shard has no manifest."""
     out.print(_table(done))
     suite = "" if order.suite.name == "ruler" else f" of the suite {order.suite.name}"
@@ -189,13 +191,13 @@ def print_outcome(order: "Order", manifest: Manifest | None, done: Sequence["Don
         )
 
 
-def print_record(order: "Order", done: Sequence["Done"]) -> None:
+def print_record(order: "BuildConfig", done: Sequence["BuiltConfig"]) -> None:
     """Print figures of each config as JSON."""
     configs = {one.config: {**asdict(one.info), "seconds": one.seconds} for one in done}
     out.print_json(json.dumps({"folder": str(order.out), "configs": configs}))
 
 
-def _table(done: Sequence["Done"]) -> Table:
+def _table(done: Sequence["BuiltConfig"]) -> Table:
     table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
     for column in table.columns[1:]:
         column.justify = "right"

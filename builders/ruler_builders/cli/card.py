@@ -26,7 +26,7 @@ def card(
 ) -> None:
     """Print the card of a folder, check it, or write it anew."""
     from ruler_builders.card import Address, card_faults, card_files
-    from ruler_builders.pipeline.build_dir import Folder, locked
+    from ruler_builders.pipeline.build_dir import BuildDir, locked
     from ruler_builders.publish.version_rules import Version
 
     if write and (check or repo):
@@ -36,8 +36,8 @@ def card(
     manifest = _manifest(folder)
     texts = card_files(manifest, folder.joinpath, place)
     if write:
-        with locked(Folder(folder)):
-            Folder(folder).seal(manifest, texts)
+        with locked(BuildDir(folder)):
+            BuildDir(folder).seal(manifest, texts)
         say(f"{folder}: wrote {', '.join(texts)} and the manifest")
     elif check:
         faults = list(card_faults(texts["README.md"], manifest))
@@ -57,9 +57,9 @@ def _manifest(folder: Path) -> "Manifest":
         UsageError: there is none.
         RulerError: the rows are not those of the manifest.
     """
-    from ruler_builders.pipeline.build_dir import Folder
+    from ruler_builders.pipeline.build_dir import BuildDir
 
-    place = Folder(folder)
+    place = BuildDir(folder)
     manifest = place.manifest() if folder.is_dir() else None
     if manifest is None:
         msg = f"{quote(str(folder))}: holds no finished build"

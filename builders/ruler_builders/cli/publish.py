@@ -10,7 +10,7 @@ from ruler_builders.cli.options import JsonFlag, WorkersOption
 from ruler_data.terminal import out, progress, say
 
 if TYPE_CHECKING:
-    from ruler_builders.publish import Outcome
+    from ruler_builders.publish import ReleaseOutcome
 
 
 def publish(
@@ -44,7 +44,7 @@ def publish(
     as_json: JsonFlag = False,
 ) -> None:
     """Put a folder on the Hub: one commit, verified there, then a tag that never moves."""
-    from ruler_builders.publish import Order, publish
+    from ruler_builders.publish import PublishConfig, publish
     from ruler_builders.publish.version_rules import Version
 
     consents = {
@@ -52,7 +52,7 @@ def publish(
         "allow-own-texts": allow_own_texts,
         "allow-private-seed": allow_private_seed,
     }
-    order = Order(
+    order = PublishConfig(
         folder=folder,
         repo=repo,
         version=Version.parse(version) if version else None,
@@ -81,7 +81,7 @@ def publish(
         say(f"{repo}: released {_about(outcome)}, commit {outcome.commit}")
 
 
-def _about(outcome: "Outcome") -> str:
+def _about(outcome: "ReleaseOutcome") -> str:
     """Return what a release is, in words."""
     plan = outcome.plan
     since = f", since {plan.since.tag}: {plan.change.about} ({plan.why})" if plan.since else ""
@@ -89,7 +89,7 @@ def _about(outcome: "Outcome") -> str:
     return f"{plan.version.tag}: {configs} configs{since}"
 
 
-def _record(repo: str, outcome: "Outcome") -> dict[str, object]:
+def _record(repo: str, outcome: "ReleaseOutcome") -> dict[str, object]:
     """Return an outcome as plain values, for `--json`."""
     plan = outcome.plan
     return {

@@ -19,7 +19,7 @@ from ruler_data.errors import RulerError
 from ruler_data.terminal import out, progress, say, warn
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import Request
+    from ruler_builders.audit.verify import VerifyConfig
 
 
 def verify(
@@ -46,9 +46,9 @@ def verify(
     as_json: JsonFlag = False,
 ) -> None:
     """Check everything that a folder or a release promises; exit 0 only when it is clean."""
-    from ruler_builders.audit.verify import Request, report_record, verify
+    from ruler_builders.audit.verify import VerifyConfig, report_record, verify
 
-    request = Request(
+    request = VerifyConfig(
         folder=Path(data),
         tokenizer=tokenizer,
         count_lengths=not no_lengths,
@@ -81,7 +81,7 @@ def verify(
         say(f"{where}: clean: {report.configs} configs, {report.rows} rows{rebuilt}{unchecked}")
 
 
-def _released(request: "Request", repo: str, revision: str) -> tuple["Request", str]:
+def _released(request: "VerifyConfig", repo: str, revision: str) -> tuple["VerifyConfig", str]:
     """Download what is asked of a release; return the request for it, and what to call it."""
     from dataclasses import replace
 

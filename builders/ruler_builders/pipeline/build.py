@@ -11,10 +11,15 @@ import pyarrow as pa
 
 from ruler_builders.card import card_files
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_config import Done, Job, Order, share
-from ruler_builders.pipeline.build_context import Workshop, open_workshop, workers_workshop
-from ruler_builders.pipeline.build_dir import Folder, locked, workers_lock
-from ruler_builders.pipeline.fingerprint import Inputs
+from ruler_builders.pipeline.build_config import (
+    BuildConfig,
+    BuildJob,
+    BuiltConfig,
+    configs_of_shard,
+)
+from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
+from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
+from ruler_builders.pipeline.fingerprint import Fingerprint
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_builders.pipeline.validate import check_domains, check_lengths, check_rows, check_texts
@@ -29,12 +34,12 @@ from ruler_data.tasks import config_place
 from ruler_data.version import DATA_VERSION, __version__
 
 #: What runs jobs: opened recipe, jobs and progress in, finished configs out.
-Engine = Callable[[Workshop, Sequence[Job], Progress], Iterable[Done]]
+Engine = Callable[[BuildContext, Sequence[BuildJob], Progress], Iterable[BuiltConfig]]
 
 
 def build(
-    order: Order, library: Library, progress: Progress, engine: Engine | None = None
-) -> tuple[Manifest | None, list[Done]]:
+    order: BuildConfig, library: Library, progress: Progress, engine: Engine | None = None
+) -> tuple[Manifest | None, list[BuiltConfig]]:
     """Build a folder, or what is missing of it, and return its manifest and its configs.
 
     A shard builds its share of the configs and leaves the manifest, None here, to the same
@@ -44,56 +49,60 @@ def build(
         UsageError: it cannot be built as asked; nothing was written.
         RulerError: a fault of disk, sources or workers; what is finished is kept.
     """
-    folder = Folder(order.out)
+    folder = BuildDir(order.out)
     folder.check()
     check_domains(order, library)
-    shop = open_workshop(order.recipe, library)
+    context = open_context(order.recipe, library)
     asked = {name: order.suite.tasks[name] for name in order.tasks}
-    sources = shop.source_infos(tuple(asked.values()))
-    inputs = Inputs.asked(
-        order.recipe.seed, order.rows, shop.tokenizer_info, sources, order.suite.name, asked
+    sources = context.source_infos(tuple(asked.values()))
+    inputs = Fingerprint.asked(
+        order.recipe.seed, order.rows, context.tokenizer_info, sources, order.suite.name, asked
     )
-    check_texts(order, shop)
-    check_lengths(order, shop)
-    check_rows(order, shop)
+    check_texts(order, context)
+    check_lengths(order, context)
+    check_rows(order, context)
     with locked(folder, order.share):
         manifest, inputs, infos = _resumed(folder, order, inputs)
-        missing = [name for name in share(order) if name not in infos]
-        done = [Done(name, info, None) for name, info in infos.items()]
+        missing = [name for name in configs_of_shard(order) if name not in infos]
+        done = [BuiltConfig(name, info, None) for name, info in infos.items()]
         if manifest is not None and not missing and folder.is_whole(manifest):
             return manifest, done
         if order.shard and not missing:
-            return None, [one for one in done if one.config in share(order)]
+            return None, [one for one in done if one.config in configs_of_shard(order)]
         folder.start(inputs.to_record(), infos)
         for name, info in infos.items():
             progress(name, info.rows)
         hashes = {source.name: source.sha256 for source in sources}
-        jobs = sorted((Job(order, name, hashes) for name in missing), key=lambda job: -job.length)
+        jobs = sorted(
+            (BuildJob(order, name, hashes) for name in missing), key=lambda job: -job.length
+        )
         if jobs:
-            done += (engine or build_here)(shop, jobs, progress)
+            done += (engine or build_here)(context, jobs, progress)
         done.sort(key=lambda one: config_place(one.config))
         if order.shard:
-            return None, [one for one in done if one.config in share(order)]
-        return _complete(folder, order, shop, inputs, done), done
+            return None, [one for one in done if one.config in configs_of_shard(order)]
+        return _complete(folder, order, context, inputs, done), done
 
 
-def build_here(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Iterable[Done]:
+def build_here(
+    context: BuildContext, jobs: Sequence[BuildJob], progress: Progress
+) -> Iterable[BuiltConfig]:
     """Build configs on this machine, on as many processes as the order has workers."""
     order = jobs[0].order
-    held = workers_lock(Folder(order.out), order.share)
+    held = workers_lock(BuildDir(order.out), order.share)
     return run_jobs(
         build_config,
         jobs,
         order.workers,
         progress,
         held,
-        lambda job, seen: make_config(job, shop, seen),
+        lambda job, seen: make_config(job, context, seen),
     )
 
 
 def _resumed(
-    folder: Folder, order: Order, asked: Inputs
-) -> tuple[Manifest | None, Inputs, dict[str, ConfigInfo]]:
+    folder: BuildDir, order: BuildConfig, asked: Fingerprint
+) -> tuple[Manifest | None, Fingerprint, dict[str, ConfigInfo]]:
     """Return the manifest, the inputs and the intact configs that an order goes on with.
 
     Raises:
@@ -116,7 +125,7 @@ def _resumed(
     return None, asked, {}
 
 
-def _found(folder: Folder, order: Order) -> tuple[Manifest | None, Inputs | None]:
+def _found(folder: BuildDir, order: BuildConfig) -> tuple[Manifest | None, Fingerprint | None]:
     """Return the manifest of a folder and the inputs of what it holds, finished or not.
 
     Raises:
@@ -131,17 +140,17 @@ def _found(folder: Folder, order: Order) -> tuple[Manifest | None, Inputs | None
         return None, None
     if manifest is not None:
         manifest.check(FILENAME)
-        return manifest, Inputs.of_manifest(manifest)
+        return manifest, Fingerprint.of_manifest(manifest)
     record = folder.inputs()
-    return None, Inputs.from_record(record) if record else None
+    return None, Fingerprint.from_record(record) if record else None
 
 
 def _complete(
-    folder: Folder,
-    order: Order,
-    shop: Workshop,
-    inputs: Inputs,
-    done: list[Done],
+    folder: BuildDir,
+    order: BuildConfig,
+    context: BuildContext,
+    inputs: Fingerprint,
+    done: list[BuiltConfig],
 ) -> Manifest:
     """Write card and licences, and last the manifest."""
     manifest = Manifest(
@@ -150,7 +159,7 @@ def _complete(
         package_version=__version__,
         seed=order.recipe.seed,
         suite=order.suite.name,
-        tokenizer=shop.tokenizer_info,
+        tokenizer=context.tokenizer_info,
         sources=tuple(inputs.sources[name] for name in sorted(inputs.sources)),
         configs={one.config: one.info for one in done},
         files={},
@@ -164,21 +173,21 @@ def _complete(
 RECOUNT_EVERY = 100
 
 
-def build_config(job: Job, progress: Progress) -> Done:
+def build_config(job: BuildJob, progress: Progress) -> BuiltConfig:
     """Build, audit and record one config, in whatever process."""
-    shop = workers_workshop(job.order.recipe)
+    context = worker_context(job.order.recipe)
     for name in job.task.sources:
-        found = shop.materials.library.info(name).sha256
+        found = context.sources.library.info(name).sha256
         if found != job.sources[name]:
             msg = (
                 f"source {name} changed while it was built from: sha256 expected "
                 f"{job.sources[name]}, found {found}"
             )
             raise RulerError(msg)
-    return make_config(job, shop, progress)
+    return make_config(job, context, progress)
 
 
-def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
+def make_config(job: BuildJob, context: BuildContext, progress: Progress) -> BuiltConfig:
     """Build, audit and record one config in this process.
 
     Raises:
@@ -189,10 +198,10 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
     exhausted: dict[str, None] = {}
 
     def rows() -> Iterator[PackedRow]:
-        target = shop.target(job.length)
-        for fitted in make_rows(job.task, shop.materials, range(job.order.rows), target):
+        target = context.target(job.length)
+        for fitted in make_rows(job.task, context.sources, range(job.order.rows), target):
             if fitted.row.index % RECOUNT_EVERY == 0:
-                _recount(job.config, shop, fitted.row)
+                _recount(job.config, context, fitted.row)
             if fitted.exhausted:
                 exhausted[f"{fitted.exhausted} repeat within a row"] = None
             yield fitted.row
@@ -205,22 +214,22 @@ def make_config(job: Job, shop: Workshop, progress: Progress) -> Done:
         path.unlink()
         msg = f"the audit refuses {audit.findings[0]} ({len(audit.findings)} findings)"
         raise RulerError(msg)
-    notes = [*exhausted, *_asked_again(job, shop)]
+    notes = [*exhausted, *_asked_again(job, context)]
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
-    Folder(job.order.out).record(job.config, info)
-    return Done(job.config, info, time.monotonic() - started)
+    BuildDir(job.order.out).record(job.config, info)
+    return BuiltConfig(job.config, info, time.monotonic() - started)
 
 
-def _recount(config: str, shop: Workshop, row: PackedRow) -> None:
+def _recount(config: str, context: BuildContext, row: PackedRow) -> None:
     """Count a row again by the reference.
 
     Raises:
         RulerError: it counts otherwise, so the fast counter is not exact after all.
     """
     content = str(row.context, "utf-8") + row.question
-    found = shop.tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
+    found = context.tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
     if found != row.length:
-        engine, remedy = shop.tokenizer_info.engine, "build with --counter tokenizers, and "
+        engine, remedy = context.tokenizer_info.engine, "build with --counter tokenizers, and "
         if engine.startswith("tokenizers "):
             engine, remedy = f"{engine}, given pieces of the text,", ""
         msg = (
@@ -230,12 +239,12 @@ def _recount(config: str, shop: Workshop, row: PackedRow) -> None:
         raise RulerError(msg)
 
 
-def _asked_again(job: Job, shop: Workshop) -> list[str]:
+def _asked_again(job: BuildJob, context: BuildContext) -> list[str]:
     """Say so where a question answering task has more rows than its source has questions."""
     source = next((name for name in job.task.sources if name in ("squad", "hotpotqa")), None)
     if source is None:
         return []
-    asked = len(shop.materials.corpus(source).questions)
+    asked = len(context.sources.corpus(source).questions)
     if asked >= job.order.rows:
         return []
     return [f"{source} has {asked} questions: rows {asked} and up ask them again"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ruler_builders.pipeline.build_context import Recipe
+from ruler_builders.pipeline.build_context import RowConfig
 from ruler_builders.pipeline.build_dir import WHOLE
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import config_name
@@ -12,7 +12,7 @@ from ruler_data.tasks import Task
 
 
 @dataclass(frozen=True)
-class Order:
+class BuildConfig:
     """What to build.
 
     Attributes:
@@ -27,7 +27,7 @@ class Order:
         suite: that the tasks are of.
     """
 
-    recipe: Recipe
+    recipe: RowConfig
     tasks: tuple[str, ...]
     lengths: tuple[int, ...]
     rows: int
@@ -53,10 +53,10 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Job:
+class BuildJob:
     """One config for a worker, and the hashes of the sources that it must be made of."""
 
-    order: Order
+    order: BuildConfig
     config: str
     sources: dict[str, str]
 
@@ -72,7 +72,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
+class BuiltConfig:
     """A config of the finished folder; `seconds` is None where it was there before."""
 
     config: str
@@ -80,7 +80,7 @@ class Done:
     seconds: float | None
 
 
-def share(order: Order) -> list[str]:
+def configs_of_shard(order: BuildConfig) -> list[str]:
     """Return the configs that an order builds: all, or those dealt to its shard.
 
     Configs are dealt by tokens, the largest first, each to the shard that has least.

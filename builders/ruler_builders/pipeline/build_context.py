@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.pipeline.fit import Target, make_row
-from ruler_builders.rows.row_template import Materials
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_builders.sources.library import Kind
 from ruler_data.manifest import SourceInfo, TokenizerInfo
@@ -22,7 +22,7 @@ PROBE_LENGTH = 8192
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RowConfig:
     """All that decides on rows, besides task, length and index.
 
     Attributes:
@@ -57,12 +57,12 @@ class Recipe:
 
 
 @dataclass(frozen=True)
-class Workshop:
+class BuildContext:
     """An opened recipe: tokenizer and materials in memory."""
 
-    recipe: Recipe
+    recipe: RowConfig
     tokenizer: Tokenizer
-    materials: Materials
+    sources: TokenizedSources
     template_reserve: int
 
     def target(self, length: int) -> Target:
@@ -81,10 +81,10 @@ class Workshop:
     def source_infos(self, tasks: tuple[Task, ...]) -> tuple[SourceInfo, ...]:
         """Return the sources that tasks use, loading each."""
         names = dict.fromkeys(name for task in tasks for name in task.sources)
-        return tuple(self.materials.library.info(name) for name in names)
+        return tuple(self.sources.library.info(name) for name in names)
 
 
-def open_workshop(recipe: Recipe, library: Library) -> Workshop:
+def open_context(recipe: RowConfig, library: Library) -> BuildContext:
     """Open a recipe with a library of sources, its counter seen to be exact.
 
     Raises:
@@ -93,15 +93,17 @@ def open_workshop(recipe: Recipe, library: Library) -> Workshop:
     tokenizer = load_tokenizer(recipe.tokenizer)
     reserve = template_reserve(tokenizer)
     tokenizer.use(recipe.counter, probes())
-    return Workshop(recipe, tokenizer, Materials(recipe.seed, library, tokenizer), reserve)
+    return BuildContext(
+        recipe, tokenizer, TokenizedSources(recipe.seed, library, tokenizer), reserve
+    )
 
 
 @lru_cache(maxsize=1)
-def workers_workshop(recipe: Recipe) -> Workshop:
+def worker_context(recipe: RowConfig) -> BuildContext:
     """Open a recipe in a worker, once; whatever had to be downloaded, the parent has got."""
     os.environ["RULER_OFFLINE"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    return open_workshop(recipe, replace(recipe, strict=False).library())
+    return open_context(recipe, replace(recipe, strict=False).library())
 
 
 class _Bytes:
@@ -116,7 +118,7 @@ class _Bytes:
 
 def probes() -> Iterator[tuple[str, str]]:
     """Yield a prompt of every task, made of the sample corpus."""
-    sample = Materials(0, Library(kind="sample"), _Bytes())
+    sample = TokenizedSources(0, Library(kind="sample"), _Bytes())
     for task in TASKS.values():
         row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
         yield row.context + row.question, row.answer_prefix

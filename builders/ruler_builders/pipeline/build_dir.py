@@ -32,7 +32,7 @@ RECORD = ".config.json"
 
 
 @dataclass(frozen=True)
-class Folder:
+class BuildDir:
     """A folder that is being built, verified or published."""
 
     path: Path
@@ -198,7 +198,7 @@ ORPHANS_END = 60
 
 
 @contextmanager
-def locked(folder: Folder, share: str = WHOLE) -> Iterator[None]:
+def locked(folder: BuildDir, share: str = WHOLE) -> Iterator[None]:
     """Hold a folder, or one share of a build in it.
 
     Shares of one build work side by side; the whole folder is held alone.
@@ -211,7 +211,7 @@ def locked(folder: Folder, share: str = WHOLE) -> Iterator[None]:
     lock = _acquire(folder, _lock_path(folder, share))
     owner = folder.state / f"{share}.owner"
     try:
-        _meet_nobody(folder, share)
+        _assert_exclusive(folder, share)
         write_file(owner, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         if share == WHOLE:  # so what is half written was left by the dead
             for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
@@ -224,16 +224,16 @@ def locked(folder: Folder, share: str = WHOLE) -> Iterator[None]:
         lock.release()
 
 
-def workers_lock(folder: Folder, share: str) -> Path:
+def workers_lock(folder: BuildDir, share: str) -> Path:
     """Return the file that each worker of a share holds while it lives."""
     return folder.state / f"{share}.workers"
 
 
-def _lock_path(folder: Folder, share: str) -> Path:
+def _lock_path(folder: BuildDir, share: str) -> Path:
     return folder.state / f"{share}.lock"
 
 
-def _meet_nobody(folder: Folder, share: str) -> None:
+def _assert_exclusive(folder: BuildDir, share: str) -> None:
     """See that nobody holds what this share must have alone; wait for workers of the dead.
 
     Raises:
@@ -248,7 +248,7 @@ def _meet_nobody(folder: Folder, share: str) -> None:
         _acquire(folder, left, timeout=ORPHANS_END).release()
 
 
-def _acquire(folder: Folder, path: Path, timeout: float = 0) -> FileLock:
+def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
     lock = FileLock(path)
     try:
         lock.acquire(timeout=timeout)

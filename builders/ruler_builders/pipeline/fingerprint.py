@@ -13,7 +13,7 @@ from ruler_data.version import DATA_VERSION
 
 
 @dataclass(frozen=True)
-class Inputs:
+class Fingerprint:
     """The inputs of a build.
 
     Attributes:
@@ -30,13 +30,13 @@ class Inputs:
     def asked(
         cls, seed: int, rows: int, tokenizer: TokenizerInfo, sources: tuple[SourceInfo, ...],
         suite: str, tasks: dict[str, Task],
-    ) -> "Inputs":  # fmt: skip
+    ) -> "Fingerprint":  # fmt: skip
         """Return the inputs of a build that is asked for."""
         versions = DATA_VERSION, pa.__version__
         return cls._of(versions, seed, rows, tokenizer, sources, suite, tasks)
 
     @classmethod
-    def of_manifest(cls, manifest: Manifest) -> "Inputs":
+    def of_manifest(cls, manifest: Manifest) -> "Fingerprint":
         """Return the inputs of a finished build."""
         rows = min((info.rows for info in manifest.configs.values()), default=0)
         tasks = {name: manifest.table[name] for name in map(_task, manifest.configs)}
@@ -46,7 +46,7 @@ class Inputs:
         )  # fmt: skip
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> "Inputs":
+    def from_record(cls, record: Mapping[str, Any]) -> "Fingerprint":
         """Return the inputs that `to_record` gave."""
         sources = {name: SourceInfo(**info) for name, info in record["sources"].items()}
         tasks = {name: read_task(task) for name, task in record["tasks"].items()}
@@ -62,7 +62,7 @@ class Inputs:
         names = sorted(self.tasks.keys() - TASKS.keys(), key=task_place)
         return {name: self.tasks[name] for name in names}
 
-    def difference(self, earlier: "Inputs") -> str:
+    def difference(self, earlier: "Fingerprint") -> str:
         """Return the first input in which an earlier build differs, in words; empty if none."""
         for name, value in self.values.items():
             then = earlier.values.get(name)
@@ -79,10 +79,10 @@ class Inputs:
                 return f"task {name} was another then: {earlier.tasks[name].params}"
         return ""
 
-    def merged(self, earlier: "Inputs") -> "Inputs":
+    def merged(self, earlier: "Fingerprint") -> "Fingerprint":
         """Return these inputs with what only the earlier build used as well."""
         sources, tasks = {**earlier.sources, **self.sources}, {**earlier.tasks, **self.tasks}
-        return Inputs(self.values, sources, tasks)
+        return Fingerprint(self.values, sources, tasks)
 
     @classmethod
     def _of(
@@ -94,7 +94,7 @@ class Inputs:
         sources: tuple[SourceInfo, ...],
         suite: str,
         tasks: dict[str, Task],
-    ) -> "Inputs":
+    ) -> "Fingerprint":
         values: dict[str, str | int] = {
             "data version": versions[0],
             "suite": suite,

@@ -6,8 +6,9 @@ from itertools import accumulate, islice, pairwise
 
 import numpy as np
 
-from ruler_builders.rows.row_template import Body, Draft, Materials, Spans
+from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import SLACK
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.tasks import draw
 from ruler_data.errors import BudgetError, RulerError
 from ruler_data.row import PackedRow
@@ -53,22 +54,22 @@ class Fitted:
 class _Plan:
     """A draft, the room (tokens) that its haystack has, and the fullest body planned for that."""
 
-    draft: Draft
+    draft: RowTemplate
     room: int
-    body: Body
+    body: Haystack
 
 
-def make_row(task: Task, materials: Materials, index: int, target: Target) -> Fitted:
+def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
     """Draw and fit one row; the same whatever else is built, wherever and in whatever order.
 
     Raises:
         BudgetError: the row does not fit with an empty haystack.
     """
-    return next(make_rows(task, materials, [index], target))
+    return next(make_rows(task, sources, [index], target))
 
 
 def make_rows(
-    task: Task, materials: Materials, indices: Iterable[int], target: Target
+    task: Task, sources: TokenizedSources, indices: Iterable[int], target: Target
 ) -> Iterator[Fitted]:
     """Draw and fit rows; a few take each step together, while the processor still knows how.
 
@@ -79,35 +80,35 @@ def make_rows(
     at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
     rest = iter(indices)
     while batch := list(islice(rest, at_once)):
-        drafts = [draw(task, materials, index, length, budget) for index in batch]
-        rooms = [budget - _frame(draft, materials) for draft in drafts]
+        drafts = [draw(task, sources, index, length, budget) for index in batch]
+        rooms = [budget - _frame(draft, sources) for draft in drafts]
         plans = [_Plan(one, room, one.fill(room)) for one, room in zip(drafts, rooms, strict=True)]
         for index, plan in zip(batch, plans, strict=True):
-            yield _fit(task, plan, materials, index, target)
+            yield _fit(task, plan, sources, index, target)
 
 
-def need(task: Task, materials: Materials, index: int, target: Target) -> int:
+def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
     """Return the least length, in tokens, at which a row can be made."""
     try:
-        draft = draw(task, materials, index, target.length, target.budget(task))
+        draft = draw(task, sources, index, target.length, target.budget(task))
         text = _text(draft, draft.fill(0))
-        prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
+        prompt = sources.tokenizer.count_prompt(text, draft.answer_prefix)
         least = prompt + task.max_new_tokens + target.extra_reserve
         if least < target.length:  # fwe's vocabulary shrinks with its length, and may vanish
             shorter = replace(target, length=least)
-            draw(task, materials, index, least, shorter.budget(task))
+            draw(task, sources, index, least, shorter.budget(task))
     except BudgetError as error:
         return error.need
     return least
 
 
-def _frame(draft: Draft, materials: Materials) -> int:
+def _frame(draft: RowTemplate, sources: TokenizedSources) -> int:
     """Return the tokens of all that stands around the haystack."""
     text = draft.head + draft.tail + draft.question + draft.answer_prefix
-    return materials.tokenizer.count([text])[0]
+    return sources.tokenizer.count([text])[0]
 
 
-def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Target) -> Fitted:
+def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target: Target) -> Fitted:
     """Return the row of a draft whose real length is within the target and closest to it.
 
     The plan is checked against the count of the finished prompt. Where the two differ, the room
@@ -118,12 +119,12 @@ def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Targ
     """
     limit = target.length - target.extra_reserve
     draft, room, body = plan.draft, plan.room, plan.body
-    best: tuple[int, Body, bytes] | None = None
+    best: tuple[int, Haystack, bytes] | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
             body = draft.fill(room)
         text = _text(draft, body)
-        prompt = materials.tokenizer.count_prompt(text, draft.answer_prefix)
+        prompt = sources.tokenizer.count_prompt(text, draft.answer_prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
@@ -132,7 +133,7 @@ def _fit(task: Task, plan: _Plan, materials: Materials, index: int, target: Targ
             if missed <= SLACK:
                 break
             room += missed
-        elif not body.units:
+        elif not body.segments:
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
             room -= length - limit + (attempt if best is None else 0)  # leave a cycle of rooms
@@ -169,7 +170,7 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
     return spans - np.array(list(later), dtype=np.int64).reshape(spans.shape)
 
 
-def _text(draft: Draft, body: Body) -> bytes:
+def _text(draft: RowTemplate, body: Haystack) -> bytes:
     """Return context and question."""
     after = draft.tail + draft.question
     return b"".join((draft.head.encode(), *body.pieces, after.encode()))

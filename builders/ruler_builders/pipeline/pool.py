@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any, NoReturn, TypeVar
 
 from ruler_data.errors import RulerError
-from ruler_data.terminal import unheard_by_children
+from ruler_data.terminal import block_sigint_in_children
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -75,7 +75,7 @@ def run_jobs(
     def hand_out() -> None:
         """Give each other process a job, and one ahead, but leave us the last."""
         while todo and sum(not future.done() for future in pending) < children + (len(todo) > 1):
-            with unheard_by_children():
+            with block_sigint_in_children():
                 pending.add(pool.submit(_run, work, todo.popleft()))
 
     def advance(name: str, rows: int) -> None:

@@ -20,12 +20,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.pipeline.build import build_config
-from ruler_builders.pipeline.build_config import Done, Job
-from ruler_builders.pipeline.build_context import Recipe, Workshop
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_config import BuildJob, BuiltConfig
+from ruler_builders.pipeline.build_context import BuildContext, RowConfig
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_folder, write_bytes
+from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
 
 #: Folders of an unpacked parcel.
@@ -33,10 +33,10 @@ CACHE, SOURCES, HAYSTACK = "cache", "sources", "haystack"
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Bundle:
     """A recipe and the files that it names, by path within the parcel."""
 
-    recipe: Recipe
+    recipe: RowConfig
     files: dict[str, bytes]
 
     @property
@@ -48,27 +48,27 @@ class Parcel:
         return digest.hexdigest()
 
 
-def pack(shop: Workshop) -> Parcel:
+def pack(context: BuildContext) -> Bundle:
     """Pack what an opened recipe has loaded: files of its tokenizer, sources and sentences."""
-    info, library = shop.tokenizer.info, shop.materials.library
-    kept = cache_folder("tokenizers", info.fingerprint)
+    info, library = context.tokenizer.info, context.sources.library
+    kept = cache_dir("tokenizers", info.fingerprint)
     files = {f"{info.name}/{path.name}": path.read_bytes() for path in kept.glob("*")}
     for name, paths in library.used.items():
         for path in paths:
             # A folder of essays keeps its name, by which it is found again.
             place = f"{SOURCES}/{name}/{path.name}" if len(paths) > 1 else f"{SOURCES}/{path.name}"
             files[place] = path.read_bytes()
-    for path in cache_folder("sentences").glob("*.json"):
+    for path in cache_dir("sentences").glob("*.json"):
         files[f"{CACHE}/sentences/{path.name}"] = path.read_bytes()
     if own := library.own:
         for file in (file for names in own.domains.values() for file in names):
             place = f"{HAYSTACK}/{own.root.resolve().name}/{file}"  # its name may be a domain's
             files[place] = (own.root / file).read_bytes()
-    tokenizer = info.name if kept.is_dir() else shop.recipe.tokenizer
-    return Parcel(replace(shop.recipe, tokenizer=tokenizer, sources=None, haystack=None), files)
+    tokenizer = info.name if kept.is_dir() else context.recipe.tokenizer
+    return Bundle(replace(context.recipe, tokenizer=tokenizer, sources=None, haystack=None), files)
 
 
-def unpack(parcel: Parcel) -> Recipe:
+def unpack(parcel: Bundle) -> RowConfig:
     """Unpack a parcel on this machine and return its recipe with the paths that hold here."""
     root = _unpacked(parcel.digest, tuple(parcel.files.items()))
     os.environ["RULER_CACHE"] = str(root / CACHE)
@@ -93,7 +93,9 @@ def _unpacked(digest: str, files: tuple[tuple[str, bytes], ...]) -> Path:
     return root
 
 
-def build_on_ray(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Iterator[Done]:
+def build_on_ray(
+    context: BuildContext, jobs: Sequence[BuildJob], progress: Progress
+) -> Iterator[BuiltConfig]:
     """Yield configs as a Ray cluster finishes them.
 
     The cluster is the one that RAY_ADDRESS names, else one on this machine with as many
@@ -122,13 +124,13 @@ def build_on_ray(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Ite
         msg = f"RAY_ADDRESS {quote(str(address))}: no Ray cluster answers there; see `ray status`"
         raise UsageError(msg) from error
     try:
-        parcel = ray.put(pack(shop))
+        parcel = ray.put(pack(context))
         remote = ray.remote(num_cpus=1, max_retries=3)(_build_remotely)
         pending = [remote.remote(job, parcel) for job in jobs]
         while pending:
             ready, pending = ray.wait(pending, timeout=1.0)
             for done, data in ray.get(ready):
-                folder = Folder(jobs[0].order.out)
+                folder = BuildDir(jobs[0].order.out)
                 write_bytes(folder.path / done.info.file, data)
                 folder.record(done.config, done.info)
                 progress(done.config, done.info.rows)
@@ -145,7 +147,7 @@ def build_on_ray(shop: Workshop, jobs: Sequence[Job], progress: Progress) -> Ite
         ray.shutdown()
 
 
-def _build_remotely(job: Job, parcel: Parcel) -> tuple[Done, bytes]:
+def _build_remotely(job: BuildJob, parcel: Bundle) -> tuple[BuiltConfig, bytes]:
     """Build one config on whatever machine this is, and return its file's bytes."""
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         order = replace(job.order, recipe=unpack(parcel), out=Path(scratch))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import PRIVATE_SEEDS
@@ -31,7 +31,7 @@ def choose_seed(asked: int | None, folder: Path, *, fresh: bool) -> int:
     if asked is not None:
         msg = f"--fresh draws a seed of its own; leave out --seed {asked}"
         raise UsageError(msg)
-    home = Folder(folder)
+    home = BuildDir(folder)
     home.check()
     drawn = secrets.randbits(BITS) | 1 << (BITS - 1)
     held = _recorded(home)
@@ -41,13 +41,13 @@ def choose_seed(asked: int | None, folder: Path, *, fresh: bool) -> int:
 
 
 @contextmanager
-def taken_back_unless_begun(folder: Path) -> Iterator[None]:
+def discard_seed_on_failure(folder: Path) -> Iterator[None]:
     """Take back the seed that is kept in here for a build, if the build does not even begin.
 
     A build that begins leaves locks and records beside the seed, or nothing at all once it is
     finished. A seed that was there before stays: another build keeps it.
     """
-    home = Folder(folder)
+    home = BuildDir(folder)
     kept = had_folder = True  # unless it can be looked into, nothing there is ours to take back
     with suppress(OSError):
         kept, had_folder = (home.state / "seed").exists(), home.path.exists()
@@ -61,7 +61,7 @@ def taken_back_unless_begun(folder: Path) -> Iterator[None]:
                     home.path.rmdir()
 
 
-def _recorded(home: Folder) -> int | None:
+def _recorded(home: BuildDir) -> int | None:
     """Return the seed of what a folder holds, finished or not; None if it holds nothing."""
     try:
         manifest = home.manifest()
@@ -73,7 +73,7 @@ def _recorded(home: Folder) -> int | None:
     return int(inputs["values"].get("seed", 0)) if inputs else None
 
 
-def _kept(home: Folder, seed: int) -> int:
+def _kept(home: BuildDir, seed: int) -> int:
     """Keep a seed for a build that is about to start, or return the one that another has kept.
 
     Raises:

@@ -1,7 +1,7 @@
 """Limits: lengths, rows and texts that cannot be built, found before anything is written."""
 
-from ruler_builders.pipeline.build_config import Order
-from ruler_builders.pipeline.build_context import Workshop
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import need
 from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
@@ -14,7 +14,7 @@ from ruler_data.tasks import TASKS, Niah, Task
 ALWAYS_FITS = 4096
 
 
-def check_domains(order: Order, library: Library) -> None:
+def check_domains(order: BuildConfig, library: Library) -> None:
     """Refuse domains that are neither the package's nor the user's, before any text is read.
 
     Raises:
@@ -29,7 +29,7 @@ def check_domains(order: Order, library: Library) -> None:
                 raise UsageError(msg)
 
 
-def check_lengths(order: Order, shop: Workshop) -> None:
+def check_lengths(order: BuildConfig, context: BuildContext) -> None:
     """Refuse lengths at which a row of a task does not fit.
 
     Raises:
@@ -41,7 +41,7 @@ def check_lengths(order: Order, shop: Workshop) -> None:
         if (tried := _rows_to_try(order, task, length))
         and (
             least := max(
-                need(task, shop.materials, index, shop.target(length)) for index in range(tried)
+                need(task, context.sources, index, context.target(length)) for index in range(tried)
             )
         )
         > length
@@ -51,7 +51,7 @@ def check_lengths(order: Order, shop: Workshop) -> None:
         raise UsageError(msg)
 
 
-def check_rows(order: Order, shop: Workshop) -> None:
+def check_rows(order: BuildConfig, context: BuildContext) -> None:
     """Refuse more rows than questions where nothing but the question tells rows apart.
 
     Raises:
@@ -62,7 +62,7 @@ def check_rows(order: Order, shop: Workshop) -> None:
         if task.fills:
             continue
         source = task.sources[0]
-        asked = len(shop.materials.corpus(source).questions)
+        asked = len(context.sources.corpus(source).questions)
         if order.rows > asked:
             msg = (
                 f"{name}: {source} has {asked} questions here, and without documents a question "
@@ -71,7 +71,7 @@ def check_rows(order: Order, shop: Workshop) -> None:
             raise UsageError(msg)
 
 
-def check_texts(order: Order, shop: Workshop) -> None:
+def check_texts(order: BuildConfig, context: BuildContext) -> None:
     """Refuse texts of the user's own that spell a special token of the tokenizer.
 
     Nobody who hides a needle in a text means that text to end the turn in which it stands.
@@ -79,23 +79,23 @@ def check_texts(order: Order, shop: Workshop) -> None:
     Raises:
         UsageError: names the first file, its line and the token.
     """
-    own = shop.materials.library.own
+    own = context.sources.library.own
     if own is None:
         return
     used = {source for name in order.tasks for source in order.suite.tasks[name].sources}
     for domain in (name for name in own.domains if PREFIX + name in used):
-        spelled = own.spelled(domain, shop.tokenizer.special_tokens)
+        spelled = own.spelled(domain, context.tokenizer.special_tokens)
         if spelled is not None:
             file, line, token = spelled
             msg = (
                 f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)} is a "
-                f"special token of {shop.tokenizer.info.name}, which would read it as one; take "
+                f"special token of {context.tokenizer.info.name}, which would read it as one; take "
                 "it out or spell it differently"
             )
             raise UsageError(msg)
 
 
-def _rows_to_try(order: Order, task: Task, length: int) -> int:
+def _rows_to_try(order: BuildConfig, task: Task, length: int) -> int:
     """Return how many rows show whether a task fits: all where it is close, else a few.
 
     The thirteen are known to fit from `ALWAYS_FITS` tokens on; a suite may ask for anything.

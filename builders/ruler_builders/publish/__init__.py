@@ -7,7 +7,7 @@ plan.py       what the repo holds, what is to be sent, and under which version
 release.py    the steps, in their order
 """
 
-from ruler_builders.publish.plan import Order, Plan
-from ruler_builders.publish.release import Outcome, publish
+from ruler_builders.publish.plan import Plan, PublishConfig
+from ruler_builders.publish.release import ReleaseOutcome, publish
 
-__all__ = ["Order", "Outcome", "Plan", "publish"]
+__all__ = ["Plan", "PublishConfig", "ReleaseOutcome", "publish"]

@@ -20,7 +20,7 @@ CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 
 
 @dataclass(frozen=True)
-class Order:
+class PublishConfig:
     """What to publish.
 
     Attributes:
@@ -73,7 +73,7 @@ class Plan:
     manifest_then: str | None = None
 
 
-def make_plan(order: Order, built: Built) -> Plan:
+def make_plan(order: PublishConfig, built: Built) -> Plan:
     """Look at the repo and decide; nothing is written.
 
     Raises:
@@ -119,7 +119,7 @@ def _versions(repo: str) -> dict[Version, str]:
     return {version: commit for version, commit in found.items() if version is not None}
 
 
-def _base(order: Order, tagged: Mapping[Version, str]) -> Release | None:
+def _base(order: PublishConfig, tagged: Mapping[Version, str]) -> Release | None:
     """Return the release to go on from: the one that is asked for, or else the latest."""
     if not tagged:
         return None
@@ -135,7 +135,9 @@ def _base(order: Order, tagged: Mapping[Version, str]) -> Release | None:
     return replace(base, revision=version.tag)
 
 
-def _version(order: Order, built: Built, base: Release | None) -> tuple[Version, Change, str]:
+def _version(
+    order: PublishConfig, built: Built, base: Release | None
+) -> tuple[Version, Change, str]:
     """Return the version of the release, and what it changes.
 
     Raises:

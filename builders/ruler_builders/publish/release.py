@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ruler_builders.audit.verify import Request, verify
+from ruler_builders.audit.verify import VerifyConfig, verify
 from ruler_builders.card import CROISSANT_CONFIGS, card_faults
-from ruler_builders.pipeline.build_dir import Folder
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.publish.merge import Built, Dataset
-from ruler_builders.publish.plan import Order, Plan, leftovers, make_plan
+from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
 from ruler_data.hub import ensure_repo, missing, open_release, put_files, put_tag, tags, token, tree
@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReleaseOutcome:
     """What was done.
 
     Attributes:
@@ -42,7 +42,7 @@ class Outcome:
     sent: tuple[str, ...]
 
 
-def publish(order: Order, progress: Progress, tell: Tell) -> Outcome:
+def publish(order: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOutcome:
     """Publish a folder as a release, or complete one that was interrupted.
 
     Raises:
@@ -62,13 +62,13 @@ def publish(order: Order, progress: Progress, tell: Tell) -> Outcome:
         tell(f"note: {note}")
     if plan.published is not None:
         _check_held(order, plan.dataset, plan.published)
-        return Outcome(plan, plan.published, ())
+        return ReleaseOutcome(plan, plan.published, ())
     if order.dry_run:
-        return Outcome(plan, None, ())
+        return ReleaseOutcome(plan, None, ())
     return _release(order, plan, tell)
 
 
-def _release(order: Order, plan: Plan, tell: Tell) -> Outcome:
+def _release(order: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     """Commit, verify what the Hub then holds, tag, and read the tag back."""
     if plan.creates:
         ensure_repo(order.repo, private=order.private)
@@ -85,10 +85,10 @@ def _release(order: Order, plan: Plan, tell: Tell) -> Outcome:
     if tags(order.repo).get(plan.version.tag) != commit:
         msg = f"{order.repo}: tag {plan.version.tag} cannot be read back; run the command again"
         raise RulerError(msg)
-    return Outcome(plan, commit, tuple(sent))
+    return ReleaseOutcome(plan, commit, tuple(sent))
 
 
-def _leftovers(order: Order, plan: Plan, held: Mapping[str, Any]) -> list[str]:
+def _leftovers(order: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
     """Return what is to go, if the head is still the one that was planned for.
 
     Raises:
@@ -120,7 +120,7 @@ def _notes(plan: Plan) -> Iterator[str]:
         )
 
 
-def _verified(order: Order, progress: Progress, tell: Tell) -> Built:
+def _verified(order: PublishConfig, progress: Progress, tell: Tell) -> Built:
     """Verify the folder; the Hub is not asked before it is clean.
 
     Raises:
@@ -128,14 +128,14 @@ def _verified(order: Order, progress: Progress, tell: Tell) -> Built:
         UsageError: it holds what is published only if that is said to be meant.
     """
     report = verify(
-        Request(order.folder, tokenizer=order.tokenizer, workers=order.workers), progress
+        VerifyConfig(order.folder, tokenizer=order.tokenizer, workers=order.workers), progress
     )
     for finding in report.findings:
         tell(finding)
     if report.findings:
         msg = f"{order.folder}: {len(report.findings)} findings; build it again, then publish"
         raise RulerError(msg)
-    manifest = Folder(order.folder).manifest()
+    manifest = BuildDir(order.folder).manifest()
     assert manifest is not None  # verify has read it
     refuse(str(order.folder), manifest, order.allowed)
     card = (order.folder / "README.md").read_text(encoding="utf-8")
@@ -146,7 +146,7 @@ def _verified(order: Order, progress: Progress, tell: Tell) -> Built:
     return Built(order.folder, manifest)
 
 
-def _check_held(order: Order, dataset: Dataset, commit: str) -> None:
+def _check_held(order: PublishConfig, dataset: Dataset, commit: str) -> None:
     """Compare what the Hub holds at a commit with the manifest, file by file.
 
     The Hub names every file by its hash; the manifest itself is downloaded and read.
@@ -165,7 +165,7 @@ def _check_held(order: Order, dataset: Dataset, commit: str) -> None:
 
 
 @dataclass(frozen=True)
-class Consent:
+class Guard:
     """A reason not to publish, and the option that overrules it.
 
     Attributes:
@@ -180,19 +180,19 @@ class Consent:
 
 
 CONSENTS = (
-    Consent(
+    Guard(
         "allow-sample",
         lambda manifest: manifest.is_sample,
         "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
         "sources",
     ),
-    Consent(
+    Guard(
         "allow-own-texts",
         lambda manifest: manifest.has_own_texts,
         "holds texts of your own (build --haystack), whose licence nobody here knows and which "
         "everybody could read; build without them",
     ),
-    Consent(
+    Guard(
         "allow-private-seed",
         lambda manifest: manifest.is_private,
         "is built from a private seed (build --fresh), which would be private no more, and models "

@@ -7,41 +7,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.rows.packing import choose
-from ruler_builders.rows.row_template import Body, Gold, Spans
-from ruler_builders.rows.segments import Costs, Units
+from ruler_builders.rows.row_template import Haystack, Needle, Spans
+from ruler_builders.rows.segments import Costs, Segments
 
 
-def scatter(
-    units: Units,
-    golds: Sequence[Gold],
+def insert_needles(
+    segments: Segments,
+    needles: Sequence[Needle],
     gold_tokens: int,
     room: int,
     *,
     joiner: str,
     numbers: NDArray[np.intp] | None = None,
-) -> Body:
-    """Fill a room with units and place the golds among them by depth, none beside another.
+) -> Haystack:
+    """Fill a budget with segments and place the needles among them by depth, none side by side.
 
     Args:
-        units: the haystack.
-        golds: pieces to place, in the order of their depths; they stay where those are where
-            there are too few units to keep them apart.
-        gold_tokens: tokens of all golds.
+        segments: the haystack.
+        needles: texts to place at their depths; where there are too few segments to keep them
+            apart, they stay at their depths.
+        gold_tokens: tokens of all needles.
         room: tokens for all of it.
         joiner: text between pieces.
-        numbers: the units in the order in which to take from them; by default their own.
+        numbers: the segments in the order in which to take from them; by default their own.
     """
     if numbers is None:
-        chosen = choose(units.costs, room - gold_tokens, totals=units.before[1:])
+        chosen = choose(segments.costs, room - gold_tokens, totals=segments.before[1:])
     else:
-        chosen = numbers[choose(units.costs[numbers], room - gold_tokens)]
-    totals = units.costs[chosen].cumsum()
-    ordered = sorted(golds, key=lambda gold: gold.depth)
+        chosen = numbers[choose(segments.costs[numbers], room - gold_tokens)]
+    totals = segments.costs[chosen].cumsum()
+    ordered = sorted(needles, key=lambda gold: gold.depth)
     places = spread(slots([gold.depth for gold in ordered], totals), len(chosen))
-    runs, marks = _weave(units, chosen, ordered, places, joiner)
+    runs, marks = _weave(segments, chosen, ordered, places, joiner)
     pieces, evidence = assemble(runs, marks, joiner.encode())
     cost = gold_tokens + (int(totals[-1]) if len(totals) else 0)
-    return Body(pieces, evidence, cost, len(chosen))
+    return Haystack(pieces, evidence, cost, len(chosen))
 
 
 def assemble(
@@ -95,9 +95,9 @@ def spread(places: Sequence[int], last: int) -> list[int]:
 
 
 def _weave(
-    units: Units,
+    segments: Segments,
     chosen: NDArray[np.intp],
-    golds: Sequence[Gold],
+    needles: Sequence[Needle],
     places: Sequence[int],
     joiner: str,
 ) -> tuple[list[bytes | memoryview], list[int]]:
@@ -109,9 +109,9 @@ def _weave(
     if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # they rise
         breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
     cuts = sorted({0, len(chosen), *places, *breaks})
-    pieces: list[bytes | memoryview] = [*units.runs(chosen, joiner, np.array(cuts))]
+    pieces: list[bytes | memoryview] = [*segments.runs(chosen, joiner, np.array(cuts))]
     marks = []
-    for before, (gold, place) in enumerate(zip(golds, places, strict=True)):
+    for before, (gold, place) in enumerate(zip(needles, places, strict=True)):
         at = cuts.index(place) + before
         pieces.insert(at, gold.text.encode())
         if gold.is_evidence:

@@ -27,7 +27,7 @@ SLACK = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class Segments:
     """Pieces of haystack in their order: the text and the tokens of each.
 
     Texts are an Arrow array, so that a haystack of 60,000 words is picked and put in order in
@@ -38,12 +38,12 @@ class Units:
     costs: Costs
 
     @classmethod
-    def of(cls, texts: Sequence[str], costs: Costs) -> "Units":
+    def of(cls, texts: Sequence[str], costs: Costs) -> "Segments":
         """Return texts as units."""
         return cls(pa.array(texts, pa.string()), costs)
 
     @classmethod
-    def joined(cls, parts: Sequence["Units"]) -> "Units":
+    def joined(cls, parts: Sequence["Segments"]) -> "Segments":
         """Return all units of the parts, one part after the other."""
         return cls(
             pa.concat_arrays([part.texts for part in parts]),
@@ -53,12 +53,12 @@ class Units:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def pick(self, order: Sequence[int] | NDArray[np.intp]) -> "Units":
+    def pick(self, order: Sequence[int] | NDArray[np.intp]) -> "Segments":
         """Return the units of these numbers, in this order."""
         numbers = np.asarray(order, dtype=np.intp)
-        return Units(self.texts.take(pa.array(numbers)), self.costs[numbers])
+        return Segments(self.texts.take(pa.array(numbers)), self.costs[numbers])
 
-    def repeated(self, room: int) -> "Units":
+    def repeated(self, room: int) -> "Segments":
         """Return the units, from the beginning again until they pass `room` tokens, or longer.
 
         Rounds are doubled, and what is returned is kept, so that rows of like lengths share it.
@@ -71,8 +71,8 @@ class Units:
         return self._twice.repeated(room)
 
     @cached_property
-    def _twice(self) -> "Units":
-        return Units.joined([self, self])
+    def _twice(self) -> "Segments":
+        return Segments.joined([self, self])
 
     @cached_property
     def total(self) -> int:
@@ -125,7 +125,7 @@ class Units:
         return {}
 
 
-def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[memoryview, NDArray[np.int64]]:
+def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDArray[np.int64]]:
     """Return units joined row by row, tens of thousands in one step, and where pieces begin.
 
     Args:
@@ -140,24 +140,24 @@ def spell(*columns: tuple[Units, NDArray[np.intp]]) -> tuple[memoryview, NDArray
     >>> bytes(text), edges.tolist()
     (b'1. ten 2. one ', [0, 3, 7, 10, 14])
     """
-    units = [one for one, _ in columns]
-    firsts = accumulate(map(len, units), initial=0)
+    segments = [one for one, _ in columns]
+    firsts = accumulate(map(len, segments), initial=0)
     picks = np.empty((len(columns[0][1]), len(columns)), dtype=np.intp)
     for column, ((_, order), first) in enumerate(zip(columns, firsts, strict=False)):
         np.add(order, first, out=picks[:, column])
-    taken = _together(*units).take(pa.array(picks.ravel()))
+    taken = _together(*segments).take(pa.array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
     return memoryview(text or b"")[: int(edges[-1])], edges
 
 
 @lru_cache(maxsize=2)
-def _together(*units: Units) -> pa.StringArray:
+def _together(*segments: Segments) -> pa.StringArray:
     """Return the texts of units as one array, kept for the next row."""
-    return units[0].texts if len(units) == 1 else Units.joined(units).texts
+    return segments[0].texts if len(segments) == 1 else Segments.joined(segments).texts
 
 
-def count_units(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:
+def count_segments(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:
     """Return the tokens that each text adds between `before` and `after`.
 
     Exact where both seams are boundaries of the tokenizer's pre-tokens in that company, which

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_folder, download, sha256_file
+from ruler_data.files import Unreachable, cache_dir, download, sha256_file
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -67,8 +67,8 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
     """
     roots = [folder / "nltk_data"] if folder else []
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
-    home = Path("~").expanduser() if os.environ.get("HOME") else cache_folder()
-    roots += [home / "nltk_data", cache_folder("nltk_data")]
+    home = Path("~").expanduser() if os.environ.get("HOME") else cache_dir()
+    roots += [home / "nltk_data", cache_dir("nltk_data")]
     for root in roots:
         model = root / "tokenizers" / "punkt_tab" / "english"
         if model.is_dir():
@@ -81,7 +81,7 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
     if not allow_download:
         raise RulerError(msg)
     members = [f"punkt_tab/english/{name}" for name in PUNKT]
-    root = cache_folder("nltk_data", "tokenizers")
+    root = cache_dir("nltk_data", "tokenizers")
     try:
         download(_PUNKT_URL, None, root, unzip=members)
     except Unreachable as error:
@@ -146,7 +146,7 @@ def _digest(sentences: list[str] | tuple[str, ...]) -> str:
 
 def _read_cache(key: str) -> tuple[str, ...] | None:
     try:
-        body = json.loads((cache_folder("sentences") / f"{key}.json").read_text(encoding="utf-8"))
+        body = json.loads((cache_dir("sentences") / f"{key}.json").read_text(encoding="utf-8"))
         sentences = tuple(body["sentences"])
         intact = body["sha256"] == _digest(sentences)
     except (OSError, ValueError, KeyError, TypeError):
@@ -156,7 +156,7 @@ def _read_cache(key: str) -> tuple[str, ...] | None:
 
 def _write_cache(key: str, sentences: tuple[str, ...]) -> None:
     body = {"sha256": _digest(sentences), "sentences": sentences}
-    folder = cache_folder("sentences")
+    folder = cache_dir("sentences")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:

@@ -20,10 +20,10 @@ from ruler_builders.sources.domains import BUNDLED, bundled_info
 from ruler_builders.sources.essays import cut
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
-from ruler_builders.sources.user_texts import absent, find_own
+from ruler_builders.sources.user_texts import absent, find_user_texts
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import Unreachable, cache_folder, download
+from ruler_data.files import Unreachable, cache_dir, download
 from ruler_data.manifest import SourceInfo
 
 Kind = Literal["auto", "real", "sample"]
@@ -58,7 +58,7 @@ class Library:
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
         self._network = kind != "sample"
-        self.own = find_own(haystack) if haystack else None
+        self.own = find_user_texts(haystack) if haystack else None
         #: The files that each real source was read from, once it was.
         self.used: dict[str, list[Path]] = {}
 
@@ -202,7 +202,7 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
     Raises:
         Unreachable: one is not in the cache and cannot be downloaded.
     """
-    folder = cache_folder("sources", spec.name)
+    folder = cache_dir("sources", spec.name)
     return [_fetch(one, folder, network) for one in spec.downloads]
 
 
@@ -250,7 +250,7 @@ def _packaged(info: SourceInfo) -> dict[str, str]:
 def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     paths = local_files(folder, spec) if folder else []
     where = str(paths[0] if len(paths) == 1 else folder)
-    cached = cache_folder("sources", spec.name)
+    cached = cache_dir("sources", spec.name)
     if not paths and cached.is_dir():
         paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:

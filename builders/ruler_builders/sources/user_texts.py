@@ -27,7 +27,7 @@ TAKEN = (*BUNDLED, "mixed", "all")
 
 
 @dataclass(frozen=True)
-class OwnTexts:
+class UserTexts:
     """A folder of texts, looked through and not yet read.
 
     Attributes:
@@ -81,7 +81,7 @@ class OwnTexts:
         )
 
 
-def absent(name: str, own: OwnTexts | None) -> str:
+def absent(name: str, own: UserTexts | None) -> str:
     """Return what is wrong with the name of a domain; empty if there is one of that name."""
     known = (*BUNDLED, *(own.domains if own else ()))
     if name in known:
@@ -92,7 +92,7 @@ def absent(name: str, own: OwnTexts | None) -> str:
     )
 
 
-def find_own(root: Path) -> OwnTexts:
+def find_user_texts(root: Path) -> UserTexts:
     """Look through a folder of texts.
 
     Raises:
@@ -119,7 +119,7 @@ def find_own(root: Path) -> OwnTexts:
             why = "is the package's own" if name in TAKEN else "is no name of a domain"
             msg = f"{where}: {quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24"
             raise UsageError(msg)
-    return OwnTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
+    return UserTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
 
 
 def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:

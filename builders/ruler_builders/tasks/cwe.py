@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import permutation, rng, shuffled
-from ruler_builders.rows.row_template import Body, Draft, Materials, Spans
-from ruler_builders.rows.segments import SPARE, Units, spell
+from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
+from ruler_builders.rows.segments import SPARE, Segments, spell
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Cwe, Task
 
 _HEAD = (
@@ -33,7 +34,9 @@ _EXAMPLE = (40, 10, 3)
 _EXAMPLE_SHORT = (20, 3, 1)
 
 
-def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
+def draw(
+    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
     """Draft one row; see `ruler_builders.tasks.draw`."""
     params = task.params
     assert isinstance(params, Cwe)
@@ -42,8 +45,8 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         example_size = _EXAMPLE_SHORT
         if params == Cwe():  # a suite that says how often means it
             params = replace(params, common_repeats=6, other_repeats=1)
-    seed, name = materials.seed, task.name
-    singles = materials.words.singles
+    seed, name = sources.seed, task.name
+    singles = sources.words.singles
     order = permutation(rng(seed, name, index, "words"), len(singles))
     common, others = _distinct_sounding(singles, order, params.common)
     # The example takes its words from the far end of the order, so the answer is not in it.
@@ -53,8 +56,8 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
         params.common,
         *example_size[1:],
     )
-    fill = _Filler(materials, params, common, others, seed, name, index)
-    return Draft(
+    fill = _Filler(sources, params, common, others, seed, name, index)
+    return RowTemplate(
         head=example + _HEAD,
         tail="\n",
         question=_QUESTION,
@@ -68,14 +71,14 @@ class _Filler:
     """Fills a room with the common words and as many others as fit."""
 
     def __init__(
-        self, materials: Materials, params: Cwe, common: list[int], others: NDArray[np.intp],
+        self, sources: TokenizedSources, params: Cwe, common: list[int], others: NDArray[np.intp],
         seed: int, name: str, index: int,
     ) -> None:  # fmt: skip
-        self._materials, self._params = materials, params
+        self._materials, self._params = sources, params
         self._common, self._others = np.array(common), others
         self._seed, self._name, self._index = seed, name, index
 
-    def __call__(self, room: int) -> Body:
+    def __call__(self, room: int) -> Haystack:
         params, repeats = self._params, self._params.other_repeats
         gold_items = params.common * params.common_repeats
         words, others = self._enough_words(room)
@@ -93,9 +96,9 @@ class _Filler:
         cost = gold_tokens + int(words.costs[others[chosen]].sum()) * repeats
         cost += int(labels.before[len(items)])
         ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
-        return Body([text], evidence, cost, len(chosen), "single words" if ran_out else "")
+        return Haystack([text], evidence, cost, len(chosen), "single words" if ran_out else "")
 
-    def _enough_words(self, room: int) -> tuple[Units, NDArray[np.intp]]:
+    def _enough_words(self, room: int) -> tuple[Segments, NDArray[np.intp]]:
         """Return words, and the numbers of enough that are not common ones.
 
         Once all single words are used, adjective-noun compounds follow them.
@@ -113,11 +116,11 @@ class _Filler:
         source = rng(self._seed, self._name, self._index, "compounds")
         compounds = _compounds(source, self._materials, most - len(others))
         numbers = np.arange(len(words), len(words) + len(compounds))
-        return Units.joined([words, compounds]), np.concatenate([others, numbers])
+        return Segments.joined([words, compounds]), np.concatenate([others, numbers])
 
 
 def _listed(
-    words: Units, items: NDArray[np.intp], labels: Units, marks: NDArray[np.intp]
+    words: Segments, items: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
     """Return a numbered list of words, and the spans (bytes) of marked items."""
     text, offsets = spell((labels, np.arange(len(items))), (words, items))
@@ -144,12 +147,12 @@ def _distinct_sounding(
     return chosen, order
 
 
-def _compounds(source: Random, materials: Materials, size: int) -> Units:
+def _compounds(source: Random, sources: TokenizedSources, size: int) -> Segments:
     """Draw distinct adjective-noun words; fewer are the beginning of more."""
     found: dict[str, None] = {}
     while len(found) < size:
-        found[materials.compound(source.getrandbits(64))] = None
-    return materials.listed(list(found))
+        found[sources.compound(source.getrandbits(64))] = None
+    return sources.listed(list(found))
 
 
 def _draw_example(
@@ -164,5 +167,5 @@ def _numbered(words: Sequence[str]) -> str:
     return " ".join([f"{number}. {word}" for number, word in enumerate(words, 1)])
 
 
-def _labels(materials: Materials, size: int) -> Units:
-    return materials.labels(" {}. ", size, "word", " word")
+def _labels(sources: TokenizedSources, size: int) -> Segments:
+    return sources.labels(" {}. ", size, "word", " word")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ruler_builders.rows.packing import largest_size
 from ruler_builders.rows.randomness import below, distinct, permutation, rng, subset
-from ruler_builders.rows.row_template import Body, Draft, Materials
-from ruler_builders.rows.segments import Costs, Units, count_units, spell
+from ruler_builders.rows.row_template import Haystack, RowTemplate
+from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Fwe, Task
@@ -45,7 +46,9 @@ SMALLEST_VOCABULARY = 4
 CODED, LARGEST_VOCABULARY = 2**15, 2**14
 
 
-def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
+def draw(
+    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
     """Draft one row; see `ruler_builders.tasks.draw`.
 
     Raises:
@@ -60,8 +63,8 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     # Rare ranks round to nothing; a word costs a token, so these are all that can appear.
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
     size = max(SMALLEST_VOCABULARY, int(appearing))
-    words = _words(materials)
-    source = rng(materials.seed, task.name, index, "words")
+    words = _words(sources)
+    source = rng(sources.seed, task.name, index, "words")
     picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
     costs = words.costs(picked)
     shares = _shares(size, params.alpha)
@@ -70,7 +73,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
     def cost(totals: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(counts(totals[:, None], size, params.alpha) @ costs)
 
-    def fill(room: int) -> Body:
+    def fill(room: int) -> Haystack:
         # Rounding down takes half a word off each rank.
         guess = int((room + costs.sum() / 2) / (costs / shares).sum())
         total = least
@@ -78,11 +81,11 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
             total = largest_size(cost, room, guess, least)
         while not _is_determined(often := counts(total, size, params.alpha)):
             total -= 1
-        shown = _scattered(picked, often, materials.seed, task.name, index)
-        return Body([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
+        shown = _scattered(picked, often, sources.seed, task.name, index)
+        return Haystack([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
     answers = tuple(words.all[number] for number in picked[1:4].tolist())
-    return Draft(_HEAD, "\n", _QUESTION, _PREFIX, answers, fill)
+    return RowTemplate(_HEAD, "\n", _QUESTION, _PREFIX, answers, fill)
 
 
 def _scattered(
@@ -152,24 +155,24 @@ def _is_determined(numbers: NDArray[np.int64]) -> bool:
 class _Words:
     """The noise and all coded words, the same for all rows; each is counted when first picked."""
 
-    def __init__(self, materials: Materials) -> None:
-        source = rng(materials.seed, "fwe", 0, "coded words")
+    def __init__(self, sources: TokenizedSources) -> None:
+        source = rng(sources.seed, "fwe", 0, "coded words")
         found: dict[str, None] = {}
         while len(found) < CODED:
             letters = below(source, len(ascii_lowercase), LETTERS * (CODED - len(found)))
             text = (letters + np.uint64(ord("a"))).astype(np.uint8)
             found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
         self.all = [NOISE, *found]
-        self._tokenizer = materials.tokenizer
+        self._tokenizer = sources.tokenizer
         self._costs = np.full(len(self.all), UNKNOWN)
-        self._units = Units.of([word + " " for word in self.all], self._costs)
+        self._units = Segments.of([word + " " for word in self.all], self._costs)
 
     def costs(self, numbers: NDArray[np.intp]) -> Costs:
         """Return the tokens of the words of these numbers."""
         new = numbers[self._costs[numbers] == UNKNOWN]
         if len(new):
             spaced = [" " + self.all[number] for number in new.tolist()]
-            self._costs[new] = count_units(self._tokenizer, spaced, " abc", " def")
+            self._costs[new] = count_segments(self._tokenizer, spaced, " abc", " def")
         return self._costs[numbers]
 
     def text(self, numbers: NDArray[np.intp]) -> memoryview:
@@ -179,5 +182,5 @@ class _Words:
 
 
 @lru_cache(maxsize=4)
-def _words(materials: Materials) -> _Words:
-    return _Words(materials)
+def _words(sources: TokenizedSources) -> _Words:
+    return _Words(sources)

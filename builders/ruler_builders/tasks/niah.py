@@ -17,18 +17,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from ruler_builders.rows.haystacks import (
-    Passages,
-    draw_distinct,
-    essays,
-    needle_lines,
-    noise,
-    passages,
-)
-from ruler_builders.rows.insert_needles import scatter
+from ruler_builders.rows.haystacks import draw_distinct, essays, needle_lines, noise, passages
+from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import BELOW_ONE, depth, rng
-from ruler_builders.rows.row_template import Body, Draft, Gold, Materials
-from ruler_builders.rows.segments import count_units
+from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
+from ruler_builders.rows.segments import count_segments
+from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources
 from ruler_data.tasks import Niah, PartType, Task
 
 PLAIN = "One of the special magic {kind} for {key} is: {value}."
@@ -52,7 +46,7 @@ _HEX = "0123456789abcdef"
 
 
 def near_miss(
-    source: Random, part: str, kind: PartType, materials: Materials, taken: set[str]
+    source: Random, part: str, kind: PartType, sources: TokenizedSources, taken: set[str]
 ) -> str:
     """Return a key or value that differs from one in a digit or in one of its two words.
 
@@ -61,7 +55,7 @@ def near_miss(
     while True:
         if kind == "words":
             first, _, second = part.partition("-")
-            other, _, last = draw_distinct(source, "words", materials, set()).partition("-")
+            other, _, last = draw_distinct(source, "words", sources, set()).partition("-")
             near = f"{first}-{last}" if source.random() < 0.5 else f"{other}-{second}"
         else:
             digits = _HEX if kind == "uuids" else _HEX[:10]
@@ -100,22 +94,24 @@ class _Asked:
     values: tuple[tuple[str, ...], ...]
 
 
-def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
+def draw(
+    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
     """Draft one row; see `ruler_builders.tasks.draw`."""
     params = task.params
     assert isinstance(params, Niah)
-    seed, name = materials.seed, task.name
+    seed, name = sources.seed, task.name
     taken: set[str] = set()
-    asked = _draw_asked(params, materials, rng(seed, name, index, "needles"), taken)
-    golds = _golds(params, materials, name, index, asked, taken)
-    fill = _filler(params, materials, golds, (name, index), taken)
+    asked = _draw_asked(params, sources, rng(seed, name, index, "needles"), taken)
+    needles = _golds(params, sources, name, index, asked, taken)
+    fill = _filler(params, sources, needles, (name, index), taken)
     single = params.queries * params.values == 1
     kind = params.value_type[:-1] if single else params.value_type
     query = _enumerate(asked.keys[: params.queries])
     head, question, prefix = (
         (_HEAD_ONE, _QUESTION_ONE, _PREFIX_ONE) if single else (_HEAD, _QUESTION, _PREFIX)
     )
-    return Draft(
+    return RowTemplate(
         head=head.format(kind=kind),
         tail="\n",
         question=question.format(kind=kind, query=query) + (_NONE if params.none != "no" else ""),
@@ -130,30 +126,30 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
 
 
 def _golds(
-    params: Niah, materials: Materials, name: str, index: int, asked: _Asked, taken: set[str]
-) -> list[Gold]:
+    params: Niah, sources: TokenizedSources, name: str, index: int, asked: _Asked, taken: set[str]
+) -> list[Needle]:
     """Return the needles that are placed by depth: the keys', then those that look alike."""
-    seed, golds = materials.seed, list[Gold]()
+    seed, needles = sources.seed, list[Needle]()
     for number, (key, value) in enumerate(_pairs(asked)):
         is_asked = number < params.queries * params.values
         if is_asked and params.none == "true":
             continue
         place = _depth(params, seed, name, index, number)
         for part, text in enumerate(
-            _say(params, materials, (name, index, number), key, value, taken)
+            _say(params, sources, (name, index, number), key, value, taken)
         ):
-            golds.append(Gold(text, (place + part / 2) % 1.0, is_asked))
+            needles.append(Needle(text, (place + part / 2) % 1.0, is_asked))
     for number in range(params.lookalikes):
         near = rng(seed, name, index, f"lookalike {number}")
-        key = near_miss(near, asked.keys[0], params.key_type, materials, taken)
-        value = near_miss(near, asked.values[0][0], params.value_type, materials, taken)
+        key = near_miss(near, asked.keys[0], params.key_type, sources, taken)
+        value = near_miss(near, asked.values[0][0], params.value_type, sources, taken)
         text = PLAIN.format(kind=params.value_type, key=key, value=value)
-        golds.append(Gold(text, depth(seed, name, index, f"lookalike {number}"), False))
-    return golds
+        needles.append(Needle(text, depth(seed, name, index, f"lookalike {number}"), False))
+    return needles
 
 
 def _say(
-    params: Niah, materials: Materials, place: tuple[str, int, int], key: str, value: str,
+    params: Niah, sources: TokenizedSources, place: tuple[str, int, int], key: str, value: str,
     taken: set[str],
 ) -> list[str]:  # fmt: skip
     """Return the sentences that give a key its value; `place` is task, row and needle."""
@@ -161,13 +157,13 @@ def _say(
     if params.wording == "plain":
         return [PLAIN.format(kind=kind, key=key, value=value)]
     name, index, number = place
-    source = rng(materials.seed, name, index, f"wording {number}")
+    source = rng(sources.seed, name, index, f"wording {number}")
     forms: tuple[str, ...] = ()
     alias = ""
     if params.wording == "paraphrased":
         forms = (source.choice(PARAPHRASES),)
     elif params.wording == "split":
-        forms, alias = SPLIT, draw_distinct(source, "words", materials, taken)
+        forms, alias = SPLIT, draw_distinct(source, "words", sources, taken)
     values = {"kind": kind, "one": kind[:-1], "key": key, "value": value, "alias": alias}
     return [form.format(**values) for form in forms]
 
@@ -179,14 +175,14 @@ def _depth(params: Niah, seed: int, name: str, index: int, number: int) -> float
     return depth(seed, name, index, f"needle {number}")
 
 
-def _draw_asked(params: Niah, materials: Materials, source: Random, taken: set[str]) -> _Asked:
+def _draw_asked(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Asked:
     """Draw distinct keys and values, so that no key has two answers and no value two keys."""
     keys, values = [], []
     for _ in range(params.keys):
-        keys.append(draw_distinct(source, params.key_type, materials, taken))
+        keys.append(draw_distinct(source, params.key_type, sources, taken))
         values.append(
             tuple(
-                draw_distinct(source, params.value_type, materials, taken)
+                draw_distinct(source, params.value_type, sources, taken)
                 for _ in range(params.values)
             )
         )
@@ -200,44 +196,52 @@ def _pairs(asked: _Asked) -> Iterator[tuple[str, str]]:
 
 
 def _filler(
-    params: Niah, materials: Materials, golds: list[Gold], row: tuple[str, int], taken: set[str]
-) -> Callable[[int], Body]:
+    params: Niah,
+    sources: TokenizedSources,
+    needles: list[Needle],
+    row: tuple[str, int],
+    taken: set[str],
+) -> Callable[[int], Haystack]:
     """Return what fills a room: golds among sentences, noise, lines of text or other needles.
 
     `row` is the task's name and the row's index.
     """
-    texts = [gold.text for gold in golds]
+    texts = [gold.text for gold in needles]
     if params.haystack == "essays":
-        costs = count_units(materials.tokenizer, [" " + text for text in texts], ".", " The")
-        return partial(_among_essays, materials, golds, int(costs.sum()))
-    tokens = int(materials.line_costs(texts).sum())
+        costs = count_segments(sources.tokenizer, [" " + text for text in texts], ".", " The")
+        return partial(_among_essays, sources, needles, int(costs.sum()))
+    tokens = int(sources.line_costs(texts).sum())
     if params.haystack == "domains":
-        source = rng(materials.seed, *row, "haystack")
-        text, first = passages(materials, source, params.domains)
-        return partial(_among_passages, text, first, golds, tokens)
+        source = rng(sources.seed, *row, "haystack")
+        text, first = passages(sources, source, params.domains)
+        return partial(_among_passages, text, first, needles, tokens)
     if params.haystack == "noise":
-        return lambda room: scatter(noise(materials, room), golds, tokens, room, joiner="\n")
+        return lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n")
     form = PLAIN.format(kind=params.value_type, key="{key}", value="{value}")
-    lines = needle_lines(materials, form, (params.key_type, params.value_type))
+    lines = needle_lines(sources, form, (params.key_type, params.value_type))
 
-    def among_needles(room: int) -> Body:
-        units, numbers = lines.stretch(row[1], room, taken)
-        return scatter(units, golds, tokens, room, joiner="\n", numbers=numbers)
+    def among_needles(room: int) -> Haystack:
+        segments, numbers = lines.stretch(row[1], room, taken)
+        return insert_needles(segments, needles, tokens, room, joiner="\n", numbers=numbers)
 
     return among_needles
 
 
-def _among_essays(materials: Materials, golds: list[Gold], tokens: int, room: int) -> Body:
-    units = essays(materials, room)
-    body = scatter(units, golds, tokens, room, joiner=" ")
-    ran_out = body.cost - tokens > materials.essays.total
+def _among_essays(
+    sources: TokenizedSources, needles: list[Needle], tokens: int, room: int
+) -> Haystack:
+    segments = essays(sources, room)
+    body = insert_needles(segments, needles, tokens, room, joiner=" ")
+    ran_out = body.cost - tokens > sources.essays.total
     return replace(body, exhausted="essays") if ran_out else body
 
 
-def _among_passages(text: Passages, first: int, golds: list[Gold], tokens: int, room: int) -> Body:
-    units = text.stretch(room - tokens, first)
-    body = scatter(units, golds, tokens, room, joiner="\n")
-    ran_out = int(units.costs.sum()) > text.fresh
+def _among_passages(
+    text: Passages, first: int, needles: list[Needle], tokens: int, room: int
+) -> Haystack:
+    segments = text.stretch(room - tokens, first)
+    body = insert_needles(segments, needles, tokens, room, joiner="\n")
+    ran_out = int(segments.costs.sum()) > text.fresh
     return replace(body, exhausted="texts of a domain") if ran_out else body
 
 

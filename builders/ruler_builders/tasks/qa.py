@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from ruler_builders.rows.insert_needles import slots
 from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import depth, permutation, rng
-from ruler_builders.rows.row_template import Body, Draft, Materials, Spans
-from ruler_builders.rows.segments import Units, spell
+from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
+from ruler_builders.rows.segments import Segments, spell
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Corpus, Question
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Qa, Task
@@ -38,37 +39,41 @@ _ALONE = "Answer the question. Only give me the answer and do not output any oth
 _ASKED_LIKE = {"squad": "qa_1", "hotpotqa": "qa_2"}
 
 
-def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
+def draw(
+    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
     """Draft one row; see `ruler_builders.tasks.draw`."""
     params = task.params
     assert isinstance(params, Qa)
-    seed, name, source = materials.seed, task.name, params.source
-    corpus = materials.corpus(source)
+    seed, name, source = sources.seed, task.name, params.source
+    corpus = sources.corpus(source)
     if params.documents == "none":
         return _alone(_question(corpus, seed, _ASKED_LIKE[source], index))
-    documents = materials.documents(source)
+    documents = sources.documents(source)
     question = _question(corpus, seed, name, index)
     depths = [depth(seed, name, index, f"document {n}") for n in range(len(question.golds))]
-    golds = np.array([gold for _, gold in sorted(zip(depths, question.golds, strict=True))])
+    needles = np.array([gold for _, gold in sorted(zip(depths, question.golds, strict=True))])
     distractors = _distractors(seed, name, index, question, len(documents))
 
-    def fill(room: int) -> Body:
+    def fill(room: int) -> Haystack:
         numbers = np.tile(distractors, max(room, 0) // documents.total + 1)
-        labels = materials.labels(_LABEL, len(numbers) + len(golds), "\n\n", "The")
-        fixed = int((documents.costs[golds] + labels.costs[: len(golds)]).sum())
+        labels = sources.labels(_LABEL, len(numbers) + len(needles), "\n\n", "The")
+        fixed = int((documents.costs[needles] + labels.costs[: len(needles)]).sum())
         chosen = choose(
-            documents.costs[numbers], room - fixed, labels.costs[len(golds) :], len(question.near)
+            documents.costs[numbers], room - fixed, labels.costs[len(needles) :], len(question.near)
         )
         order = permutation(rng(seed, name, index, "order"), len(chosen))
         others = numbers[chosen[order]]
         places = slots(sorted(depths), documents.costs[others].cumsum())
-        shown = np.insert(others, places, golds)
-        text, evidence = _listed(documents, shown, labels, places + np.arange(len(golds)))
+        shown = np.insert(others, places, needles)
+        text, evidence = _listed(documents, shown, labels, places + np.arange(len(needles)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
         ran_out = len(shown) > len(documents)
-        return Body([text], evidence, cost, len(others), f"{source} documents" if ran_out else "")
+        return Haystack(
+            [text], evidence, cost, len(others), f"{source} documents" if ran_out else ""
+        )
 
-    return Draft(
+    return RowTemplate(
         head=_HEAD,
         tail="\n\n",
         question=_QUESTION.format(query=question.text),
@@ -79,7 +84,7 @@ def draw(task: Task, materials: Materials, index: int, length: int, budget: int)
 
 
 def _listed(
-    documents: Units, shown: NDArray[np.intp], labels: Units, marks: NDArray[np.intp]
+    documents: Segments, shown: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
     """Return documents behind their labels, and the spans (bytes) of marked ones."""
     text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
@@ -89,15 +94,15 @@ def _listed(
     return text[:-2], np.array([(a, a + size) for (a, _), size in zip(spans, sizes, strict=True)])
 
 
-def _alone(question: Question) -> Draft:
+def _alone(question: Question) -> RowTemplate:
     """Return the draft of a question without documents, the same at every length."""
-    return Draft(
+    return RowTemplate(
         head=_ALONE,
         tail="",
         question=f"Question: {question.text}",
         answer_prefix=_PREFIX,
         outputs=question.answers,
-        fill=lambda _: Body([], NO_SPANS, 0, 0),
+        fill=lambda _: Haystack([], NO_SPANS, 0, 0),
     )
 
 

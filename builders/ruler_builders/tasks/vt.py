@@ -13,9 +13,10 @@ from random import Random
 from string import ascii_uppercase
 
 from ruler_builders.rows.haystacks import noise
-from ruler_builders.rows.insert_needles import scatter
+from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng
-from ruler_builders.rows.row_template import NOISE, Draft, Gold, Materials
+from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Task, Vt
 
 _HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
@@ -51,28 +52,30 @@ class _Chain:
         return _PREFIX.format(count=len(self.names), value=self.value)
 
 
-def draw(task: Task, materials: Materials, index: int, length: int, budget: int) -> Draft:
+def draw(
+    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
     """Draft one row; see `ruler_builders.tasks.draw`."""
     params = task.params
     assert isinstance(params, Vt)
-    seed, name = materials.seed, task.name
+    seed, name = sources.seed, task.name
     taken: set[str] = set()
     names = rng(seed, name, index, "chains")
     chains = [_draw_chain(names, params.hops, LETTERS, taken) for _ in range(params.chains)]
-    golds = [
-        Gold(line, place, is_evidence=number == 0)
+    needles = [
+        Needle(line, place, is_evidence=number == 0)
         for number, chain in enumerate(chains)
         for line, place in zip(chain.lines, _depths(seed, name, index, number, chain), strict=True)
     ]
-    tokens = int(materials.line_costs([gold.text for gold in golds]).sum())
+    tokens = int(sources.line_costs([gold.text for gold in needles]).sum())
     example = _draw_example(rng(seed, name, index, "example"), params.hops, taken)
-    return Draft(
+    return RowTemplate(
         head=example + _HEAD,
         tail="\n",
         question=chains[0].question,
         answer_prefix=chains[0].prefix,
         outputs=chains[0].names,
-        fill=lambda room: scatter(noise(materials, room), golds, tokens, room, joiner="\n"),
+        fill=lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n"),
     )
 
 

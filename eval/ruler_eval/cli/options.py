@@ -9,7 +9,7 @@ import typer
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_eval.engines.interface import parse
-from ruler_eval.eval_config import Order
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.prompts import ProtocolName
 from ruler_eval.run_dir import Shard
 
@@ -70,19 +70,19 @@ ShardOption = Annotated[
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print figures as JSON on standard output.")]
 
 
-def order(given: Mapping[str, Any]) -> Order:
+def order(given: Mapping[str, Any]) -> EvalConfig:
     """Return what `run` or `doctor` was asked for.
 
     Args:
-        given: parameters of the command by name: those of an `Order`, with options and configs as
-            they were written, and others, which are not its business.
+        given: parameters of the command by name: those of an `EvalConfig`, with options and
+            configs as they were written, and others, which are not its business.
 
     Raises:
         UsageError: an option is not NAME=VALUE.
     """
-    taken = {field.name: given[field.name] for field in fields(Order) if field.name in given}
+    taken = {field.name: given[field.name] for field in fields(EvalConfig) if field.name in given}
     written = {"configs": names(given["configs"]), "options": parse(given["option"] or ())}
-    return Order(**{**taken, **written})
+    return EvalConfig(**{**taken, **written})
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from ruler_eval.journal import Mended
 from ruler_eval.progress import bar, summary, table
 from ruler_eval.prompts import counts_alike
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.runner import Job, Outcome, run_shard
-from ruler_eval.schema import Answer
-from ruler_eval.sharding import Item, deal, items_of
+from ruler_eval.runner import Outcome, RunJob, run_shard
+from ruler_eval.schema import Prediction
+from ruler_eval.sharding import Item, assign, items_of
 
 
 def run(
@@ -65,7 +65,7 @@ def run(
         return
     with ExitStack() as stack:
 
-        def begun(todo: list[Item], mended: Mended) -> Callable[[Answer], None]:
+        def begun(todo: list[Item], mended: Mended) -> Callable[[Prediction], None]:
             _tell(mended)
             return stack.enter_context(bar(todo))
 
@@ -74,13 +74,13 @@ def run(
     _judge(job, outcome)
 
 
-def _launch(job: Job, groups: int, size: int) -> None:
+def _launch(job: RunJob, groups: int, size: int) -> None:
     """Run shards of this one side by side, a process for each group of GPUs."""
     job.out.begin(job.info)
     gpus = devices(groups, size, os.environ.get("CUDA_VISIBLE_DEVICES"))
     shards = shards_of(job.shard, groups)
     answered = job.out.answered()
-    dealt = deal(items_of(job.data), shards[0].count)
+    dealt = assign(items_of(job.data), shards[0].count)
     todo = [item for one in shards for item in dealt[one.index] if item.key not in answered]
     with bar(todo) as advance:
         run_shards(job.out, shards, gpus, sys.argv[1:], advance)
@@ -106,7 +106,7 @@ def _tell(mended: Mended) -> None:
         warn(f"{mended.unscored} rows that could not be answered before are asked again")
 
 
-def _judge(job: Job, outcome: Outcome) -> None:
+def _judge(job: RunJob, outcome: Outcome) -> None:
     """Fail if rows of this shard are left without an answer."""
     if outcome.unscored or outcome.missing:
         msg = (

@@ -13,11 +13,11 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.data import Frozen
+from ruler_eval.data import Dataset
 from ruler_eval.doctor.estimate import GPUS, Estimate, estimate, shape_of
-from ruler_eval.eval_config import Order
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, text_part
-from ruler_eval.prompts import Asking, counts_alike
+from ruler_eval.prompts import PromptFormat, counts_alike
 from ruler_eval.sharding import Item
 
 Level = Literal["error", "warning", "note"]
@@ -46,9 +46,9 @@ class Finding:
 class Bench:
     """What rows are examined with."""
 
-    data: Frozen
+    data: Dataset
     tokenizer: PromptTokenizer
-    asking: Asking
+    asking: PromptFormat
     window: int | None
 
 
@@ -198,7 +198,7 @@ class Diagnosis:
 
 
 def diagnose(
-    order: Order, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
+    order: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
 ) -> Diagnosis:
     """Examine an order.
 
@@ -233,7 +233,7 @@ def diagnose(
     return Diagnosis(tuple(findings), examined, cost)
 
 
-def _estimate(order: Order, data: Frozen, model: Model, gpu: str | None) -> Estimate | None:
+def _estimate(order: EvalConfig, data: Dataset, model: Model, gpu: str | None) -> Estimate | None:
     shape = shape_of(text_part(model.config))
     if shape is None:
         return None
@@ -246,7 +246,7 @@ def _estimate(order: Order, data: Frozen, model: Model, gpu: str | None) -> Esti
     return estimate(shape, items, GPUS[gpu] if gpu else None, order.tensor_parallel)
 
 
-def _too_small(order: Order, cost: Estimate, gpu: str) -> Finding:
+def _too_small(order: EvalConfig, cost: Estimate, gpu: str) -> Finding:
     return Finding(
         "error", "memory",
         f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "

@@ -5,7 +5,7 @@ A heavy library is imported by the one module that knows it, when it is first as
 
 from importlib import import_module
 
-from ruler_eval.engines.interface import Ask, Engine, Setup
+from ruler_eval.engines.interface import Engine, EngineConfig, Request
 
 #: Where each engine is made: a function `prepare(setup)` of this module.
 ENGINES = {
@@ -17,7 +17,7 @@ ENGINES = {
 }
 
 
-def prepare(name: str, setup: Setup) -> Engine:
+def prepare(name: str, setup: EngineConfig) -> Engine:
     """Return an engine that is ready to load; nothing heavy has happened yet.
 
     Raises:
@@ -27,4 +27,4 @@ def prepare(name: str, setup: Setup) -> Engine:
     return engine
 
 
-__all__ = ["ENGINES", "Ask", "Engine", "Setup", "prepare"]
+__all__ = ["ENGINES", "Engine", "EngineConfig", "Request", "prepare"]

@@ -19,15 +19,15 @@ from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.models import Model
-from ruler_eval.prompts import Asking
-from ruler_eval.schema import Answer
+from ruler_eval.prompts import PromptFormat
+from ruler_eval.schema import Prediction
 
 #: Greedy, and at least one token: an end of text at once would be no answer.
 GREEDY: Mapping[str, Any] = {"temperature": 0.0, "min_tokens": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Request:
     """One row as an engine gets it.
 
     Attributes:
@@ -50,9 +50,9 @@ class Ask:
         seconds: float | None,
         prompt_tokens: int | None = None,
         cached_tokens: int | None = None,
-    ) -> Answer:
+    ) -> Prediction:
         """Return what was said."""
-        return Answer(
+        return Prediction(
             config=self.config,
             index=self.row.index,
             text=text,
@@ -63,13 +63,13 @@ class Ask:
             cached_tokens=cached_tokens,
         )
 
-    def unscored(self, error: str) -> Answer:
+    def unscored(self, error: str) -> Prediction:
         """Return that, and why, there is no answer."""
-        return Answer(self.config, self.row.index, None, None, None, None, None, error)
+        return Prediction(self.config, self.row.index, None, None, None, None, None, error)
 
 
 @dataclass(frozen=True)
-class Setup:
+class EngineConfig:
     """What an engine is made from.
 
     Attributes:
@@ -84,7 +84,7 @@ class Setup:
 
     model: Model
     tokenizer: PromptTokenizer | None
-    asking: Asking
+    asking: PromptFormat
     longest: int
     tensor_parallel: int = 1
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class Engine(Protocol):
         """Whether it puts the template round the turn itself, so that it needs no ids."""
         ...
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield an answer for each row, in any order, taking rows as it has room for them.
 
         None instead of a row says that none is ready yet, and that the engine should get on with

@@ -17,14 +17,14 @@ from threading import Event, Thread
 from typing import Any, Literal
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_eval.engines.interface import GREEDY, Ask, Setup, published, take
+from ruler_eval.engines.interface import GREEDY, EngineConfig, Request, published, take
 from ruler_eval.engines.server import Failed, Server
-from ruler_eval.schema import Answer
+from ruler_eval.schema import Prediction
 
 Api = Literal["completions", "text", "chat"]
 
 
-def read_answer(ask: Ask, reply: Mapping[str, Any], api: Api, seconds: float) -> Answer:
+def read_answer(ask: Request, reply: Mapping[str, Any], api: Api, seconds: float) -> Prediction:
     """Return the answer that a reply holds.
 
     Raises:
@@ -63,7 +63,7 @@ def _thought(message: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True)
-class Options:
+class OpenAiOptions:
     """What the engine can be told.
 
     Attributes:
@@ -88,8 +88,8 @@ class Options:
 class OpenAiEngine:
     """Threads that ask a server."""
 
-    setup: Setup
-    options: Options
+    setup: EngineConfig
+    options: OpenAiOptions
     server: Server
     window: int | None
 
@@ -109,14 +109,14 @@ class OpenAiEngine:
         asked = {**GREEDY, **self.options.body}
         return {name: value for name, value in asked.items() if value is not None}
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield an answer for each row, as they come.
 
         Raises:
             RulerError: row after row fails.
         """
-        todo: Queue[Ask] = Queue()
-        done: Queue[Answer] = Queue()
+        todo: Queue[Request] = Queue()
+        done: Queue[Prediction] = Queue()
         over = Event()
         for _ in range(self.options.concurrency):
             Thread(target=self._work, args=(todo, done, over), daemon=True).start()
@@ -142,7 +142,7 @@ class OpenAiEngine:
         finally:
             over.set()
 
-    def _work(self, todo: "Queue[Ask]", done: "Queue[Answer]", over: Event) -> None:
+    def _work(self, todo: "Queue[Request]", done: "Queue[Prediction]", over: Event) -> None:
         while not over.is_set():
             try:
                 ask = todo.get(timeout=0.2)
@@ -150,7 +150,7 @@ class OpenAiEngine:
                 continue
             done.put(self._one(ask, over))
 
-    def _one(self, ask: Ask, over: Event) -> Answer:
+    def _one(self, ask: Request, over: Event) -> Prediction:
         try:
             begun = time.monotonic()
             path, body = self._request(ask)
@@ -161,7 +161,7 @@ class OpenAiEngine:
         except Exception as error:  # a row must come back, whatever the server sends
             return ask.unscored(f"{type(error).__name__}: {str(error)[:200]}")
 
-    def _request(self, ask: Ask) -> tuple[str, dict[str, Any]]:
+    def _request(self, ask: Request) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of a row's request."""
         setup = self.setup
         body = {"model": setup.model.source, "max_tokens": ask.max_tokens, **GREEDY}
@@ -176,7 +176,7 @@ class OpenAiEngine:
         return path, {name: value for name, value in body.items() if value is not None}
 
 
-def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
+def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
     """Yield the answers that are there, waiting for the first of them if asked to."""
     try:
         yield done.get(block=wait)
@@ -186,14 +186,14 @@ def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
         return
 
 
-def prepare(setup: Setup) -> OpenAiEngine:
+def prepare(setup: EngineConfig) -> OpenAiEngine:
     """Return the engine; the server is asked how long a prompt it takes.
 
     Raises:
         UsageError: no address is given, or the protocol cannot be had over the interface.
         RulerError: the server does not answer.
     """
-    options = take("openai", Options, setup.options)
+    options = take("openai", OpenAiOptions, setup.options)
     protocol = setup.asking.protocol
     if setup.base_url is None:
         msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"

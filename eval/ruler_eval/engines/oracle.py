@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ruler_eval.engines.interface import Ask, Setup, take
-from ruler_eval.schema import Answer
+from ruler_eval.engines.interface import EngineConfig, Request, take
+from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
-class Options:
+class OracleOptions:
     """What the oracle can be told.
 
     Attributes:
@@ -30,13 +30,13 @@ class Options:
 class Oracle:
     """Says the golden answers, joined by commas."""
 
-    options: Options
+    options: OracleOptions
     info: dict[str, Any]
     sampling: dict[str, Any]
     window: int | None
     renders: bool = False
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield the golden answers of each row."""
         for ask in filter(None, asks):
             time.sleep(self.options.seconds)
@@ -49,7 +49,7 @@ class Oracle:
             yield ask.answered(text, "stop", len(text.split()), self.options.seconds)
 
 
-def prepare(setup: Setup) -> Oracle:
+def prepare(setup: EngineConfig) -> Oracle:
     """Return an oracle."""
-    options = take("oracle", Options, setup.options)
+    options = take("oracle", OracleOptions, setup.options)
     return Oracle(options, {}, {}, setup.model.window)

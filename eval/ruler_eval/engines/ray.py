@@ -26,13 +26,13 @@ from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
-from ruler_eval.engines.interface import Ask, Engine, Setup, installed, take
-from ruler_eval.schema import Answer
+from ruler_eval.engines.interface import Engine, EngineConfig, Request, installed, take
+from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Key
 
 
 @dataclass(frozen=True)
-class Options:
+class RayOptions:
     """What the engine can be told; all other options go to the copies.
 
     Attributes:
@@ -48,8 +48,8 @@ class Options:
 class RayEngine:
     """Copies of an engine."""
 
-    setup: Setup
-    options: Options
+    setup: EngineConfig
+    options: RayOptions
     inner: Engine
     versions: dict[str, str]
     renders: bool = False
@@ -69,7 +69,7 @@ class RayEngine:
         """Tokens that each copy takes."""
         return self.inner.window
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield answers as copies give them.
 
         Raises:
@@ -81,14 +81,14 @@ class RayEngine:
             gpus = self.setup.tensor_parallel
             count = _copies(ray, self.options.copies, gpus)
             uses = gpus if ray.cluster_resources().get("GPU") else 0
-            remote = ray.remote(num_gpus=uses, num_cpus=1, max_concurrency=2)(Copy)
+            remote = ray.remote(num_gpus=uses, num_cpus=1, max_concurrency=2)(EngineActor)
             # Its tokenizer each copy finds with the model; ours does not travel.
             setup = replace(self.setup, tokenizer=None)
 
-            def begin() -> Held:
-                return Held(remote.remote(self.options.engine, setup))
+            def begin() -> ActorHandle:
+                return ActorHandle(remote.remote(self.options.engine, setup))
 
-            yield from hand_out(ray, count, begin, Rows(asks))
+            yield from dispatch(ray, count, begin, Rows(asks))
         finally:
             ray.shutdown()
 
@@ -139,7 +139,7 @@ def _copies(ray: Any, asked: int | None, gpus: int) -> int:  # noqa: ANN401
     return asked
 
 
-def prepare(setup: Setup) -> RayEngine:
+def prepare(setup: EngineConfig) -> RayEngine:
     """Return the engine, not started.
 
     Raises:
@@ -148,7 +148,7 @@ def prepare(setup: Setup) -> RayEngine:
     from ruler_eval.engines import ENGINES, prepare
 
     own = {name: setup.options[name] for name in ("engine", "copies") if name in setup.options}
-    options = take("ray", Options, own)
+    options = take("ray", RayOptions, own)
     if options.engine not in ENGINES or options.engine in ("ray", "openai"):
         msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
         raise UsageError(msg)
@@ -166,28 +166,28 @@ TRIES, FEWER = 3, 10
 LOSSES = 5
 
 
-class Copy:
+class EngineActor:
     """One copy of an engine, in a process of its own somewhere on the cluster."""
 
-    def __init__(self, engine: str, setup: Setup) -> None:
+    def __init__(self, engine: str, setup: EngineConfig) -> None:
         from ruler_eval.engines import prepare
 
         self._engine = prepare(engine, setup)
-        self._asks: Queue[Ask | None] = Queue()
+        self._asks: Queue[Request | None] = Queue()
         self._held = 0
 
-    def put(self, ask: Ask | None) -> None:
+    def put(self, ask: Request | None) -> None:
         """Take a row; None is the end."""
         self._asks.put(ask)
 
-    def serve(self) -> Iterator[Answer | None]:
+    def serve(self) -> Iterator[Prediction | None]:
         """Yield None, which says that this copy is here, then answers until the end."""
         yield None
         for answer in self._engine.answer(self._incoming()):
             self._held -= 1
             yield answer
 
-    def _incoming(self) -> Iterator[Ask | None]:
+    def _incoming(self) -> Iterator[Request | None]:
         """Yield rows, and None rather than wait while the engine has others to answer."""
         while True:
             try:
@@ -202,17 +202,17 @@ class Copy:
 
 
 @dataclass
-class Held:
+class ActorHandle:
     """A copy as seen from here: whether it is there, its answers to come, and what it was given."""
 
     actor: Any
-    asks: dict[Key, Ask] = field(default_factory=dict)
+    asks: dict[Key, Request] = field(default_factory=dict)
     there: bool = False
 
     def __post_init__(self) -> None:
         self.answers = self.actor.serve.options(num_returns="streaming").remote()
 
-    def give(self, ask: Ask) -> None:
+    def give(self, ask: Request) -> None:
         """Hand a row over."""
         self.asks[ask.config, ask.row.index] = ask
         self.actor.put.remote(ask)
@@ -221,10 +221,10 @@ class Held:
 class Rows:
     """Rows still to hand out: new ones, then those that lost copies had."""
 
-    def __init__(self, asks: Iterator[Ask | None]) -> None:
-        self._new, self._again, self._tries = asks, list[Ask](), Counter[Key]()
+    def __init__(self, asks: Iterator[Request | None]) -> None:
+        self._new, self._again, self._tries = asks, list[Request](), Counter[Key]()
 
-    def take(self, held: int) -> Ask | None:
+    def take(self, held: int) -> Request | None:
         """Return the next row for a copy that has so many, or None where there is none."""
         ask = next(self._new, None)
         if ask is not None or not self._again:
@@ -232,7 +232,7 @@ class Rows:
         self._again.sort(key=self._lost)
         return self._again.pop(0) if held < WINDOW // FEWER ** self._lost(self._again[0]) else None
 
-    def take_back(self, asks: Iterable[Ask]) -> Iterator[Answer]:
+    def take_back(self, asks: Iterable[Request]) -> Iterator[Prediction]:
         """Keep rows to hand them out again; yield those that were lost too often as unscored."""
         for ask in asks:
             self._tries[ask.config, ask.row.index] += 1
@@ -241,11 +241,16 @@ class Rows:
             else:
                 yield ask.unscored(f"{TRIES} copies of the model were lost while they had this row")
 
-    def _lost(self, ask: Ask) -> int:
+    def _lost(self, ask: Request) -> int:
         return self._tries[ask.config, ask.row.index]
 
 
-def hand_out(ray: Any, count: int, begin: Callable[[], Held], rows: Rows) -> Iterator[Answer]:  # noqa: ANN401 - Ray itself
+def dispatch(
+    ray: Any,  # noqa: ANN401 - Ray itself
+    count: int,
+    begin: Callable[[], ActorHandle],
+    rows: Rows,
+) -> Iterator[Prediction]:
     """Yield answers while each copy has as many rows as it can use.
 
     Args:
@@ -287,14 +292,14 @@ def hand_out(ray: Any, count: int, begin: Callable[[], Held], rows: Rows) -> Ite
                 yield answer
 
 
-def _next(ray: Any, stream: Any) -> Answer | None:  # noqa: ANN401
+def _next(ray: Any, stream: Any) -> Prediction | None:  # noqa: ANN401
     """Return what a copy yields next.
 
     Raises:
         RulerError: its engine failed.
     """
     try:
-        answer: Answer | None = ray.get(next(stream))
+        answer: Prediction | None = ray.get(next(stream))
     except ray.exceptions.RayTaskError as error:
         said = (str(error.cause or error).strip().splitlines() or [""])[-1]
         msg = f"a copy of the model failed: {type(error.cause).__name__}: {said}"
@@ -302,7 +307,7 @@ def _next(ray: Any, stream: Any) -> Answer | None:  # noqa: ANN401
     return answer
 
 
-def _fill(copies: list[Held], rows: Rows) -> None:
+def _fill(copies: list[ActorHandle], rows: Rows) -> None:
     """Give each row to the copy that has fewest, until all have as many as they can use."""
     if not copies:
         return

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import requests
 
 from ruler_data.errors import UsageError
-from ruler_data.hub.retry import asked_pause
+from ruler_data.hub.retry import retry_after
 from ruler_data.names import quote
 
 #: Answers of a server after which another try may do.
@@ -121,7 +121,7 @@ class Server:
         if reply.status_code != 200:
             msg = f"status {reply.status_code}: {_said(data)}"
             raise (
-                _Passing(msg, asked_pause(reply.headers))
+                _Passing(msg, retry_after(reply.headers))
                 if reply.status_code in PASSING
                 else Failed(msg)
             )

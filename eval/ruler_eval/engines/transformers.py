@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ruler_eval.engines.interface import GREEDY, Ask, Setup, installed, published, take
-from ruler_eval.schema import Answer
+from ruler_eval.engines.interface import GREEDY, EngineConfig, Request, installed, published, take
+from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
-class Options:
+class TransformersOptions:
     """What the engine can be told.
 
     Attributes:
@@ -32,8 +32,8 @@ class Options:
 class TransformersEngine:
     """One model, one row at a time: no padding that could change an answer."""
 
-    setup: Setup
-    options: Options
+    setup: EngineConfig
+    options: TransformersOptions
     versions: dict[str, str]
     renders: bool = False
 
@@ -56,7 +56,7 @@ class TransformersEngine:
         """Tokens that the model's positions reach."""
         return self.setup.model.window
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield an answer for each row, in order."""
         import torch
 
@@ -115,11 +115,13 @@ class TransformersEngine:
         return model, frozenset(stops)
 
 
-def prepare(setup: Setup) -> TransformersEngine:
+def prepare(setup: EngineConfig) -> TransformersEngine:
     """Return the engine, not loaded.
 
     Raises:
         UsageError: transformers is not installed, or an option is not known.
     """
     versions = installed("transformers", "transformers", "torch")
-    return TransformersEngine(setup, take("transformers", Options, setup.options), versions)
+    return TransformersEngine(
+        setup, take("transformers", TransformersOptions, setup.options), versions
+    )

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ruler_data.terminal import unheard_by_children
-from ruler_eval.engines.interface import GREEDY, Ask, Setup, check, installed, published
+from ruler_data.terminal import block_sigint_in_children
+from ruler_eval.engines.interface import GREEDY, EngineConfig, Request, check, installed, published
 from ruler_eval.models import stretched
-from ruler_eval.schema import Answer
+from ruler_eval.schema import Prediction
 
 #: Rows that the engine holds at once; it computes as many of them as its memory allows.
 IN_FLIGHT = 128
@@ -28,7 +28,7 @@ FEED = 2
 class VllmEngine:
     """One vLLM engine."""
 
-    setup: Setup
+    setup: EngineConfig
     arguments: Mapping[str, Any]
     versions: dict[str, str]
     renders: bool = False
@@ -54,10 +54,10 @@ class VllmEngine:
         limit = self.setup.options.get("max_model_len")
         return limit if isinstance(limit, int) else self.setup.model.window
 
-    def answer(self, asks: Iterator[Ask | None]) -> Iterator[Answer]:
+    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield an answer for each row, as they finish."""
         llm = self._load()
-        waiting: dict[str, tuple[Ask, float]] = {}
+        waiting: dict[str, tuple[Request, float]] = {}
         more = True
         try:
             while more or waiting:
@@ -78,7 +78,7 @@ class VllmEngine:
         finally:
             llm.llm_engine.engine_core.shutdown()
 
-    def _params(self, ask: Ask) -> Any:  # noqa: ANN401 - vllm's own, imported late
+    def _params(self, ask: Request) -> Any:  # noqa: ANN401 - vllm's own, imported late
         from vllm import SamplingParams
 
         return SamplingParams(
@@ -90,7 +90,7 @@ class VllmEngine:
     def _load(self) -> Any:  # noqa: ANN401 - vllm's own, imported late
         from vllm import LLM
 
-        with unheard_by_children():
+        with block_sigint_in_children():
             return LLM(**self.arguments)
 
 
@@ -100,7 +100,7 @@ def _enqueue(llm: Any, ids: list[int], params: Any) -> str:  # noqa: ANN401 - vl
     return str(name).partition("-")[0]  # behind it stands a random part that outputs lack
 
 
-def _answer(ask: Ask, output: Any, seconds: float) -> Answer:  # noqa: ANN401 - vllm's own
+def _answer(ask: Request, output: Any, seconds: float) -> Prediction:  # noqa: ANN401 - vllm's own
     said = output.outputs[0]
     if said.finish_reason not in ("stop", "length"):
         return ask.unscored(f"vllm ended the row: {said.finish_reason}")
@@ -109,7 +109,7 @@ def _answer(ask: Ask, output: Any, seconds: float) -> Answer:  # noqa: ANN401 - 
     return ask.answered(said.text, said.finish_reason, tokens, seconds, cached_tokens=cached)
 
 
-def prepare(setup: Setup) -> VllmEngine:
+def prepare(setup: EngineConfig) -> VllmEngine:
     """Return the engine, not loaded; its arguments are checked against the installed vLLM's.
 
     Raises:
@@ -128,7 +128,7 @@ def prepare(setup: Setup) -> VllmEngine:
     return VllmEngine(setup, arguments, versions)
 
 
-def defaults(setup: Setup) -> dict[str, Any]:
+def defaults(setup: EngineConfig) -> dict[str, Any]:
     """Return the arguments that vLLM gets where the options say nothing else."""
     window = setup.model.window
     return {

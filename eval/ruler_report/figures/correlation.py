@@ -23,7 +23,7 @@ POINTS = 4
 
 
 @dataclass(frozen=True)
-class Study:
+class CorrelationStudy:
     """Correlations of tasks, in the order of their clusters.
 
     Attributes:
@@ -39,7 +39,7 @@ class Study:
     branches: tuple[tuple[list[float], list[float]], ...]
 
 
-def correlation_study(runs: Sequence[Scored]) -> Study | None:
+def correlation_study(runs: Sequence[Scored]) -> CorrelationStudy | None:
     """Return the correlations of the tasks that all runs have; None unless 18 of them were run.
 
     Raises:
@@ -52,10 +52,10 @@ def correlation_study(runs: Sequence[Scored]) -> Study | None:
         return None
     matrix, order, branches = clustered(vectors)
     names = tuple(tasks[place] for place in order)
-    return Study(names, vectors.shape[1], matrix[np.ix_(order, order)], branches)
+    return CorrelationStudy(names, vectors.shape[1], matrix[np.ix_(order, order)], branches)
 
 
-def correlation_picture(study: Study) -> Picture:
+def correlation_picture(study: CorrelationStudy) -> Picture:
     """Draw the matrix, and above it the tree of its clusters."""
     names = study.tasks
     with canvas(1.6 + 0.36 * len(names), 1.2 + 0.36 * len(names)) as (axes, finish):
@@ -76,7 +76,7 @@ def correlation_picture(study: Study) -> Picture:
         )
 
 
-def correlation_table(study: Study) -> Table:
+def correlation_table(study: CorrelationStudy) -> Table:
     """Return the matrix as a table."""
     rows = tuple(
         (task, *("" if np.isnan(value) else f"{value:.2f}" for value in line))

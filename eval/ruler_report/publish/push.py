@@ -25,7 +25,7 @@ HUB = "https://huggingface.co"
 
 
 @dataclass(frozen=True)
-class Order:
+class PushConfig:
     """What to publish where.
 
     Attributes:
@@ -56,7 +56,7 @@ class Bundle:
     entries_file: str
 
 
-def compose(order: Order) -> Bundle:
+def compose(order: PushConfig) -> Bundle:
     """Return everything that is to be published; nothing is written yet.
 
     Raises:
@@ -78,7 +78,7 @@ def compose(order: Order) -> Bundle:
     return Bundle(files, to_yaml(found), file_name(str(results.run.data.repo)))
 
 
-def push(order: Order, bundle: Bundle) -> Iterator[str]:
+def push(order: PushConfig, bundle: Bundle) -> Iterator[str]:
     """Publish, and yield what was done; doing it again changes nothing.
 
     Raises:

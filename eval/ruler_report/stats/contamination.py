@@ -20,7 +20,7 @@ from ruler_data.names import parse_config
 from ruler_eval.schema import RunInfo
 from ruler_report.results import Results
 from ruler_report.stats.comparison import CANNOT_TELL, LEVEL, holm
-from ruler_report.stats.resampling import FLIPS, Floats, deal
+from ruler_report.stats.resampling import FLIPS, Floats, permute_labels
 from ruler_report.stats.score_table import Figure, Pool, pool_of, score_table
 
 #: A gap that would matter, in percent points; below it a run may be said to show no sign.
@@ -89,7 +89,7 @@ def _mean(pool: Pool, tasks: tuple[str, ...], lengths: tuple[int, ...]) -> Figur
 def sides_of(public: Pool, fresh: Pool) -> Sides:
     """Return two pools of the same tasks and lengths with the gaps of random deals."""
     deals = {
-        task: 100 * deal(task, score_table(public.configs, task, public.lengths),
+        task: 100 * permute_labels(task, score_table(public.configs, task, public.lengths),
                          score_table(fresh.configs, task, fresh.lengths))
         for task in public.tasks
     }  # fmt: skip

@@ -74,7 +74,7 @@ def flip(task: str, parts: Floats) -> Floats:
     return sums
 
 
-def deal(task: str, ours: Floats, theirs: Floats, deals: int = FLIPS) -> Floats:
+def permute_labels(task: str, ours: Floats, theirs: Floats, deals: int = FLIPS) -> Floats:
     """Return gaps between means when the questions of two runs are dealt anew at random.
 
     Args:
@@ -90,7 +90,7 @@ def deal(task: str, ours: Floats, theirs: Floats, deals: int = FLIPS) -> Floats:
     alike, times = np.unique(np.where(np.isnan(scores), -1.0, scores), axis=0, return_counts=True)
     counted = (alike >= 0).astype(np.float64)
     filled = alike * counted
-    rng = generator("deal", task)
+    rng = generator("permute_labels", task)
     gaps = np.empty((deals, scores.shape[1]))
     for start in range(0, deals, STEP):  # how many of each kind are dealt says all of a deal
         size = min(STEP, deals - start)

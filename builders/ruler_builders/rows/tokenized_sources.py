@@ -1,0 +1,202 @@
+"""The texts that rows are made of, counted in one tokenizer, each once.
+
+Passages are lines of text in an order that makes sense, of which a haystack is one stretch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ruler_builders.rows.randomness import shuffled
+from ruler_builders.rows.row_template import NOISE
+from ruler_builders.rows.segments import SLACK, Costs, Segments, count_lines, count_segments
+from ruler_builders.sources import Corpus, Library, WordList
+from ruler_data.tokenizers import Measure
+
+
+@dataclass(frozen=True)
+class Passages:
+    """Lines in order, endlessly repeated, and where passages begin.
+
+    Attributes:
+        lines: with their tokens, the line feed behind each counted.
+        starts: numbers of the lines that begin a passage, rising from 0.
+        fresh: tokens before any line comes again.
+    """
+
+    lines: Segments
+    starts: NDArray[np.intp]
+    fresh: int
+
+    @classmethod
+    def of(cls, lines: Segments, starts: Sequence[int]) -> "Passages":
+        """Return counted lines as passages."""
+        return cls(lines, np.array(starts, dtype=np.intp), int(lines.costs.sum()))
+
+    def each(self) -> list[Segments]:
+        """Return the passages one by one."""
+        ends = [*self.starts[1:].tolist(), len(self.lines)]
+        return [
+            self.lines.pick(range(start, end))
+            for start, end in zip(self.starts.tolist(), ends, strict=True)
+        ]
+
+    def stretch(self, room: int, first: int) -> Segments:
+        """Return neighbouring lines that fill a room of tokens.
+
+        Args:
+            room: tokens for all of them.
+            first: number of the passage to try first as their beginning.
+
+        >>> lines = Units.of(["a", "b", "c"], np.array([30, 10, 25]))
+        >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.to_pylist()
+        ['b', 'c', 'a']
+        """
+        room = max(room, 0)
+        passages = np.roll(self.starts, -first)
+        begin, end = self._best(passages, room, _every(len(self.lines), int(passages[0])))
+        return self.lines.pick(np.arange(begin, end) % len(self.lines))
+
+    def _best(
+        self, passages: NDArray[np.intp], room: int, lines: NDArray[np.intp]
+    ) -> tuple[int, int]:
+        """Return the first beginning that leaves at most `SLACK` tokens, else the one of least.
+
+        Passages are tried before lines that begin none.
+        """
+        for begins in (passages, lines):
+            ends, left = self._ends(begins, room)
+            close = left <= SLACK
+            if close.any() or begins is lines:
+                best = int(close.argmax() if close.any() else left.argmin())
+                break
+        return int(begins[best]), int(ends[best])
+
+    def _ends(
+        self, begins: NDArray[np.intp], room: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return where the room of each beginning ends, over the repeats, and what is left."""
+        totals = np.concatenate([[0], np.cumsum(self.lines.costs)])
+        rounds, rest = np.divmod(totals[begins] + room, max(int(totals[-1]), 1))
+        places = np.searchsorted(totals[:-1], rest, side="right") - 1
+        return rounds * len(self.lines) + places, rest - totals[places]
+
+
+def mixed(parts: Sequence[Passages], source: Random) -> Passages:
+    """Return the passages of several domains in turns, each domain's in random order.
+
+    A domain with fewer passages begins again, so that all have their share to the end.
+    """
+    dealt = [shuffled(source, part.each()) for part in parts]
+    rounds = max(map(len, dealt))
+    turns = [one[turn % len(one)] for turn in range(rounds) for one in dealt]
+    once = turns[: min(map(len, dealt)) * len(dealt)]
+    starts = np.cumsum([0, *(len(passage) for passage in turns[:-1])])
+    fresh = sum(int(passage.costs.sum()) for passage in once)
+    return Passages(Segments.joined(turns), starts.astype(np.intp), fresh)
+
+
+def _every(size: int, first: int) -> NDArray[np.intp]:
+    return np.roll(np.arange(size, dtype=np.intp), -first)
+
+
+class TokenizedSources:
+    """What rows are made of and counted with: seed, sources, and units counted once.
+
+    Args:
+        seed: of the build.
+        library: the sources.
+        tokenizer: what units and rows are counted with.
+    """
+
+    def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
+        self.seed, self.library, self.tokenizer = seed, library, tokenizer
+        self._documents: dict[str, Segments] = {}
+        self._domains: dict[str, Passages] = {}
+        self._labels: dict[str, Segments] = {}
+
+    @cached_property
+    def essays(self) -> Segments:
+        """Sentences of the essays; each but the first of a text follows a space."""
+        sentences, _ = self.library.essays
+        spaced = [" " + sentence for sentence in sentences]
+        return Segments.of(sentences, count_segments(self.tokenizer, spaced, ".", " The"))
+
+    def lines(self, lines: Sequence[str]) -> Segments:
+        """Lines, counted with the line feed that follows each."""
+        return Segments.of(lines, self.line_costs(lines))
+
+    def line_costs(self, lines: Sequence[str]) -> Costs:
+        """Tokens of lines, each with the line feed that follows it."""
+        return count_segments(self.tokenizer, [line + "\n" for line in lines], "\n", "One")
+
+    @cached_property
+    def noise(self) -> Segments:
+        """The line that noise repeats."""
+        return self.lines([NOISE])
+
+    def domain(self, name: str) -> Passages:
+        """Lines of a domain, and where passages begin."""
+        if name not in self._domains:
+            domain, _ = self.library.domain(name)
+            costs = count_lines(self.tokenizer, domain.lines)
+            self._domains[name] = Passages.of(Segments.of(domain.lines, costs), domain.starts)
+        return self._domains[name]
+
+    def documents(self, source: str) -> Segments:
+        """Documents of a question answering source, each with the empty line that follows it."""
+        if source not in self._documents:
+            texts = [text + "\n\n" for text in self.corpus(source).documents]
+            costs = count_segments(self.tokenizer, texts, "1:\n", "Document")
+            self._documents[source] = Segments.of(texts, costs)
+        return self._documents[source]
+
+    def corpus(self, source: str) -> Corpus:
+        """Documents and questions of a source."""
+        return self.library.corpus(source)[0]
+
+    @property
+    def words(self) -> WordList:
+        """English words."""
+        return self.library.words[0]
+
+    @cached_property
+    def singles(self) -> Segments:
+        """All single words."""
+        return self.listed(self.words.singles)
+
+    def listed(self, words: Sequence[str]) -> Segments:
+        """Words, counted as they follow a number of a list."""
+        spaced = [" " + word for word in words]
+        return Segments.of(words, count_segments(self.tokenizer, spaced, "1.", " 2"))
+
+    def compound(self, number: int) -> str:
+        """Return an adjective-noun word; numbers far above their count are as good.
+
+        No two are the same: adjectives with a hyphen are left out.
+        """
+        first, second = self._adjectives, self.words.nouns
+        number %= len(first) * len(second)
+        return f"{first[number // len(second)]}-{second[number % len(second)]}"
+
+    @cached_property
+    def _adjectives(self) -> list[str]:
+        return [adjective for adjective in self.words.adjectives if "-" not in adjective]
+
+    def labels(self, form: str, size: int, before: str, after: str) -> Segments:
+        """Return `size` labels or more of a form such as `{}. `, from number 1 on.
+
+        A space at the end belongs to the piece behind it, and is counted with that.
+        """
+        known = self._labels.get(form)
+        if known is None or len(known) < size:
+            numbers = range(1, max(2 * size, 1024) + 1)
+            texts = [form.format(number) for number in numbers]
+            counted = [before[len(before.rstrip(" ")) :] + text.rstrip(" ") for text in texts]
+            costs = count_segments(self.tokenizer, counted, before.rstrip(" "), after)
+            known = self._labels[form] = Segments.of(texts, costs)
+        return known
