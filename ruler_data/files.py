@@ -53,7 +53,8 @@ def write_bytes(path: Path, data: bytes) -> None:
         )
         raise RulerError(msg) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -17,7 +17,7 @@ def counted(tokenizer: str, sources: Path | None = None, seed: int = 42) -> Toke
     """Sources counted in a tokenizer; the sample corpus where no folder is given."""
     library = Library(sources, "real" if sources else "sample")
     loaded = load_tokenizer(tokenizer)
-    loaded.use("auto", ())  # which counter it is decides on no byte (test_counters)
+    loaded.use("auto")  # which counter it is decides on no byte (test_counters)
     return TokenizedSources(seed, library, loaded)
 
 

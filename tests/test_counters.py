@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 import mistral_common
@@ -13,6 +13,7 @@ from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
+    PROBES,
     RowConfig,
     open_context,
     probes,
@@ -25,11 +26,14 @@ from ruler_data.tokenizers.counters import (
     FUZZ,
     CounterName,
     GigatokenCounter,
+    Probes,
     StockCounter,
     Text,
+    check_parity,
     choose_counter,
     decoded,
     first_difference,
+    remembered,
 )
 from ruler_data.tokenizers.mistral import convert
 from tests.conftest import SHARED, Cli
@@ -130,14 +134,14 @@ def test_a_tokenizer_tells_which_counter_it_took(name: str, shared: Path) -> Non
     tokenizer = load_tokenizer(str(shared / "tokenizers" / name))
     names: list[CounterName] = ["gigatoken", "tokenizers"]
     for counter in names * 2:
-        assert tokenizer.use(counter, probes()) == ""
+        assert tokenizer.use(counter, PROBES) == ""
         assert tokenizer.info.engine.startswith(counter)
 
 
-@cache
+@lru_cache
 def mistral(name: str) -> Tokenizer:
     tokenizer = load_tokenizer(name)
-    assert tokenizer.use("gigatoken", []) == ""
+    assert tokenizer.use("gigatoken") == ""
     return tokenizer
 
 
@@ -154,10 +158,119 @@ def test_a_tekken_file_converted_is_the_tokenizer_that_hugging_face_reads() -> N
 def test_a_counter_that_cannot_read_the_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"gigatoken cannot load x\.json"):
         GigatokenCounter("x.json", lambda g: g.Tokenizer(tmp_path / "x.json"))
-    found, reason = choose_counter("auto", lambda: Wrong(), Right(), ["I don't"])
-    assert found.version == "right 1.0" and "wrong 1.0 gives other ids than right 1.0" in reason
+
+
+def test_a_wrong_counter_is_refused_if_it_was_named_and_not_used_otherwise() -> None:
+    def use_fast() -> None:
+        check_parity(Wrong(), Right(), ["I don't"])
+
+    assert "wrong 1.0 gives other ids than right 1.0 on" in choose_counter("auto", use_fast)
+    assert choose_counter("tokenizers", use_fast) == ""
     with pytest.raises(UsageError, match="gives other ids"):
-        choose_counter("gigatoken", lambda: Wrong(), Right(), ["I don't"])
+        choose_counter("gigatoken", use_fast)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "counters"
+
+
+class Check:
+    """A parity check that counts how often it runs."""
+
+    def __init__(self, result: int = 1) -> None:
+        self.runs, self.result = 0, result
+
+    def __call__(self) -> int:
+        self.runs += 1
+        return self.result
+
+
+class Newer(Right):
+    version = "right 1.1"
+
+
+def test_a_passed_check_is_remembered_for_all_that_decides_on_it(cache: Path) -> None:
+    probes, check = Probes(identity="1"), Check(result=0)
+    for _ in range(2):
+        assert remembered(probes, Right(), Right(), "abc", check) == 0
+    assert check.runs == 1 and len([*cache.iterdir()]) == 1
+    for other in (
+        (probes, Newer(), Right(), "abc"),
+        (probes, Right(), Newer(), "abc"),
+        (probes, Right(), Right(), "abd"),
+        (Probes(identity="2"), Right(), Right(), "abc"),
+    ):
+        check = Check()
+        assert remembered(*other, check) == 1 == check.runs
+    assert len([*cache.iterdir()]) == 5
+
+
+def test_a_check_of_unnamed_probes_runs_every_time(cache: Path) -> None:
+    check = Check()
+    for _ in range(2):
+        assert remembered(Probes(), Right(), Right(), "abc", check) == 1
+    assert check.runs == 2 and not cache.exists()
+
+
+def test_a_check_that_failed_runs_again(cache: Path) -> None:
+    def check() -> int:
+        check_parity(Wrong(), Right(), ["I don't"])
+        return 1
+
+    for _ in range(2):
+        with pytest.raises(UsageError, match="gives other ids"):
+            remembered(Probes(identity="1"), Wrong(), Right(), "abc", check)
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"result": 1}', '{"key": "x", "result": 1}', "\0"]
+)
+def test_a_damaged_cache_runs_the_check_again(text: str, cache: Path) -> None:
+    probes, check = Probes(identity="1"), Check()
+    remembered(probes, Right(), Right(), "abc", check)
+    [path] = cache.iterdir()
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+    assert remembered(probes, Right(), Right(), "abc", check) == 1
+    assert check.runs == 2 and path.read_text(encoding="utf-8") == whole
+    path.write_text(whole.replace('"result": 1', '"result": 7'), encoding="utf-8")
+    assert remembered(probes, Right(), Right(), "abc", check) == 1 and check.runs == 3
+
+
+def test_a_cache_that_cannot_be_written_costs_time_only(cache: Path) -> None:
+    cache.parent.write_text("a file", encoding="utf-8")
+    check = Check()
+    for _ in range(2):
+        assert remembered(Probes(identity="1"), Right(), Right(), "abc", check) == 1
+    assert check.runs == 2
+
+
+def unwanted() -> list[tuple[str, str]]:
+    msg = "probes were made"
+    raise AssertionError(msg)
+
+
+@pytest.mark.parametrize("name", ["tiny", "mistral-v0.2"])
+def test_no_probes_are_made_for_the_reference_or_when_the_check_is_known(
+    name: str, cache: Path, tiny: Path
+) -> None:
+    spec = str(tiny) if name == "tiny" else name
+    assert load_tokenizer(spec).use("tokenizers", Probes(unwanted, "1")) == ""
+    assert not cache.exists()
+    first = load_tokenizer(spec)
+    assert first.use("gigatoken", Probes(lambda: [("Which?", " It is")], "1")) == ""
+    again = load_tokenizer(spec)
+    for counter in ("auto", "gigatoken"):
+        assert again.use(counter, Probes(unwanted, "1")) == ""
+        assert again.info.engine == first.info.engine
+        assert again.count_prompt("Which one?", " It is") == first.recount_prompt(
+            "Which one?", " It is"
+        )
+    with pytest.raises(AssertionError, match="probes were made"):
+        again.use("gigatoken", Probes(unwanted, "2"))
 
 
 def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
@@ -169,7 +282,7 @@ def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
 
 
 def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, cache: Path
 ) -> None:
     exact = GigatokenCounter.ids
 

@@ -217,7 +217,7 @@ def test_a_table_holds_rows_with_and_without_evidence() -> None:
 
 def test_prompts_put_together_are_prompts_rendered(llama3: str) -> None:
     tokenizer = load_tokenizer(llama3)
-    assert tokenizer.use("auto", ()) == ""
+    assert tokenizer.use("auto") == ""
     contents = ["Which?", " Which? ", "\nWhich?\n\n", "Wh\n\nich {{ 1 }} {% if %} <|eot_id|>?", ""]
     contents += ["Which?\u3000", "\u3000Which?", "\u2009", "Ω", "ΩΩΩ\U0001f9ff"]
     contents += [make(llama3, task, 0, 2048).prompt for task in TASKS]

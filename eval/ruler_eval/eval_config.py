@@ -8,6 +8,7 @@ from typing import Any
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers.counters import Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.engines import EngineConfig, prepare
@@ -143,8 +144,8 @@ def _use_fast_counter_if_worthwhile(
 ) -> None:
     """Render with the fast counter where it is installed and gives the reference's ids.
 
-    It is tried on one row of each task, at the shortest length; small runs are not worth loading
-    it.
+    The parity check uses one row of each task, at the shortest length. Loading the fast counter
+    takes longer than a small run saves.
     """
     lengths = {config: parse_config(config)[1] for config in data.rows}
     if sum(lengths[config] * rows for config, rows in data.rows.items()) < WORTHWHILE:
@@ -152,5 +153,9 @@ def _use_fast_counter_if_worthwhile(
     shortest: dict[str, str] = {}
     for config in sorted(data.rows, key=lambda one: lengths[one]):
         shortest.setdefault(parse_config(config)[0], config)
-    rows = (next(data.read(config)) for config in shortest.values())
-    tokenizer.use("auto", [asking.parts(row) for row in rows])
+
+    def prompts() -> list[tuple[str, str]]:
+        return [asking.parts(next(data.read(config))) for config in shortest.values()]
+
+    digests = sorted(data.manifest.configs[config].digest for config in shortest.values())
+    tokenizer.use("auto", Probes(prompts, f"{asking.protocol.name} {asking.no_context} {digests}"))

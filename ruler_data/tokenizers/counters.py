@@ -1,41 +1,33 @@
-"""Counters: what turns text into token ids. One is the reference, the other is fast.
+"""Counters turn text into token ids: one is the reference, another is fast.
 
 The reference is the library whose ids models see: Hugging Face `tokenizers`, or Mistral's own.
-gigatoken gives the same ids many times faster, and is used only where it was seen to (`exact.py`).
-
-Is a faster counter exact? The same ids on texts of every kind are seen, or it is not used.
-
-The texts are those that the benchmark is made of and those on which tokenizers are known to
-differ: white space in runs, scripts without spaces, combining and compatibility characters (which
-normalizers rewrite), emoji, digits, contractions, special tokens next to text.
+gigatoken is many times faster. It is used only after a parity check: it must give the reference's
+ids on texts of every kind. The texts are prompts of the benchmark, and texts on which tokenizers
+are known to differ: runs of white space, scripts without spaces, combining and compatibility
+characters (which normalizers rewrite), emoji, digits, contractions, special tokens next to text.
 """
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import json
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from importlib.metadata import version
-from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import tokenizers
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import cache_dir, write_file
 from ruler_data.names import quote
 from ruler_data.row import utf8
+from ruler_data.version import DATA_VERSION, __version__
 
 CounterName = Literal["auto", "tokenizers", "gigatoken"]
 
-#: A text, or its UTF-8: long texts are built so, and are not decoded only to be counted.
+#: A text, or its UTF-8: long texts are built as bytes, so counting them needs no decoding.
 Text = str | bytes
-
-#: Where a text may be cut, the space going with what follows it, and characters of a piece, at
-#: least. What is known of a piece then stays in the processor's caches.
-SEAM, PIECE = re.compile(r"(?<=[a-z.,]) (?=[A-Za-z])"), 1024
-#: What a token has in it, in any of the ways to write a space, that may stand on both sides of one.
-ACROSS = re.compile(r"[a-z.,][ Ġ▁]")
-#: An added token that may stand at one. What is between two of those is a text of its own to a
-#: tokenizer, which may trim it.
-BESIDE = re.compile(r"\A ?[A-Za-z]|[a-z.,]\Z")
 
 
 class Counter(Protocol):
@@ -68,13 +60,6 @@ class StockCounter:
         added = self._tokenizer.get_added_tokens_decoder().values()
         return tuple(token.content for token in added if token.special)
 
-    @property
-    def minds_seams(self) -> bool:
-        """Whether a token may stand across a seam, or an added one beside it."""
-        added = self._tokenizer.get_added_tokens_decoder().values()
-        across = ACROSS.search("\n".join(self._tokenizer.get_vocab()))
-        return across is not None or any(BESIDE.search(token.content) for token in added)
-
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
@@ -84,32 +69,6 @@ class StockCounter:
         whole = [decoded(text) for text in texts]
         encoded = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
         return [len(one) for one in encoded]
-
-
-class PiecewiseCounter:
-    """The reference, long texts in pieces, which it counts faster than whole ones.
-
-    Only for those tokenizers that give the same ids so (`exact.py`).
-    """
-
-    def __init__(self, reference: Counter, piece: int = PIECE) -> None:
-        self._reference, self._piece = reference, piece
-        self.version = reference.version
-
-    def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
-        return list(chain.from_iterable(map(self._reference.ids, self._cut(text))))
-
-    def count(self, texts: Sequence[Text]) -> list[int]:
-        """Return the number of tokens of each text."""
-        return [sum(self._reference.count([*self._cut(decoded(text))])) for text in texts]
-
-    def _cut(self, text: str) -> Iterator[str]:
-        start = 0
-        while seam := SEAM.search(text, start + self._piece):
-            yield text[start : seam.start()]
-            start = seam.start()
-        yield text[start:]
 
 
 class VendorCounter:
@@ -129,7 +88,7 @@ class VendorCounter:
 
 
 class GigatokenCounter:
-    """The fast one. On one core, since workers share the machine."""
+    """The fast counter. It uses one core, because workers share the machine."""
 
     def __init__(self, name: str, load: Callable[[Any], Any]) -> None:
         """Load a tokenizer with a constructor of the module `gigatoken`, which is the argument.
@@ -160,15 +119,15 @@ class GigatokenCounter:
 
 
 class GuardedCounter:
-    """A fast counter for all texts but those that hold a mark, which the reference counts.
+    """A fast counter that leaves texts with a control symbol's name to the reference.
 
-    gigatoken reads the names of SentencePiece's control symbols in a text as those symbols,
-    the reference as text.
+    gigatoken reads the names of SentencePiece's control symbols in a text as those symbols;
+    the reference reads them as text.
     """
 
-    def __init__(self, fast: Counter, reference: Counter, marks: Sequence[str]) -> None:
+    def __init__(self, fast: Counter, reference: Counter, names: Sequence[str]) -> None:
         self._fast, self._reference = fast, reference
-        self._marks = [mark.encode() for mark in marks]
+        self._names = [name.encode() for name in names]
         self.version = fast.version
 
     def ids(self, text: str) -> list[int]:
@@ -180,12 +139,12 @@ class GuardedCounter:
         return [self._for(text).count([text])[0] for text in texts]
 
     def _for(self, text: Text) -> Counter:
-        known = utf8(text)
-        return self._reference if any(mark in known for mark in self._marks) else self._fast
+        data = utf8(text)
+        return self._reference if any(name in data for name in self._names) else self._fast
 
 
 def decoded(text: Text) -> str:
-    """Return a text that may be in UTF-8."""
+    """Return a text that may be given in UTF-8."""
     return text if isinstance(text, str) else text.decode()
 
 
@@ -206,46 +165,57 @@ FUZZ = (
     "Question: \tWhat?\u00a0 Answer: ",
 )
 
-#: Characters of a text that are cut at every seam to see that its ids stay the same.
-TRIED = 8192
+#: Raise it when the parity check or the conversion of tokenizer files changes.
+CHECK_VERSION = 1
 
 
-def choose_counter(
-    name: CounterName, load: Callable[[], Counter], reference: Counter, texts: Iterable[str]
-) -> tuple[Counter, str]:
-    """Return the counter that a name stands for, and why `auto` is not the fast one.
+class Probes(NamedTuple):
+    """Prompts of the benchmark for the parity check.
+
+    Attributes:
+        prompts: returns them, as content and answer prefix; called only if the check has to run.
+        identity: what decides on the prompts, as part of the key under which a passed check is
+            remembered; empty if it must run every time.
+    """
+
+    prompts: Callable[[], Iterable[tuple[str, str]]] = tuple
+    identity: str = ""
+
+
+def choose_counter(name: CounterName, use_fast: Callable[[], None]) -> str:
+    """Switch to the fast counter if the name allows it and it passes its parity check.
+
+    Args:
+        name: `tokenizers` for the reference, `gigatoken` for the fast one, `auto` to choose.
+        use_fast: switches to the fast counter; raises UsageError if it cannot be used.
+
+    Returns:
+        Why `auto` keeps the reference; otherwise empty.
 
     Raises:
-        UsageError: the fast one was named and is not installed or not exact.
+        UsageError: the fast counter was named and is not installed or not exact.
     """
     if name == "tokenizers":
-        return reference, ""
+        return ""
     try:
-        fast = load()
-        text = first_difference(fast, reference, texts)
-        if text is None:
-            return fast, ""
-        msg = f"{fast.version} gives other ids than {reference.version} on {quote(text)}"
-        raise UsageError(msg)
+        use_fast()
     except UsageError as error:
         if name == "gigatoken":
             raise
-        return reference, str(error)
+        return str(error)
+    return ""
 
 
-def in_pieces(reference: StockCounter, texts: Collection[str]) -> Counter:
-    """Return the reference for pieces of long texts, or as it is where that may not be exact.
+def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> None:
+    """Check that two counters give the same ids on odd texts and on these.
 
-    No token of the vocabulary may stand on both sides of a seam, and neither normalizer nor
-    pre-tokenizer may do another thing at the ends of a text than within it. The first is looked up.
-    To see the second, the beginnings of the texts, of which there must be some, are cut at every
-    seam; what hangs on more than the letters beside a seam is left to the recount of every build.
+    Raises:
+        UsageError: they differ; it quotes the first text on which they do.
     """
-    if not texts or reference.minds_seams:
-        return reference
-    everywhere = PiecewiseCounter(reference, piece=1)
-    exact = first_difference(everywhere, reference, [text[:TRIED] for text in texts]) is None
-    return PiecewiseCounter(reference) if exact else reference
+    text = first_difference(fast, reference, texts)
+    if text is not None:
+        msg = f"{fast.version} gives other ids than {reference.version} on {quote(text)}"
+        raise UsageError(msg)
 
 
 def first_difference(fast: Counter, reference: Counter, texts: Iterable[str]) -> str | None:
@@ -255,3 +225,37 @@ def first_difference(fast: Counter, reference: Counter, texts: Iterable[str]) ->
             return text
     batch = [text for text in FUZZ if text]
     return None if fast.count(batch) == reference.count(batch) else batch[0]
+
+
+def remembered(
+    probes: Probes, fast: Counter, reference: Counter, fingerprint: str, check: Callable[[], int]
+) -> int:
+    """Return the result of a passed parity check: from the user's cache, or by running it.
+
+    The key holds all that decides on the result, so an upgrade of either library or another
+    tokenizer runs the check again. A check that fails raises, and is not remembered. A cache that
+    is damaged or cannot be written costs time and nothing else.
+
+    Args:
+        probes: prompts that the check uses.
+        fast: counter to check.
+        reference: counter to compare with.
+        fingerprint: of the tokenizer's files.
+        check: runs the check; returns 0 or 1, which the caller gives a meaning.
+    """
+    if not probes.identity:
+        return check()
+    versions = [fast.version, reference.version, f"jinja2 {version('jinja2')}", platform.machine()]
+    key = [fingerprint, *versions, __version__, DATA_VERSION, CHECK_VERSION, FUZZ, probes.identity]
+    name = sha256(json.dumps(key).encode()).hexdigest()
+    path = cache_dir("counters") / f"{name}.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["key"] == name and record["result"] in (0, 1):
+            return int(record["result"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    result = int(check())
+    with suppress(RulerError):
+        write_file(path, json.dumps({"key": name, "result": result, "versions": versions}) + "\n")
+    return result

@@ -4,7 +4,7 @@ Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -23,12 +23,14 @@ from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
     GigatokenCounter,
+    Probes,
     StockCounter,
     Text,
+    check_parity,
     choose_counter,
-    in_pieces,
+    remembered,
 )
-from ruler_data.tokenizers.protocol import PLAIN
+from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
 #: Templates that print today's date get this day, so that lengths do not hang on the clock.
 #: It is the default of Llama 3.1's own template.
@@ -199,23 +201,27 @@ class HfTokenizer:
         """Return the same, rendered by the template and counted by the reference."""
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
-    def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
+    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on; see `Tokenizer.use`."""
-        prompts = list(probes)
-        rendered = [self.render(*prompt) for prompt in prompts]
+        self._counter, self._frame = self._stock, None
+        return choose_counter(counter, lambda: self._use_fast(probes))
+
+    def _use_fast(self, probes: Probes) -> None:
+        fast = GigatokenCounter(self._path.name, lambda g: g.Tokenizer(self._path))
         self._frame = self._template.frame() if self._template else ("", "")
-        framed = [self._framed(content.encode(), prefix) for content, prefix in prompts]
-        if framed != [text.encode() for text in rendered]:
+
+        def check() -> bool:
+            """Check the ids, and return whether the frame gives what the template renders."""
+            prompts = list(probes.prompts())
+            rendered = [self.render(*prompt) for prompt in prompts]
+            check_parity(fast, self._stock, rendered)
+            framed = [self._framed(content.encode(), prefix) for content, prefix in prompts]
+            return framed == [text.encode() for text in rendered]
+
+        fingerprint = self._info.fingerprint
+        if not remembered(probes, fast, self._stock, fingerprint, check):
             self._frame = None
-        self._counter, reason = choose_counter(
-            counter,
-            lambda: GigatokenCounter(self._path.name, lambda g: g.Tokenizer(self._path)),
-            self._stock,
-            rendered,
-        )
-        if self._counter is self._stock:
-            self._counter = in_pieces(self._stock, rendered)
-        return reason
+        self._counter = fast
 
     def _framed(self, content: bytes, answer_prefix: str) -> bytes:
         """Return what `render` does, put together in one step where the template allows that."""

@@ -26,12 +26,15 @@ from ruler_data.tokenizers.counters import (
     CounterName,
     GigatokenCounter,
     GuardedCounter,
+    Probes,
     Text,
     VendorCounter,
+    check_parity,
     choose_counter,
     decoded,
+    remembered,
 )
-from ruler_data.tokenizers.protocol import PLAIN
+from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
 if TYPE_CHECKING:
     from mistral_common.tokens.tokenizers.base import Tokenized
@@ -158,17 +161,27 @@ class MistralCommonTokenizer:
         turn: Tokenized = self._tokenizer.encode_chat_completion(request)
         return turn
 
-    def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
+    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on; see `Tokenizer.use`."""
-        prompts = [("Which?", " That:"), *probes]
-        frame = next((one for one in FRAMES if self._fits(one, prompts)), None)
-        if frame is None:
-            self._fast = None
-            return f"the template of {self._path.name} is none that we know"
-        texts = [part for content, prefix in prompts for part in (content, prefix)]
-        found, reason = choose_counter(counter, self._load_fast, self._reference, texts)
-        self._fast, self._frame = (None if found is self._reference else found), frame
-        return reason
+        self._fast = self._frame = None
+        return choose_counter(counter, lambda: self._use_fast(probes))
+
+    def _use_fast(self, probes: Probes) -> None:
+        fast = self._load_fast()
+
+        def check() -> int:
+            """Check the ids, and return which of the frames gives the library's counts."""
+            prompts = [("Which?", " That:"), *probes.prompts()]
+            fits = [self._fits(frame, prompts) for frame in FRAMES]
+            if not any(fits):
+                msg = f"the chat template of {self._path.name} is not one that the fast counter has"
+                raise UsageError(msg)
+            texts = (part for content, prefix in prompts for part in (content, prefix))
+            check_parity(fast, self._reference, texts)
+            return fits.index(True)
+
+        frame = FRAMES[remembered(probes, fast, self._reference, self.info.fingerprint, check)]
+        self._fast, self._frame = fast, frame
 
     def _load_fast(self) -> Counter:
         name = self._path.name

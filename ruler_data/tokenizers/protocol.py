@@ -1,14 +1,16 @@
 """What a tokenizer must do for us: count text, and count a prompt as the model sees it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import CounterName, Text
+from ruler_data.tokenizers.counters import CounterName, Probes, Text
 
 #: Nothing told to the chat template besides the turn.
 PLAIN: Mapping[str, object] = MappingProxyType({})
+#: A parity check on odd texts alone.
+NO_PROBES = Probes()
 
 
 class Measure(Protocol):
@@ -45,15 +47,16 @@ class Tokenizer(Measure, Protocol):
         """Return the same as `count_prompt`, counted by the reference library."""
         ...
 
-    def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
+    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on, if it gives the reference's ids.
 
         Args:
             counter: `auto` takes the fast one if it is exact, `tokenizers` the reference.
-            probes: prompts (content and answer prefix) of every kind, to see that.
+            probes: prompts for the parity check; not made for the reference, nor where the check
+                is known to have passed.
 
         Returns:
-            Why `auto` stays with the reference; empty where it does not.
+            Why `auto` keeps the reference; otherwise empty.
 
         Raises:
             UsageError: the counter named is not installed or not exact.

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -11,8 +11,8 @@ import tiktoken
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, download
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import CounterName, Text, decoded
-from ruler_data.tokenizers.protocol import PLAIN
+from ruler_data.tokenizers.counters import CounterName, Probes, Text, decoded
+from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
 #: Files of mergeable ranks and their sha256, which tiktoken itself checks.
 RANKS = {
@@ -82,7 +82,7 @@ class TiktokenTokenizer:
         """Return the text of token ids; plain prompts hold no special ones."""
         return self._encoding.decode(list(ids))
 
-    def use(self, counter: CounterName, probes: Iterable[tuple[str, str]]) -> str:
+    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Stay with tiktoken; see `Tokenizer.use`."""
         if counter == "gigatoken":
             msg = "counter gigatoken does not read tiktoken's encodings"

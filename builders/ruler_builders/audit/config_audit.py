@@ -83,7 +83,7 @@ def verify_config(job: ConfigJob, progress: Progress) -> Verified:
 @lru_cache(maxsize=1)
 def _tokenizer(spec: str, counter: CounterName) -> Tokenizer:
     tokenizer = load_tokenizer(spec, allow_download=False)
-    tokenizer.use(counter, ())
+    tokenizer.use(counter)
     return tokenizer
 
 

@@ -11,7 +11,7 @@ from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
 from ruler_data.parquet import UNREADABLE, read_rows
 from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.counters import CounterName, Probes
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import find_by_fingerprint
 
@@ -66,7 +66,7 @@ def exact_counter(asked: CounterName, spec: str, folder: Path, manifest: Manifes
     if asked == "tokenizers" or (asked == "auto" and tokens < WORTHWHILE):
         return "tokenizers"
     tokenizer = load_tokenizer(spec)
-    if tokenizer.use(asked, _probes(folder, manifest)):
+    if tokenizer.use(asked, Probes(lambda: _probes(folder, manifest))):
         return "tokenizers"
     return asked
 

@@ -14,7 +14,7 @@ from ruler_data.manifest import SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import CounterName, Text
+from ruler_data.tokenizers.counters import CounterName, Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
 
 #: Bytes of the prompts on which a counter shows that it is exact.
@@ -92,7 +92,7 @@ def open_context(recipe: RowConfig, library: Library) -> BuildContext:
     """
     tokenizer = load_tokenizer(recipe.tokenizer)
     reserve = template_reserve(tokenizer)
-    tokenizer.use(recipe.counter, probes())
+    tokenizer.use(recipe.counter, PROBES)
     return BuildContext(
         recipe, tokenizer, TokenizedSources(recipe.seed, library, tokenizer), reserve
     )
@@ -122,3 +122,7 @@ def probes() -> Iterator[tuple[str, str]]:
     for task in TASKS.values():
         row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
         yield row.context + row.question, row.answer_prefix
+
+
+#: Raise the number when `probes` yields other prompts.
+PROBES = Probes(probes, "sample 1")
