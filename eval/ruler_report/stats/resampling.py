@@ -90,7 +90,7 @@ def permute_labels(task: str, ours: Floats, theirs: Floats, deals: int = FLIPS) 
     alike, times = np.unique(np.where(np.isnan(scores), -1.0, scores), axis=0, return_counts=True)
     counted = (alike >= 0).astype(np.float64)
     filled = alike * counted
-    rng = generator("permute_labels", task)
+    rng = generator("deal", task)
     gaps = np.empty((deals, scores.shape[1]))
     for start in range(0, deals, STEP):  # how many of each kind are dealt says all of a deal
         size = min(STEP, deals - start)
