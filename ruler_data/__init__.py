@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ruler_data.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
+    from ruler_data.dataset import Dataset, Rows, load
     from ruler_data.errors import BudgetError, RulerError, UsageError
     from ruler_data.manifest import Manifest
     from ruler_data.names import config_name, parse_config
@@ -21,8 +22,10 @@ __all__ = [
     "DATA_VERSION",
     "TASKS",
     "BudgetError",
+    "Dataset",
     "Manifest",
     "Row",
+    "Rows",
     "RulerError",
     "Span",
     "Task",
@@ -30,10 +33,12 @@ __all__ = [
     "__version__",
     "config_name",
     "digest_rows",
+    "load",
     "parse_config",
 ]
 
 _HOMES = {
+    "dataset": ("Dataset", "Rows", "load"),
     "errors": ("BudgetError", "RulerError", "UsageError"),
     "manifest": ("Manifest",),
     "names": ("config_name", "parse_config"),

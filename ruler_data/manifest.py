@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -277,6 +278,28 @@ class Manifest:
             msg = f"{where}: edited after it was written: it holds more than a manifest does"
             raise RulerError(msg)
         return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder.
+
+    Raises:
+        UsageError: there is no such folder, or no finished build in it.
+        RulerError: the manifest is damaged or cannot be read.
+    """
+    where = f"{quote(str(folder), 200)}: holds no finished build"
+    if not folder.is_dir():
+        msg = f"{where}: there is no such folder"
+        raise UsageError(msg)
+    try:
+        text = (folder / FILENAME).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        msg = f"{where}: it has no {FILENAME}"
+        raise UsageError(msg) from None
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{FILENAME}: cannot be read: {error}"
+        raise RulerError(msg) from error
+    return Manifest.from_json(text)
 
 
 def shown_seed(seed: int) -> str:

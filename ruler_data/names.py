@@ -5,6 +5,7 @@ import re
 from ruler_data.errors import UsageError
 
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 _CONFIG = re.compile(r"(?P<task>[a-z0-9_]+)_(?P<length>[1-9][0-9]{0,8})")
 
 
@@ -40,6 +41,22 @@ def parse_config(name: str) -> tuple[str, int]:
         msg = f"{quote(name)} is not a config; a config is named TASK_LENGTH, e.g. vt_4096"
         raise UsageError(msg)
     return match["task"], int(match["length"])
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Return which of how many shards `I/N` is.
+
+    >>> parse_shard("0/8")
+    (0, 8)
+
+    Raises:
+        UsageError: the text is not a shard.
+    """
+    match = _SHARD.fullmatch(text)
+    if match is None or int(match[1]) >= int(match[2]):
+        msg = f"--shard {quote(text)}: not a shard; write I/N with I from 0 to N-1, e.g. 0/8"
+        raise UsageError(msg)
+    return int(match[1]), int(match[2])
 
 
 def check_name(kind: str, name: str) -> str:

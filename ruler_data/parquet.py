@@ -11,22 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ruler_data.names import config_file
 from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
-
-__all__ = [
-    "SCHEMA",
-    "UNREADABLE",
-    "TableBuilder",
-    "config_file",
-    "packed_at",
-    "read_columns",
-    "read_groups",
-    "read_packed",
-    "read_rows",
-    "row_at",
-    "to_table",
-]
 
 #: What reading a file raises that is damaged, or that holds something else than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -139,6 +124,18 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
     with _opened(path) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
+
+
+def group_sizes(path: Path) -> list[int]:
+    """Return the number of rows of each row group of a file."""
+    with _opened(path) as file:
+        return [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+
+
+def read_group(path: Path, number: int) -> pa.Table:
+    """Return one row group of a file, checking the checksum of every page."""
+    with _opened(path) as file:
+        return file.read_row_group(number, SCHEMA.names, use_threads=False)
 
 
 def read_packed(path: Path) -> Generator[PackedRow, None, None]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data import Row
-from ruler_data.parquet import config_file, read_rows
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
 from ruler_eval.data import open_dataset
 from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 from tests.commands import Done, one_line

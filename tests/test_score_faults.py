@@ -145,10 +145,10 @@ def test_other_or_damaged_rows_are_refused(
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
     ((), "say which with --data FOLDER"),
-    (("--data", "nowhere"), "no such folder, and as a Hub repo it cannot be had"),
-    (("--data", "org/nowhere"), "for the Hub repo of that name say which --revision"),
-    (("--data", "a b\n"), "no such folder, and as a Hub repo it cannot be had"),
-    (("--data", "."), "holds no manifest.json"),
+    (("--data", "nowhere"), "no such folder, and not a Hub repo either"),
+    (("--data", "org/nowhere"), "to load the Hub repo of that name, give a revision"),
+    (("--data", "a b\n"), "no such folder, and not a Hub repo either"),
+    (("--data", "."), "it has no manifest.json"),
     (("--model", "m"), "--model and --protocol are for predictions; this run says: 'org/model-7b'"),
     (("--out", ""), "--out '.': a folder; give a file, e.g. 'results.json'"),
 ]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row
-from ruler_data.parquet import config_file, read_rows
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
 from tests.commands import Done, succeeded
 from tests.conftest import Cli
 from tests.engines import forks

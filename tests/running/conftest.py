@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data.parquet import config_file, read_rows
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
 from tests.conftest import Cli

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data.parquet import config_file, read_rows
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from tests.builds import until
 from tests.commands import finish

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ruler_data.dataset import read_in_order
 from ruler_data.errors import RulerError
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
@@ -44,7 +45,7 @@ def test_rows_that_begin_alike_follow_one_another(
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "ALIKE", alike)
         write(path := Path(scratch) / "rows.parquet", rows, group)
-        assert list(reading.read(path, "vt_4096", asked)) == rows[:asked]
+        assert list(read_in_order(path, "vt_4096", asked)) == rows[:asked]
         assert list(reading.read_alike(path, "vt_4096", asked, indices)) == [
             row for batch in batches for row in sorted(batch, key=lambda row: row.context)
         ]
@@ -54,14 +55,14 @@ def test_a_row_out_of_its_place_is_refused(tmp_path: Path) -> None:
     rows = rows_of(["a", "b", "c"])
     write(path := tmp_path / "rows.parquet", [rows[0], rows[2], rows[1]])
     with pytest.raises(RulerError, match="vt_4096: row 1 is not in its place; verify the data"):
-        list(reading.read(path, "vt_4096", 3))
+        list(read_in_order(path, "vt_4096", 3))
 
 
 def test_a_file_with_too_few_rows_is_refused(tmp_path: Path) -> None:
     write(path := tmp_path / "rows.parquet", rows_of(["a", "b", "c"]))
-    assert len(list(reading.read(path, "vt_4096", 3))) == 3
+    assert len(list(read_in_order(path, "vt_4096", 3))) == 3
     with pytest.raises(RulerError, match="vt_4096: row 3 is not in its place"):
-        list(reading.read(path, "vt_4096", 4))
+        list(read_in_order(path, "vt_4096", 4))
 
 
 @pytest.mark.parametrize("broken", [{"outputs": ()}, {"outputs": ("A", None)}, {"question": None}])
@@ -73,7 +74,10 @@ def test_a_row_without_what_every_row_has_is_refused_in_one_line(
     lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
     columns = {name: [row.to_record()[name] for row in rows] for name in SCHEMA.names}
     pq.write_table(pa.table(columns, schema=lax), path := tmp_path / "rows.parquet")
-    for found in (reading.read(path, "vt_4096", 3), reading.read_alike(path, "vt_4096", 3, {1, 2})):
+    for found in (
+        read_in_order(path, "vt_4096", 3),
+        reading.read_alike(path, "vt_4096", 3, {1, 2}),
+    ):
         with pytest.raises(RulerError, match=r"^vt_4096: cannot be read \(ValueError: .*; verify"):
             list(found)
 
@@ -84,7 +88,7 @@ def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
     with pq.ParquetWriter(path, SCHEMA, write_page_checksum=True) as writer:
         for part in (rows[:2], [], rows[2:], []):
             writer.write_table(to_table(part))
-    assert list(reading.read(path, "vt_4096", 3)) == rows
+    assert list(read_in_order(path, "vt_4096", 3)) == rows
 
 
 @pytest.mark.parametrize("broken", ["outputs", "evidence", "context"])
@@ -94,7 +98,7 @@ def test_a_file_of_other_columns_is_refused_in_one_line(tmp_path: Path, broken: 
     for other in (table.remove_column(place), table.set_column(place, broken, pa.nulls(2))):
         pq.write_table(other, path := tmp_path / "rows.parquet")
         for found in (
-            reading.read(path, "vt_4096", 2),
+            read_in_order(path, "vt_4096", 2),
             reading.read_alike(path, "vt_4096", 2, {0, 1}),
         ):
             with pytest.raises(

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row, UsageError
-from ruler_data.parquet import config_file, read_rows
-from ruler_eval.cli.options import shard as parse_shard
+from ruler_data.names import config_file, parse_shard
+from ruler_data.parquet import read_rows
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import (
@@ -162,8 +162,8 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])
-def test_what_is_no_share_is_refused(share: str) -> None:
-    with pytest.raises(UsageError, match="not a share; write I/N"):
+def test_what_is_not_a_shard_is_refused(share: str) -> None:
+    with pytest.raises(UsageError, match="not a shard; write I/N"):
         parse_shard(share)
 
 

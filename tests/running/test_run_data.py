@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data.parquet import config_file
+from ruler_data.names import config_file
 from tests.hub import Hub
 from tests.publishing import Publisher
 from tests.running.processes import evaluate, lines, order, refusal
@@ -76,14 +76,14 @@ def test_a_run_does_not_mix_its_files_into_a_dataset(copy: Path) -> None:
 
 
 def test_a_folder_that_is_no_build_is_refused(tmp_path: Path) -> None:
-    assert "holds no manifest.json" in refusal(evaluate(*order(tmp_path, tmp_path / "out")))
+    assert "holds no finished build" in refusal(evaluate(*order(tmp_path, tmp_path / "out")))
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("dist/nowhere", "no such folder; for the Hub repo of that name say which --revision"),
-        ("./nowhere", "no such folder, and as a Hub repo it cannot be had: repo '.' is not"),
+        ("dist/nowhere", "no such folder; to load the Hub repo of that name, give a revision"),
+        ("./nowhere", "no such folder, and not a Hub repo either: repo '.' is not"),
     ],
 )
 def test_data_that_is_nowhere_is_refused(data: str, said: str) -> None:
@@ -126,4 +126,4 @@ def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     assert "downloads are off" in refusal(evaluate(*asked, "--revision", "v2.0.0", env=off), 1)
     said = refusal(evaluate(*asked, "--revision", "v2.0.0", env=env))
     assert "data.revision is" in said and hub.repos[repo].tags["v1.0.0"][:20] in said
-    assert "say which --revision" in refusal(evaluate(*asked, env=env))
+    assert "give a revision" in refusal(evaluate(*asked, env=env))

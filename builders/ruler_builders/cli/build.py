@@ -20,12 +20,11 @@ from ruler_builders.cli.options import (
     SourcesOption,
     WorkersOption,
     parse_lengths,
-    parse_shard,
     parse_tasks,
 )
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Manifest
-from ruler_data.names import check_name
+from ruler_data.names import check_name, parse_shard
 from ruler_data.suites import load_suite, with_own_domains
 from ruler_data.terminal import out, progress, say, warn
 from ruler_data.version import DEFAULT_SEED
@@ -137,7 +136,7 @@ def build(
             out=folder,
             workers=workers,
             force=force,
-            shard=parse_shard(shard),
+            shard=parse_shard(shard) if shard else None,
             suite=chosen,
         )
         tokens = order.rows * sum(length for _, length in order.configs.values())

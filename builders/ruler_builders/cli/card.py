@@ -1,16 +1,13 @@
 """`ruler-data card`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import check_repo, quote
+from ruler_data.names import check_repo
 from ruler_data.terminal import out, say
-
-if TYPE_CHECKING:
-    from ruler_data.manifest import Manifest
 
 
 def card(
@@ -28,12 +25,16 @@ def card(
     from ruler_builders.card import Address, card_faults, card_files
     from ruler_builders.pipeline.build_dir import BuildDir, locked
     from ruler_builders.publish.version_rules import Version
+    from ruler_data.manifest import read_manifest
 
     if write and (check or repo):
         msg = "--write goes alone: a folder's card names no repo; `ruler-data publish` writes that"
         raise UsageError(msg)
     place = Address(check_repo(repo), Version.parse(version).tag) if repo else None
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
+    if BuildDir(folder).intact(manifest.configs) != manifest.configs:
+        msg = f"{folder}: its rows are not those of its manifest; verify it"
+        raise RulerError(msg)
     texts = card_files(manifest, folder.joinpath, place)
     if write:
         with locked(BuildDir(folder)):
@@ -48,26 +49,6 @@ def card(
         say(f"{folder}: the card is valid and up to date")
     else:
         out.print(texts["README.md"], markup=False, soft_wrap=True, end="")
-
-
-def _manifest(folder: Path) -> "Manifest":
-    """Return the manifest of a finished build whose files are those that it names.
-
-    Raises:
-        UsageError: there is none.
-        RulerError: the rows are not those of the manifest.
-    """
-    from ruler_builders.pipeline.build_dir import BuildDir
-
-    place = BuildDir(folder)
-    manifest = place.manifest() if folder.is_dir() else None
-    if manifest is None:
-        msg = f"{quote(str(folder))}: holds no finished build"
-        raise UsageError(msg)
-    if place.intact(manifest.configs) != manifest.configs:
-        msg = f"{folder}: its rows are not those of its manifest; verify it"
-        raise RulerError(msg)
-    return manifest
 
 
 def _is(folder: Path, name: str, texts: dict[str, str]) -> bool:

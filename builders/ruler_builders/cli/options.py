@@ -76,19 +76,3 @@ def parse_lengths(text: str) -> tuple[int, ...]:
     for length in found:
         parse_config(config_name("vt", length))
     return found
-
-
-def parse_shard(text: str) -> tuple[int, int] | None:
-    """Return which of how many shares `I/N` is, or None for no text.
-
-    Raises:
-        UsageError: it is no share.
-    """
-    if not text:
-        return None
-    index, slash, shards = text.partition("/")
-    whole = all(part.isascii() and part.isdigit() and len(part) < 6 for part in (index, shards))
-    if not (slash and whole and int(index) < int(shards)):
-        msg = f"--shard {quote(text)}: not a share; write I/N with I from 0 to N-1, e.g. 0/8"
-        raise UsageError(msg)
-    return int(index), int(shards)

@@ -30,14 +30,11 @@ def show(
     as_json: JsonFlag = False,
 ) -> None:
     """Print one row: context shortened, evidence highlighted."""
-    from ruler_builders.pipeline.build_dir import BuildDir
+    from ruler_data.manifest import read_manifest
     from ruler_data.parquet import UNREADABLE, read_rows
 
     parse_config(config)
-    manifest = BuildDir(folder).manifest() if folder.is_dir() else None
-    if manifest is None:
-        msg = f"{quote(str(folder))}: holds no finished build"
-        raise UsageError(msg)
+    manifest = read_manifest(folder)
     if config not in manifest.configs:
         known = ", ".join(manifest.configs)
         msg = f"{quote(config)} is not in {folder}; it has {known}"

@@ -23,7 +23,7 @@ from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file, write_file
-from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info
+from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info, read_manifest
 from ruler_data.names import config_file, parse_config, quote
 
 STATE = ".build"
@@ -51,16 +51,9 @@ class BuildDir:
         """Return the manifest, or None while there is none.
 
         Raises:
-            RulerError: it is damaged.
+            RulerError: it is damaged or cannot be read.
         """
-        try:
-            text = self.manifest_path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            msg = f"{FILENAME}: cannot be read: {error}"
-            raise RulerError(msg) from error
-        return Manifest.from_json(text)
+        return read_manifest(self.path) if self.manifest_path.exists() else None
 
     def seal(self, manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
         """Write the card and what lies beside it, and last the manifest; return that."""

@@ -6,12 +6,9 @@ from typing import Annotated, Any, Literal, Optional
 
 import typer
 
-from ruler_data.errors import UsageError
-from ruler_data.names import quote
 from ruler_eval.engines.interface import parse
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.prompts import ProtocolName
-from ruler_eval.run_dir import Shard
 
 Text = Optional[str]  # noqa: UP045 - typer reads it at run time
 Number = Optional[int]  # noqa: UP045
@@ -92,17 +89,3 @@ def names(text: str) -> tuple[str, ...]:
     ('vt_4096', 'cwe_4096')
     """
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def shard(text: str) -> Shard:
-    """Return the share that `I/N` names.
-
-    Raises:
-        UsageError: it names none.
-    """
-    index, slash, count = text.partition("/")
-    whole = all(part.isascii() and part.isdigit() and len(part) < 6 for part in (index, count))
-    if not (slash and whole and int(index) < int(count)):
-        msg = f"--shard {quote(text)}: not a share; write I/N with I from 0 to N-1, e.g. 0/8"
-        raise UsageError(msg)
-    return Shard(int(index), int(count))

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ruler_data.errors import RulerError
+from ruler_data.names import parse_shard
 from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.cli import options as opt
 from ruler_eval.data_parallel import devices, follow, run_shards, shards_of
@@ -18,7 +19,7 @@ from ruler_eval.eval_config import open_job
 from ruler_eval.journal import Mended
 from ruler_eval.progress import bar, summary, table
 from ruler_eval.prompts import counts_alike
-from ruler_eval.run_dir import RunFolder
+from ruler_eval.run_dir import RunFolder, Shard
 from ruler_eval.runner import Outcome, RunJob, run_shard
 from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Item, assign, items_of
@@ -52,7 +53,7 @@ def run(
     as_json: opt.JsonFlag = False,
 ) -> None:
     """Put frozen rows to a model, one journal line for each; go on where a run was interrupted."""
-    job = open_job(opt.order(context.params), folder, opt.shard(shard))
+    job = open_job(opt.order(context.params), folder, Shard(*parse_shard(shard)))
     if job.tokenizer and not counts_alike(job.data, job.tokenizer):
         warn(
             f"tokenizer {job.tokenizer.info.name} is not the one that the data's lengths are "

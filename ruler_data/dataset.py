@@ -1,0 +1,310 @@
+"""Load a dataset from a folder or the Hub; every file is checked before its rows are read.
+
+    rows = load("org/ruler", "vt_4096", revision="v1.0.0")
+    rows[0].id, rows[0].prompt, rows[0].outputs
+
+The manifest proves itself by its own digest, and each config's file by the manifest's sha256.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from html import escape
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, overload
+
+import pyarrow as pa
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import sha256_file
+from ruler_data.hub import Release, open_release
+from ruler_data.manifest import FILENAME, Manifest, read_manifest
+from ruler_data.names import check_repo, config_file, quote
+from ruler_data.parquet import SCHEMA, UNREADABLE, group_sizes, read_group, read_groups, row_at
+from ruler_data.row import Row
+
+#: Rows, and characters of a text, that a notebook shows.
+SHOWN_ROWS, SHOWN_CHARACTERS = 5, 120
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a dataset comes from.
+
+    Attributes:
+        folder: that holds its files; for a release, those downloaded so far.
+        manifest: of the dataset.
+        release: on the Hub; None for a local folder.
+    """
+
+    folder: Path
+    manifest: Manifest
+    release: Release | None = None
+
+    def fetch(self, configs: Iterable[str]) -> None:
+        """Download the files of configs where needed, and check each against the manifest.
+
+        Raises:
+            RulerError: a file is not available, or is not the one that the manifest names.
+        """
+        if self.release:
+            self.release.fetch(configs)
+            return
+        for config in configs:
+            name, expected = config_file(config), self.manifest.configs[config].sha256
+            try:
+                found = sha256_file(self.folder / name)
+            except OSError as error:
+                msg = f"{name}: cannot be read: {error.strerror or error}"
+                raise RulerError(msg) from error
+            if found != expected:
+                msg = f"{name}: refused: sha256 expected {expected}, found {found}"
+                raise RulerError(msg)
+
+    def __str__(self) -> str:
+        return f"{self.release.repo} {self.release.revision}" if self.release else str(self.folder)
+
+
+def open_source(where: str | Path, revision: str | None = None) -> Source:
+    """Return a folder, or a Hub repo at a revision; only the manifest is read.
+
+    Raises:
+        UsageError: there is no such dataset, or a folder was given a revision, or a repo none.
+        RulerError: the manifest is damaged, or the Hub does not provide it.
+    """
+    where = str(where)
+    folder = Path(os.path.expanduser(where))  # noqa: PTH111 - Path's raises for unknown users
+    if where and folder.is_dir():
+        if revision is not None:
+            msg = f"revision {quote(revision)}: {quote(where)} is a folder and has no revisions"
+            raise UsageError(msg)
+        manifest = read_manifest(folder)
+        manifest.check(FILENAME)
+        return Source(folder, manifest)
+    try:
+        check_repo(where)
+    except UsageError as error:
+        msg = f"data {quote(where)}: no such folder, and not a Hub repo either: {error}"
+        raise UsageError(msg) from error
+    if revision is None:
+        msg = (
+            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
+            "revision, e.g. v1.0.0, because a branch can change"
+        )
+        raise UsageError(msg)
+    release = open_release(where, revision)
+    return Source(release.folder, release.manifest, release)
+
+
+def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, None]:
+    """Yield the first rows of a config's file, in order.
+
+    Raises:
+        RulerError: the file cannot be read, or rows are not where they belong.
+    """
+    with readable(config), closing(row_places(path, config, rows)) as places:
+        for _, group, place in places:
+            yield checked_row(group, place)
+
+
+def row_places(
+    path: Path, config: str, rows: int
+) -> Generator[tuple[int, pa.Table, int], None, None]:
+    """Yield the index of each of the first rows, its row group, and its place there."""
+    end = 0
+    with closing(read_groups(path)) as groups:
+        for group in groups:
+            table = group.select(SCHEMA.names).cast(SCHEMA)
+            for place, index in enumerate(table["index"].to_pylist()[: rows - end]):
+                if index != end:
+                    raise damaged(config, f"row {end} is not in its place")
+                yield index, table, place
+                end += 1
+            if end == rows:
+                return
+    raise damaged(config, f"row {end} is not in its place")
+
+
+def checked_row(group: pa.Table, place: int) -> Row:
+    """Return the row at a place of a row group.
+
+    Raises:
+        ValueError: a value is missing, or it has no gold answer.
+    """
+    row = row_at(group, place)
+    if not row.outputs:
+        msg = f"row {row.index} has no gold answer"
+        raise ValueError(msg)
+    return row
+
+
+@contextmanager
+def readable(config: str) -> Iterator[None]:
+    """Turn what reading a damaged file raises into an error that names the config."""
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise damaged(config, f"cannot be read ({type(error).__name__}: {reason})") from error
+
+
+def damaged(config: str, what: str) -> RulerError:
+    """Return the error for a config's file that holds something other than its rows."""
+    return RulerError(f"{config}: {what}; verify the data")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetRow(Row):
+    """A row of a dataset, which knows its config.
+
+    Attributes:
+        config: name of the config, e.g. `vt_4096`.
+    """
+
+    config: str
+
+    @property
+    def id(self) -> str:
+        """The row's identity, e.g. `vt_4096/17`."""
+        return f"{self.config}/{self.index}"
+
+
+_COLUMNS = [column.name for column in fields(Row)]
+
+
+def _in_config(row: Row, config: str) -> DatasetRow:
+    return DatasetRow(**{name: getattr(row, name) for name in _COLUMNS}, config=config)
+
+
+class Rows(Sequence[DatasetRow]):
+    """The rows of one config, in order; they are read from its file when they are needed.
+
+    Indexing and iteration raise RulerError where the file holds something other than its rows.
+    """
+
+    def __init__(self, source: Source, config: str) -> None:
+        """Fetch and check the config's file.
+
+        Raises:
+            RulerError: the file is not available, or is not the one that the manifest names.
+        """
+        source.fetch([config])
+        self.source, self.config = source, config
+        self._path = source.folder / config_file(config)
+        self._length = source.manifest.configs[config].rows
+        self._group: tuple[int, pa.Table] | None = None
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[DatasetRow]:
+        for row in read_in_order(self._path, self.config, len(self)):
+            yield _in_config(row, self.config)
+
+    @overload
+    def __getitem__(self, index: int) -> DatasetRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DatasetRow]: ...
+    def __getitem__(self, index: int | slice) -> DatasetRow | list[DatasetRow]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        at = range(len(self))[index]  # an IndexError beyond the end, and the place of a negative
+        with readable(self.config):
+            starts = list(accumulate(group_sizes(self._path), initial=0))
+            number = bisect_right(starts, at) - 1
+            if self._group is None or self._group[0] != number:
+                self._group = number, read_group(self._path, number).cast(SCHEMA)
+            row = checked_row(self._group[1], at - starts[number])
+        if row.index != at:
+            raise damaged(self.config, f"row {at} is not in its place")
+        return _in_config(row, self.config)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return all rows as plain values, e.g. for `pandas.DataFrame`; `id` comes first."""
+        return [{"id": row.id, **row.to_record()} for row in self]
+
+    def __repr__(self) -> str:
+        return f"<Rows {self.config}: {len(self)} rows of {self.source}>"
+
+    def _repr_html_(self) -> str:
+        names = ("id", "context", "question", "outputs", "length")
+        lines = [[_shown(getattr(row, name)) for name in names] for row in self[:SHOWN_ROWS]]
+        return f"<p>{escape(repr(self))}</p>{_html_table(names, lines)}"
+
+
+class Dataset(Mapping[str, Rows]):
+    """The configs of a dataset by name; a config is fetched and checked when it is asked for."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    @property
+    def manifest(self) -> Manifest:
+        """The manifest of the dataset."""
+        return self.source.manifest
+
+    def __getitem__(self, config: str) -> Rows:
+        if config not in self.manifest.configs:
+            raise KeyError(config)
+        return Rows(self.source, config)
+
+    def __contains__(self, config: object) -> bool:  # Mapping's own would fetch the config
+        return config in self.manifest.configs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.manifest.configs)
+
+    def __len__(self) -> int:
+        return len(self.manifest.configs)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.source}: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        infos = self.manifest.configs.items()
+        lines = [[name, str(info.rows), f"{info.length_mean:.0f}"] for name, info in infos]
+        names = ("config", "rows", "mean length (tokens)")
+        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{_html_table(names, lines)}"
+
+
+@overload
+def load(source: str | Path, config: None = None, revision: str | None = None) -> Dataset: ...
+@overload
+def load(source: str | Path, config: str, revision: str | None = None) -> Rows: ...
+def load(
+    source: str | Path, config: str | None = None, revision: str | None = None
+) -> Dataset | Rows:
+    """Return the rows of a config, or of all configs by name, checked against the manifest.
+
+    Args:
+        source: folder of a build, or id of a dataset repo on the Hub.
+        config: name of a config, e.g. `vt_4096`; None for a mapping of all.
+        revision: tag or commit; needed for a repo, and not allowed for a folder.
+
+    Raises:
+        UsageError: there is no such dataset or config.
+        RulerError: the manifest or a file is damaged, or the Hub does not provide it.
+    """
+    dataset = Dataset(open_source(source, revision))
+    if config is None:
+        return dataset
+    if config not in dataset:
+        msg = f"{quote(config)} is not in {dataset.source}; it has {', '.join(dataset)}"
+        raise UsageError(msg)
+    return dataset[config]
+
+
+def _shown(value: object) -> str:
+    text = ", ".join(value) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def _html_table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{name}</th>" for name in names)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in lines
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,148 @@
+"""`ruler_data.load`: rows by config, from a folder or the Hub, checked before they are read."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import ruler_data
+from ruler_data import RulerError, UsageError, load
+from ruler_data.dataset import Rows
+from ruler_data.hub import Release
+from ruler_data.parquet import SCHEMA, to_table
+from tests.tampering import copy_of, edit_table, file_of, manifest_of, rows_of, table_of
+
+Builds = Callable[..., Path]
+VT = "vt_1024"
+
+
+@pytest.fixture(scope="module")
+def folder(builds: Builds) -> Path:
+    return builds("vt,fwe")
+
+
+def test_rows_are_those_of_the_file_and_name_themselves(folder: Path) -> None:
+    rows, expected = load(folder, VT), rows_of(folder, VT)
+    assert [row.to_record() for row in rows] == [row.to_record() for row in expected]
+    assert [row.id for row in rows] == ["vt_1024/0", "vt_1024/1", "vt_1024/2"]
+    assert rows[1].prompt == expected[1].context + expected[1].question + expected[1].answer_prefix
+    assert len(rows) == 3 and rows[-1] == rows[2] and rows[1:] == [rows[1], rows[2]]
+    assert rows[0] in rows and next(reversed(rows)) == rows[2]
+    for beyond in (3, -4):
+        with pytest.raises(IndexError):
+            rows[beyond]
+
+
+def test_without_a_config_all_configs_come_by_name(folder: Path) -> None:
+    dataset = load(str(folder))
+    assert list(dataset) == [VT, "fwe_1024"] and len(dataset) == 2
+    assert "fwe_1024" in dataset and "fwe_2048" not in dataset and dataset.get("fwe_2048") is None
+    assert {name: len(rows) for name, rows in dataset.items()} == {VT: 3, "fwe_1024": 3}
+    assert dataset.manifest == manifest_of(folder)
+    with pytest.raises(KeyError):
+        dataset["vt_2048"]
+
+
+def test_a_row_is_found_in_whichever_row_group_it_is(folder: Path, tmp_path: Path) -> None:
+    copy = copy_of(folder, tmp_path)
+    edit_table(copy, VT, table_of(copy, VT))
+    rows = load(copy, VT)
+    expected = rows_of(copy, VT)
+    with pq.ParquetWriter(copy / file_of(VT), SCHEMA, write_page_checksum=True) as writer:
+        for part in (expected[:1], [], expected[1:]):
+            writer.write_table(to_table(part))
+    assert [rows[at].to_record() for at in (2, 0, 1)] == [
+        expected[at].to_record() for at in (2, 0, 1)
+    ]
+
+
+def test_records_and_views_are_for_people_and_their_tables(folder: Path) -> None:
+    rows = load(folder, VT)
+    first, *_ = rows.to_records()
+    assert list(first) == ["id", *SCHEMA.names] and first["id"] == "vt_1024/0"
+    assert repr(rows) == f"<Rows vt_1024: 3 rows of {folder}>"
+    assert repr(load(folder)) == f"<Dataset {folder}: vt_1024, fwe_1024>"
+    page = rows._repr_html_()
+    assert page.count("<tr>") == 4 and "&lt;Rows vt_1024" in page and "<td>vt_1024/2</td>" in page
+    assert len(page) < 3000 and "<td>fwe_1024</td>" in load(folder)._repr_html_()
+
+
+def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path: Path) -> None:
+    copy = copy_of(folder, tmp_path)
+    path = copy / file_of(VT)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(RulerError, match="refused: sha256 expected"):
+        load(copy, VT)
+    dataset = load(copy)
+    assert len(dataset["fwe_1024"]) == 3
+    with pytest.raises(RulerError, match="refused: sha256 expected"):
+        dataset[VT]
+    path.unlink()
+    with pytest.raises(RulerError, match="cannot be read: No such file"):
+        load(copy, VT)
+
+
+def test_an_edited_manifest_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = copy_of(folder, tmp_path)
+    path = copy / "manifest.json"
+    path.write_text(path.read_text().replace('"seed": 42', '"seed": 43'))
+    with pytest.raises(RulerError, match="edited after it was written"):
+        load(copy)
+
+
+def test_rows_that_are_not_in_their_place_are_refused(folder: Path, tmp_path: Path) -> None:
+    copy = copy_of(folder, tmp_path)
+    edit_table(copy, VT, table_of(copy, VT).take([0, 2, 1]))
+    rows = load(copy, VT)
+    assert rows[0].index == 0
+    for read in (lambda: rows[1], lambda: list(rows)):
+        with pytest.raises(RulerError, match="vt_1024: row 1 is not in its place; verify the data"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("source", "config", "revision", "said"),
+    [
+        (None, "vt_2048", None, "'vt_2048' is not in .*; it has vt_1024, fwe_1024"),
+        (None, None, "v1.0.0", "is a folder and has no revisions"),
+        ("org/ruler", None, None, "give a revision, e.g. v1.0.0"),
+        ("", None, None, "not a Hub repo either"),
+        ("./nowhere", None, "v1.0.0", "not a Hub repo either"),
+    ],
+)
+def test_what_cannot_be_loaded_is_refused_in_one_line(
+    source: str | None, config: str, revision: str | None, said: str, folder: Path
+) -> None:
+    with pytest.raises(UsageError, match=said) as error:
+        load(source or folder if source is None else source, config, revision)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_without_a_build_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"holds no finished build: it has no manifest\.json"):
+        load(tmp_path)
+
+
+def test_a_release_downloads_only_the_configs_that_are_asked_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[list[str]] = []
+    release = Release("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))
+    monkeypatch.setattr("ruler_data.dataset.open_release", lambda *_: release)
+    monkeypatch.setattr(Release, "fetch", lambda _, configs: fetched.append(list(configs)))
+    dataset = load("org/ruler", revision="v1.0.0")
+    assert fetched == [] and VT in dataset
+    assert isinstance(dataset[VT], Rows) and fetched == [[VT]]
+    assert repr(dataset[VT]) == "<Rows vt_1024: 3 rows of org/ruler v1.0.0>"
+
+
+def test_an_import_of_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, ruler_data; print(*(set(sys.modules) & {'numpy', 'pyarrow', 'pydantic'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+    assert ruler_data.load is load
