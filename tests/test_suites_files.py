@@ -59,7 +59,11 @@ def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> Non
     (tmp_path / "folder.yaml").mkdir()
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
-    for name, said in (("folder", "is no file"), ("pipe", "is no file"), ("loop", "cannot be")):
+    for name, said in (
+        ("folder", "not a file"),
+        ("pipe", "not a file"),
+        ("loop", "cannot be"),
+    ):
         with pytest.raises(UsageError, match=said):
             load_suite(str(tmp_path / f"{name}.yaml"))
     with pytest.raises(UsageError, match="no such suite; known: ruler"):

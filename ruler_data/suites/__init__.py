@@ -1,4 +1,4 @@
-"""Suites: sets of tasks beyond the thirteen, written down in YAML.
+"""Suites: sets of tasks beyond the thirteen, described in YAML files.
 
     name: sweep_hops
     about: Variable tracking over chains of 2 to 8 hops (Figure 3 of the paper).
@@ -8,52 +8,38 @@
       vt_hops_2: {family: vt, hops: 2}
       vt_hops_8: {family: vt, hops: 8, max_new_tokens: 60}
 
-A task's keys are the parameters of its family (`ruler_data.tasks`), and `about` and
-`max_new_tokens`. `include` names tasks of the thirteen. The package brings some suites; anybody's
-own file works the same.
-
-A suite, and how its file becomes one.
-
-A suite whose haystacks are of domains, with those of the user's own texts added.
+The keys of a task are the parameters of its family (`ruler_data.tasks`), `about` and
+`max_new_tokens`. `include` names tasks of the thirteen. The suites of the package and a user's own
+file are read alike.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass, replace
+from functools import cache, reduce
 from importlib.resources import files
+from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NoReturn, get_args, get_type_hints
 
-from pydantic import Field, TypeAdapter, ValidationError
+from annotated_types import Interval
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.functional_validators import PlainValidator
+from pydantic_core import ErrorDetails
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.suites.reader import (
-    LINE,
-    Document,
-    integer,
-    is_line,
-    lengths_of,
-    mapping,
-    one_line,
-    percent_points,
-    read,
-    refuse_unknown,
-    shown,
-)
-from ruler_data.tasks import FAMILIES, TASKS, Niah, Params, Task, task_of
+from ruler_data.suites.reader import Place, read_yaml
+from ruler_data.tasks import TASKS, Niah, Params, Task, task_of
 
 __all__ = ["RULER", "Suite", "load_suite", "packaged", "with_own_domains"]
 
-#: Keys of a file; the first two must be there, and some task.
-KEYS = ("name", "about", "lengths", "rows", "error", "include", "tasks")
-#: Keys of a task beside its family's parameters.
-TASK_KEYS = ("about", "max_new_tokens")
+#: Name of the task whose haystack mixes every domain of a suite with the user's.
+ALL = "niah_domain_all"
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-_PARAMS: TypeAdapter[Params] = TypeAdapter(Annotated[Params, Field(discriminator="family")])
+LINE = "must be one line of plain text, without |<>`[] and backslashes"
+_NAME = "[a-z][a-z0-9_]{0,39}"
 
 
 @dataclass(frozen=True)
@@ -65,9 +51,9 @@ class Suite:
         about: what it is for, in one line.
         tasks: by name, in the order of the file.
         lengths: that it is meant for, in tokens, rising; empty for any.
-        rows: of each config, unless others are asked for.
-        error: percent points by which its mean is off from that of the benchmark's 500 rows, at
-            the most, 95 times in 100; None where that was not measured.
+        rows: default number of rows of each config.
+        error: largest difference, in percentage points, between its mean and that of the
+            benchmark's 500 rows, 95 times in 100; None if it was not measured.
         places: where a task's haystack names its domains, as FILE:LINE, by task.
     """
 
@@ -91,14 +77,9 @@ def packaged() -> dict[str, Suite]:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return the files of this package's suites, each by its suite's name."""
+    """Return the files of this package's suites, by name of the suite."""
     folder = Path(str(files("ruler_data.suites")))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-@cache
-def _packaged(path: Path) -> Suite:
-    return _suite(read(path))
 
 
 def load_suite(spec: str) -> Suite:
@@ -109,11 +90,7 @@ def load_suite(spec: str) -> Suite:
     """
     known = _files()
     if spec.endswith((".yaml", ".yml")):
-        document = read(Path(spec))
-        suite = _suite(document)
-        if suite.name == RULER.name or suite.name in known:
-            document.refuse(("name",), f"{suite.name} is a suite of the package; choose another")
-        return suite
+        return _read_suite(Path(spec), taken=(RULER.name, *known))
     if spec == RULER.name:
         return RULER
     if spec not in known:
@@ -123,97 +100,141 @@ def load_suite(spec: str) -> Suite:
     return _packaged(known[spec])
 
 
-def _suite(document: Document) -> Suite:
-    values = document.values
-    refuse_unknown(document, (), values, KEYS)
-    name, about = (one_line(document, key) for key in ("name", "about"))
-    if not _NAME.fullmatch(name):
-        document.refuse(("name",), f"{quote(name)} is no name; use a-z, 0-9 and _")
-    tasks = {task.name: task for task in _included(document)}
-    own = mapping(document, ("tasks",), values.get("tasks", {}))
-    for task_name in own:
-        if task_name in TASKS:
-            document.refuse(
-                ("tasks", task_name), "is the name of one of the thirteen; choose another"
-            )
-        tasks[task_name] = _task(document, task_name)
-    if not tasks:
-        document.refuse((), "names no task; give `tasks` or `include`")
-    rows = integer(document, "rows", 500, 1_000_000)
-    error = percent_points(document, "error")
-    places = {
-        task: f"{document.path.name}:{document.line(('tasks', task, 'domains'))}" for task in own
-    }
-    return Suite(name, about, tasks, lengths_of(document), rows, error, places)
+@cache
+def _packaged(path: Path) -> Suite:
+    return _read_suite(path)
 
 
-def _included(document: Document) -> list[Task]:
-    names = document.values.get("include", [])
-    if not isinstance(names, list):
-        document.refuse(("include",), f"{shown(names)}: must be a list of tasks, e.g. [vt, cwe]")
-    for at, name in enumerate(names):
-        if not isinstance(name, str) or name not in TASKS:
-            known = ", ".join(TASKS)
-            document.refuse(("include", at), f"{quote(str(name))}: no such task; known: {known}")
-    return [TASKS[name] for name in names]
+def _line(value: object) -> str:
+    """Return a line of text that means nothing to Markdown, HTML or a terminal."""
+    if (
+        not isinstance(value, str)
+        or not value.strip()
+        or not value.isprintable()
+        or set(value) & set("|<>`[]\\")
+    ):
+        raise ValueError(LINE)
+    return value.strip()
 
 
-def _task(document: Document, name: str) -> Task:
-    place = ("tasks", name)
-    values = mapping(document, place, document.values["tasks"][name])
-    if not _NAME.fullmatch(name):
-        document.refuse(place, f"{quote(name)} is no name of a task; use a-z, 0-9 and _")
-    kinds = {kind.family: kind for kind in get_args(Params)}
-    family = values.get("family")
-    if not isinstance(family, str) or family not in kinds:
-        given = shown(family) if "family" in values else "is missing"
-        document.refuse((*place, "family"), f"{given}: must be one of {', '.join(kinds)}")
-    if not name.startswith(f"{family}_"):  # so that a name alone says how answers are scored
-        document.refuse(place, f"must be named after its family, e.g. {family}_{name}")
-    own = [field.name for field in fields(kinds[family])]
-    refuse_unknown(document, place, values, [*own, *TASK_KEYS])
-    params = _params(document, place, {key: values[key] for key in own if key in values})
-    if params.impossible:
-        key, _, reason = params.impossible.partition(": ")
-        document.refuse((*place, key), reason)
-    about = values.get("about", document.values["about"])
-    if not is_line(about):
-        document.refuse((*place, "about"), f"{shown(about)}: {LINE}")
-    budget = FAMILIES[type(params)].max_new_tokens
-    tokens = values.get("max_new_tokens", budget)
-    if type(tokens) is not int or not 1 <= tokens <= 4096:
-        document.refuse((*place, "max_new_tokens"), f"{shown(tokens)} is not from 1 to 4096")
-    return task_of(name, params, about, tokens)
+_Line = Annotated[str, PlainValidator(_line)]
 
 
-def _params(document: Document, place: tuple[str, str], values: Mapping[str, Any]) -> Params:
+@dataclass(frozen=True)
+class _TaskKeys:
+    """Keys that a task in a file may have, beside the parameters of its family."""
+
+    about: _Line | None = None
+    max_new_tokens: Annotated[int, Interval(ge=1, le=4096)] | None = None
+
+
+#: For each family, a task in a file.
+_IN_FILE: dict[str, Any] = {
+    kind.family: make_dataclass(kind.__name__, [], bases=(_TaskKeys, kind), frozen=True)
+    for kind in get_args(Params)
+}
+_AnyTask: Any = reduce(or_, _IN_FILE.values())
+
+
+class _SuiteKeys(BaseModel):
+    """A suite's file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
+    name: Annotated[str, Field(pattern=f"^{_NAME}$")]
+    about: _Line
+    lengths: list[Annotated[int, Interval(ge=1, le=99_999_999)]] = []
+    rows: Annotated[int, Interval(ge=1, le=1_000_000)] = 500
+    error: Annotated[float, Interval(gt=0, le=100)] | None = None
+    include: list[Literal[tuple(TASKS)]] = []  # type: ignore[valid-type]
+    tasks: dict[str, Annotated[_AnyTask, Field(discriminator="family")]] = {}
+
+
+def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
+    values, lines = read_yaml(path)
+
+    def line(place: Place) -> int:
+        """Return the line of a value, or of the mapping that it is missing from."""
+        while place not in lines:
+            place = place[:-1]
+        return lines[place]
+
+    def refuse(place: Place, message: str) -> NoReturn:
+        key = quote(".".join(map(str, place)), 200)[1:-1]
+        msg = f"{path.name}:{line(place)}: {key and key + ': '}{message}"
+        raise UsageError(msg)
+
     try:
-        return _PARAMS.validate_json(json.dumps(values), strict=True)
+        # From JSON, since a strict model takes a list for a tuple only there.
+        suite = _SuiteKeys.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = first["loc"][1:]  # behind the family
-        if first["type"] == "missing":
-            document.refuse((*place, *where), f"is missing; {_allowed(values, str(where[0]))}")
-        given = first["input"]
-        bare = isinstance(given, bool)
-        hint = f'; where the word is meant, write "{shown(given)}"' if bare else ""
-        document.refuse((*place, *where), f"{shown(given)}: {first['msg']}{hint}")
+        wrong = [_explained(details) for details in error.errors()]
+        refuse(*min(wrong, key=lambda one: line(one[0])))
+    if suite.name in taken:
+        refuse(("name",), f"{suite.name} is a suite of the package; choose another")
+    tasks = {name: TASKS[name] for name in suite.include}
+    for name, task in suite.tasks.items():
+        if wrong_name := _wrong_name(name, task.family):
+            refuse(("tasks", name), wrong_name)
+        if task.impossible:
+            key, _, reason = task.impossible.partition(": ")
+            refuse(("tasks", name, key), reason)
+        kind = next(kind for kind in get_args(Params) if kind.family == task.family)
+        params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
+        tasks[name] = task_of(name, params, task.about or suite.about, task.max_new_tokens)
+    if not tasks:
+        refuse((), "names no task; give `tasks` or `include`")
+    places = {name: f"{path.name}:{line(('tasks', name, 'domains'))}" for name in suite.tasks}
+    lengths = tuple(sorted(set(suite.lengths)))
+    return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error, places)
 
 
-def _allowed(values: Mapping[str, Any], key: str) -> str:
-    """Return what a family's parameter may be, which every file must say: one of some words."""
-    kind = next(kind for kind in get_args(Params) if kind.family == values["family"])
-    return f"must be one of {', '.join(get_args(get_type_hints(kind)[key]))}"
+def _wrong_name(name: str, family: str) -> str:
+    """Return why a task may not have a name; empty if it may."""
+    if name in TASKS:
+        return "is the name of one of the thirteen; choose another"
+    if not re.fullmatch(_NAME, name):
+        return f"{quote(name)} is not a name of a task; use a-z, 0-9 and _"
+    if not name.startswith(f"{family}_"):  # so that a name alone says how answers are scored
+        return f"must be named after its family, e.g. {family}_{name}"
+    return ""
 
 
-#: Task whose haystack mixes every domain of a suite with the user's.
-ALL = "niah_domain_all"
+def _explained(error: ErrorDetails) -> tuple[Place, str]:
+    """Return where in the file an error of pydantic is, and a message that says what is allowed."""
+    place, given, allowed = error["loc"], error["input"], error["msg"]
+    known, missing = list(_SuiteKeys.model_fields), LINE
+    if error["type"].startswith("union_tag"):
+        family = f"{_shown(given['family'])}:" if "family" in given else "is missing;"
+        return (*place, "family"), f"{family} must be one of {', '.join(_IN_FILE)}"
+    if place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
+        hints = get_type_hints(_IN_FILE[str(place[2])])
+        known = list(hints)
+        if error["type"] == "missing":  # only a parameter that is one of some words has no default
+            missing = f"must be one of {', '.join(get_args(hints[str(place[3])]))}"
+        place = (*place[:2], *place[3:])
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return place, f"no such key; known: {', '.join(known)}"
+    if error["type"] == "missing":
+        return place, f"is missing; {missing}"
+    hint = f'; for the word, write "{_shown(given)}"' if isinstance(given, bool) else ""
+    return place, f"{_shown(given)}: {allowed.removeprefix('Value error, ')}{hint}"
+
+
+def _shown(value: object) -> str:
+    """Return a value as a file has it, safe to print in an error.
+
+    >>> _shown(True), _shown("true"), _shown([1, "a"])
+    ('true', "'true'", "[1, 'a']")
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    return quote(value) if isinstance(value, str) else quote(repr(value))[1:-1]
 
 
 def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     """Return a suite with a task for each of the user's domains, and one that mixes all domains.
 
-    One that names some of them itself is what it should be already.
+    A suite that names some of these domains itself is returned as it is.
 
     Raises:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
