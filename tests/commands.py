@@ -53,27 +53,25 @@ def spawn(
     timeout: float = HANG,
 ) -> Done:
     """Run a command to its end in a process of its own; a `wrapper` comes before it."""
-    return subprocess.run(
-        [*wrapper, *line(program, *arguments)],
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        check=False,
-    )
+    with started(program, *arguments, cwd=cwd, env=env, wrapper=wrapper) as process:
+        return finish(process, timeout)
 
 
 @contextmanager
 def started(
-    program: str, *arguments: object, env: dict[str, str] | None = None
+    program: str,
+    *arguments: object,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    wrapper: tuple[str, ...] = (),
 ) -> Iterator[Process]:
     """Start a command in a process group of its own; nothing of it outlives the block."""
     process = subprocess.Popen(
-        line(program, *arguments),
+        [*wrapper, *line(program, *arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=cwd,
         env={**os.environ, **(env or {})},
         start_new_session=True,
     )
@@ -90,9 +88,9 @@ def kill_group(process: Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def finish(process: Process) -> Done:
+def finish(process: Process, timeout: float = HANG) -> Done:
     """Wait for a started command and return how it ended."""
-    output, errors = process.communicate(timeout=HANG)
+    output, errors = process.communicate(timeout=timeout)
     return Done(process.args, process.returncode, output, errors)
 
 

@@ -12,6 +12,7 @@ from ruler_builders.pipeline.build import build
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import RowConfig
 from ruler_builders.sources import Library
+from tests import leftovers
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
 from tests.commands import Done, call, spawn, succeeded
@@ -27,8 +28,9 @@ Cli = Callable[..., Done]
 
 @pytest.fixture(scope="session", autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep the tests off the network and out of the user's caches."""
+    """Keep the tests off the network and out of the user's caches; leave no process behind."""
     names = {
+        leftovers.NAME: leftovers.watch(),
         "RULER_CACHE": str(tmp_path_factory.mktemp("cache")),
         "HF_HOME": str(tmp_path_factory.mktemp("hf")),
         "RULER_OFFLINE": "1",

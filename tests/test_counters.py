@@ -36,7 +36,7 @@ from ruler_data.tokenizers.counters import (
     remembered,
 )
 from ruler_data.tokenizers.mistral import convert
-from tests.conftest import SHARED, Cli
+from tests.conftest import Cli
 from tests.rows import counted
 
 NAMES = ["llama3", "qwen2.5"]
@@ -61,6 +61,7 @@ class Right(Wrong):
         return [1]
 
 
+@cache
 def counters(folder: str) -> tuple[GigatokenCounter, StockCounter]:
     import tokenizers
 
@@ -81,17 +82,13 @@ def test_the_fast_counter_gives_the_same_ids_on_odd_texts(name: str, shared: Pat
 KNOWN = st.characters(exclude_categories=("Cn", "Cs"))
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="real tokenizers are not here")
 @given(texts=st.lists(st.text(KNOWN, max_size=60), max_size=20))
 @settings(max_examples=150, deadline=None)
 def test_the_fast_counter_gives_the_same_counts_on_any_text_of_known_characters(
-    texts: list[str],
+    llama3: str, texts: list[str]
 ) -> None:
-    fast, stock = LLAMA3
+    fast, stock = counters(llama3)
     assert fast.count(texts) == stock.count(texts)
-
-
-LLAMA3 = counters(f"{SHARED}/tokenizers/llama3") if SHARED.is_dir() else (Right(), Right())
 
 
 def test_a_difference_is_found_and_named() -> None:

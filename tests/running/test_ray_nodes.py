@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from ray.cluster_utils import Cluster
 
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import all_keys, keys, started, whole_lines
 from tests.running.test_ray import copies, order
 
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
+
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Cluster"]:
     """A cluster of one machine with one CPU, which others may join; it ends with the test."""
+    from ray.cluster_utils import Cluster  # takes a second to import
+
     monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))  # its processes are known by it
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
@@ -30,7 +35,7 @@ def machine(process: int) -> int:
 
 
 def test_a_machine_that_goes_leaves_its_rows_to_the_other(
-    cluster: Cluster, frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: "Cluster", frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = cluster.add_node(num_cpus=1)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
