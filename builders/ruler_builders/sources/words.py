@@ -43,12 +43,7 @@ def load_words() -> tuple[WordList, SourceInfo]:
     Raises:
         RulerError: wonderwords is missing, or its lists are not the pinned ones.
     """
-    # Not imported: wonderwords reads its lists in the locale's encoding when it is.
-    package = find_spec("wonderwords")
-    if package is None or not package.submodule_search_locations:
-        msg = "the word lists need wonderwords 3.0.1; pip install 'ruler-data[build]'"
-        raise RulerError(msg)
-    assets = Path(package.submodule_search_locations[0]) / "assets"
+    assets = wonderwords_assets()
     raw = [read_text(assets / f"{kind}list.txt") for kind in ("noun", "adjective", "verb")]
     lists = [_plain(text) for text in raw]
     found = _digest(lists)
@@ -70,6 +65,20 @@ def load_words() -> tuple[WordList, SourceInfo]:
         detail="nouns, adjectives and verbs of plain lower-case letters",
     )
     return WordList(*lists), info
+
+
+def wonderwords_assets() -> Path:
+    """Return the folder of the word lists of the installed wonderwords.
+
+    Raises:
+        RulerError: it is not installed.
+    """
+    # Not imported: wonderwords reads its lists in the locale's encoding when it is.
+    package = find_spec("wonderwords")
+    if package is None or not package.submodule_search_locations:
+        msg = "the word lists need wonderwords 3.0.1; pip install 'ruler-data[build]'"
+        raise RulerError(msg)
+    return Path(package.submodule_search_locations[0]) / "assets"
 
 
 def _plain(text: str) -> tuple[str, ...]:

@@ -1,0 +1,92 @@
+"""Question answering, as upstream draws it (`qa.py`).
+
+Known defects, kept: questions are taken in order, so that 500 rows are of the first few articles;
+all rows with the same number of documents have the gold one at the same place; until 2025-05, once
+all documents are needed, shuffling them changes what later rows know by their numbers.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, bisect, endless, stepwise
+
+TEMPLATE = (
+    "Answer the question based on the given documents. Only give me the answer and do not output "
+    "any other words.\n\nThe following are given documents.\n\n{context}\n\nAnswer the question "
+    "based on the given documents. Only give me the answer and do not output any other words.\n\n"
+    "Question: {query}"
+)
+PREFIX = " Answer:"
+
+STEP = 10
+
+
+class Question(NamedTuple):
+    """A question, its answers, and the numbers of its own documents and of those near to it."""
+
+    query: str
+    outputs: list[str]
+    own: list[int]
+    near: list[int]
+
+
+def replay(state: State, documents: list[str], questions: list[Question]) -> Iterator[UpstreamRow]:
+    """Yield the rows of a task.
+
+    Raises:
+        RulerError: upstream would not finish.
+    """
+    arguments = state.arguments
+    limit, budget = arguments.limit, arguments.task.max_new_tokens
+    draws = _Rows(state, documents, questions)
+
+    def tokens(size: int) -> int:
+        text, outputs = draws.draw(0, size)
+        answers = f" {outputs}" if arguments.edition.search == "steps" else ""
+        return state.count(text + answers) + budget
+
+    if arguments.edition.search == "steps":
+        size = stepwise(tokens, limit, STEP, len(documents))
+    else:
+        each = state.count(draws.draw(0, STEP).prompt) / STEP
+        size = bisect(tokens, limit, STEP, int((limit / each) * 3))
+
+    def draw(index: int, used: int) -> Draft:
+        number = index + arguments.first_row
+        if number >= len(questions):
+            raise endless(arguments, index, f"there are {len(questions)} questions")
+        return draws.draw(number, used)
+
+    for index, draft, length in state.rows(draw, size, STEP):
+        yield state.finish(index, draft, length, PREFIX)
+
+
+class _Rows:
+    def __init__(self, state: State, documents: list[str], questions: list[Question]) -> None:
+        self._state, self._documents, self._questions = state, list(documents), questions
+        self._template = state.arguments.template.format(task_template=TEMPLATE) + PREFIX
+
+    def draw(self, number: int, size: int) -> Draft:
+        """Draw a row of the question of this number among so many documents."""
+        question = self._questions[number]
+        listed = self._state.shuffled(self._choose(question, size))
+        if size >= len(self._documents) and self._state.arguments.edition.search == "steps":
+            self._documents = listed
+        context = "\n\n".join([f"Document {n}:\n{text}" for n, text in enumerate(listed, 1)])
+        return Draft(self._template.format(context=context, query=question.query), question.outputs)
+
+    def _choose(self, question: Question, size: int) -> list[str]:
+        """Return the documents of a row: its own, near ones, then others; or all of them."""
+        documents, sample = self._documents, self._state.random.sample
+        if size >= len(documents):
+            if self._state.arguments.edition.search == "steps":
+                return documents
+            return (documents * -(-size // len(documents)))[:size]
+        wanted = size - len(question.own)
+        if wanted > len(question.near):
+            known = {*question.own, *question.near}
+            others = [number for number in range(len(documents)) if number not in known]
+            chosen = question.near + sample(others, wanted - len(question.near))
+        else:
+            chosen = sample(question.near, wanted)
+        return [documents[number] for number in question.own + chosen]

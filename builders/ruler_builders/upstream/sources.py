@@ -1,0 +1,264 @@
+"""The texts and words that upstream's scripts read, as they read them.
+
+Upstream's own files are wanted, not the project's: PaulGrahamEssays.json as its download script
+writes it (unsorted until 2024-08, in whatever order the file system gave), squad.json,
+hotpotqa.json, english_words.json, and all lines of wonderwords' lists, phrases included.
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from ruler_builders.sources.catalogue import CATALOGUE
+from ruler_builders.sources.essays import punkt_cutter, punkt_folder
+from ruler_builders.sources.library import local_files
+from ruler_builders.sources.text_files import read_json
+from ruler_builders.sources.words import wonderwords_assets
+from ruler_builders.upstream.qa import Question
+from ruler_data.errors import RulerError
+
+#: Characters that Punkt is given in one piece.
+BLOCK = 2**17
+
+Spans = Callable[[str], Iterable[tuple[int, int]]]
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the words of one of wonderwords' lists, in its order."""
+    return [line.rstrip() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+class NeedleWords(Sequence[str]):
+    """All `adjective-noun`, each once, sorted: millions, of which only those asked for are made.
+
+    Adjectives that begin alike up to a hyphen (`all`, `all-around`) give words that mix when they
+    are sorted; those are made and sorted together.
+
+    >>> list(NeedleWords(["cat", "ant"], ["big", "big-eyed"]))
+    ['big-ant', 'big-cat', 'big-eyed-ant', 'big-eyed-cat']
+    """
+
+    def __init__(self, nouns: Iterable[str], adjectives: Iterable[str]) -> None:
+        """Group adjectives whose words mix."""
+        self._nouns = sorted(set(nouns))
+        self._groups: list[tuple[str, list[str]]] = []
+        groups: list[list[str]] = []
+        for start in sorted({f"{adjective}-" for adjective in adjectives}):
+            if groups and start.startswith(groups[-1][0]):
+                groups[-1].append(start)
+            else:
+                groups.append([start])
+        for group in groups:
+            if len(group) == 1:
+                self._groups.append((group[0], self._nouns))
+            else:
+                mixed = {start + noun for start in group for noun in self._nouns}
+                self._groups.append(("", sorted(mixed)))
+        self._ends = list(accumulate(len(words) for _, words in self._groups))
+
+    def __len__(self) -> int:
+        """Return the number of words."""
+        return self._ends[-1]
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - slices are not wanted
+        """Return one word."""
+        if not 0 <= place < len(self):
+            raise IndexError(place)
+        group = bisect_right(self._ends, place)
+        start, words = self._groups[group]
+        return start + words[place - self._ends[group]]
+
+
+class EssaySentences:
+    """The sentences of the first words of the essays.
+
+    Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
+    boundary by the two words beside it, so the first words have the sentences of the whole text,
+    the last one cut short. Here the text is cut once, as far as it is needed.
+    """
+
+    def __init__(self, text: str, spans: Spans) -> None:
+        """Collapse white space; nothing is cut yet.
+
+        Args:
+            text: the essays.
+            spans: returns where the sentences of a text begin and end, in characters.
+        """
+        words = re.sub(r"\s+", " ", text).split(" ")
+        self._once = " ".join(words)
+        # Characters of the first n words, joined by spaces.
+        self._word_ends = [
+            end - 1 for end in accumulate((1 + len(word) for word in words), initial=0)
+        ]
+        self._spans = spans
+        self.text = self._once
+        first = len(self.text) - len(self.text.lstrip())
+        #: Where sentences begin and end in `text`. The last one may not end where it is known to.
+        self.starts, self.ends = [first], [first]
+        #: The sentences but the last, a space after each, and where each begins.
+        self.joined, self.places = "", [0]
+        self._cut = first
+
+    def __len__(self) -> int:
+        """Return the number of words."""
+        return len(self._word_ends) - 1
+
+    def first(self, words: int, *, repeat: bool) -> "EssayPassage":
+        """Return the sentences of the first words; `repeat` begins again at the end."""
+        times, rest = divmod(words if repeat else min(words, len(self)), len(self))
+        end = times * (len(self._once) + 1) + (self._word_ends[rest] if rest else -1)
+        while len(self.text) < end:
+            self.text += " " + self._once
+        while end > 0 and self.text[end - 1] == " ":
+            end -= 1
+        while self._cut < end:
+            self._cut_block()
+        return EssayPassage(self, bisect_left(self.starts, end), end)
+
+    def _cut_block(self) -> None:
+        """Cut a block from the beginning of the last sentence on."""
+        start = self.starts.pop()
+        del self.ends[-1], self.places[-1]
+        stop = self.text.find(" ", self._cut + BLOCK)
+        self._cut = stop if stop >= 0 else len(self.text)
+        sentences = [(start + a, start + b) for a, b in self._spans(self.text[start : self._cut])]
+        parts = []
+        place = len(self.joined)
+        for begin, end in sentences:
+            self.starts.append(begin)
+            self.ends.append(end)
+            self.places.append(place)
+            parts.append(self.text[begin:end] + " ")
+            place += len(parts[-1])
+        self.joined += "".join(parts[:-1])
+
+
+class EssayPassage:
+    """The first sentences of the essays; the last one is cut short at the end of a word."""
+
+    def __init__(self, essays: EssaySentences, count: int, end: int) -> None:
+        """Take so many sentences, up to a character of the text."""
+        self._essays, self._count, self._end = essays, count, end
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return self._count
+
+    def join(self, start: int, end: int) -> str:
+        """Return some of the sentences, joined by spaces."""
+        if start >= end:
+            return ""
+        essays, last = self._essays, end - 1
+        stop = self._end if end == self._count else essays.ends[last]
+        stop = min(stop, essays.ends[last]) if last + 1 < len(essays.starts) else stop
+        before = essays.joined[essays.places[start] : essays.places[last]]
+        return before + essays.text[essays.starts[last] : stop]
+
+
+def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
+    """Return documents and answerable questions of SQuAD; an answer is named as often as there."""
+    documents = sorted({p["context"] for article in data["data"] for p in article["paragraphs"]})
+    numbers = {text: number for number, text in enumerate(documents)}
+    questions = []
+    for article in data["data"]:
+        article_numbers = [numbers[p["context"]] for p in article["paragraphs"]]
+        for paragraph in article["paragraphs"]:
+            own = numbers[paragraph["context"]]
+            near = [number for number in article_numbers if number != own]
+            questions += [
+                Question(qa["question"], [answer["text"] for answer in qa["answers"]], [own], near)
+                for qa in paragraph["qas"]
+                if not qa["is_impossible"]
+            ]
+    return documents, questions
+
+
+def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
+    """Return documents and questions of HotpotQA; all documents of a question are its own."""
+    documents = sorted({_document(*part) for item in data for part in item["context"]})
+    numbers = {text: number for number, text in enumerate(documents)}
+    questions = [
+        Question(
+            item["question"],
+            [item["answer"]],
+            [numbers[_document(*part)] for part in item["context"]],
+            [],
+        )
+        for item in data
+    ]
+    return documents, questions
+
+
+def _document(title: str, sentences: list[str]) -> str:
+    return f"{title}\n{''.join(sentences)}"
+
+
+class UpstreamSources:
+    """The files of a sources folder and of wonderwords, each read when it is first needed.
+
+    Args:
+        folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json and, for
+            long cwe, english_words.json.
+        words: wonderwords' `assets` folder; None for that of the installed package.
+        spans: cuts sentences; see `EssaySentences`.
+    """
+
+    def __init__(
+        self, folder: Path | None, words: Path | None = None, spans: Spans | None = None
+    ) -> None:
+        self._folder, self._assets, self._given_spans = folder, words, spans
+
+    @cached_property
+    def essays(self) -> EssaySentences:
+        """The essays."""
+        body = read_json(self._file("essays"))
+        return EssaySentences(body["text"], self._given_spans or self._spans())
+
+    def _spans(self) -> Spans:
+        cutter = punkt_cutter(punkt_folder(self._folder, allow_download=True))
+        return lambda text: cutter.span_tokenize(text)
+
+    @cached_property
+    def _lists(self) -> tuple[list[str], ...]:
+        folder = self._assets or wonderwords_assets()
+        return tuple(
+            read_lines(folder / f"{kind}list.txt") for kind in ("noun", "adjective", "verb")
+        )
+
+    @cached_property
+    def needle_words(self) -> NeedleWords:
+        """What niah's keys are chosen from."""
+        nouns, adjectives, _ = self._lists
+        return NeedleWords(nouns, adjectives)
+
+    @cached_property
+    def single_words(self) -> list[str]:
+        """What cwe's words are chosen from: each once, sorted."""
+        return sorted({word for words in self._lists for word in words})
+
+    @cached_property
+    def english_words(self) -> list[str] | None:
+        """What cwe's words are chosen from beyond those; None where the file is missing."""
+        path = self._folder / "english_words.json" if self._folder else None
+        return list(read_json(path).values()) if path and path.is_file() else None
+
+    @cache  # noqa: B019 - sources live as long as their build
+    def corpus(self, name: str) -> tuple[list[str], list[Question]]:
+        """Documents and questions of `squad` or `hotpotqa`."""
+        data = read_json(self._file(name))
+        return read_squad(data) if name == "squad" else read_hotpotqa(data)
+
+    def _file(self, name: str) -> Path:
+        spec = CATALOGUE[name]
+        files = local_files(self._folder, spec) if self._folder else []
+        if len(files) != 1 or files[0].suffix != ".json":
+            msg = (
+                f"source {name} ({spec.title}): the file that upstream reads is not in "
+                f"{str(self._folder)!a}; put {spec.local[0]} there"
+            )
+            raise RulerError(msg)
+        return files[0]

@@ -1,0 +1,238 @@
+"""One run of an upstream script: its arguments, its two random generators, and its main loop.
+
+A script seeds Python's and numpy's global generators once and draws from them for everything:
+first for each probe of the search for a size, then for each row, again for each row that came out
+too long. So a row depends on all that was drawn before it, on the tokenizer, the template and the
+length, and rows must be made in order. Shuffles do not draw from these generators: each begins
+again from the seed, and gives all lists of one length the same order.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from ruler_builders.upstream.edition import Edition
+from ruler_data.errors import RulerError
+from ruler_data.tasks import Task
+
+T = TypeVar("T")
+
+#: Draws of one row at one size, all too long, after which we say that upstream does not finish.
+ATTEMPTS = 1000
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What an upstream script is started with.
+
+    Attributes:
+        edition: the commit of the script.
+        task: name and parameters.
+        length: `max_seq_length`: tokens of the prompt and of the answer's room at most.
+        rows: `num_samples`.
+        seed: of both generators and of all shuffles.
+        template: chat template, a text with `{task_template}` in it.
+        template_tokens: tokens to keep free instead (`--prepare_for_ns`, since 2025-06).
+        first_row: of the questions of qa (`pre_samples`).
+    """
+
+    edition: Edition
+    task: Task
+    length: int
+    rows: int
+    seed: int = 42
+    template: str = "{task_template}"
+    template_tokens: int = 0
+    first_row: int = 0
+
+    @property
+    def limit(self) -> int:
+        """Tokens of a row at most."""
+        return self.length - self.template_tokens
+
+
+class Draft(NamedTuple):
+    """A prompt with its answer prefix, and its gold answers."""
+
+    prompt: str
+    outputs: list[str]
+
+
+@dataclass(frozen=True)
+class UpstreamRow:
+    """A row as upstream writes it.
+
+    Attributes:
+        index: of the row; niah of 2026-07 has the position of the first answer here.
+        input: the prompt, chat template included.
+        outputs: gold answers.
+        length: tokens of the prompt, without BOS, and of the room for the answer.
+        answer_prefix: the end of the prompt where it is a column of its own; else empty.
+    """
+
+    index: int
+    input: str
+    outputs: list[str]
+    length: int
+    answer_prefix: str
+
+
+class State:
+    """The random generators and the counter of one run."""
+
+    def __init__(self, arguments: Arguments, count: Callable[[str], int]) -> None:
+        """Seed the generators.
+
+        Args:
+            arguments: of the run.
+            count: tokens of a text, special tokens in it recognized, no BOS added.
+        """
+        self.arguments, self.count = arguments, count
+        self.random = random.Random(arguments.seed)
+        self.numpy = np.random.RandomState(arguments.seed)
+
+    def within(self, length: int, rows: int, room: int) -> "State":
+        """Return the run with other limits, which draws from the same generators.
+
+        Args:
+            length: in tokens, `template_tokens` included.
+            rows: to draw.
+            room: tokens to keep free of each row.
+        """
+        state = State(
+            replace(
+                self.arguments,
+                length=length,
+                rows=rows,
+                task=replace(self.arguments.task, max_new_tokens=room),
+            ),
+            self.count,
+        )
+        state.random, state.numpy = self.random, self.numpy
+        return state
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """Return items in the order that the seed gives all lists of their length."""
+        return [items[place] for place in _order(self.arguments.seed, len(items))]
+
+    def letters(self, alphabet: str, size: int) -> str:
+        """Return letters drawn one by one."""
+        return "".join(self.random.choices(alphabet, k=size))
+
+    def rows(
+        self, draw: Callable[[int, int], Draft], size: int, step: int, *, shrink: bool = True
+    ) -> Iterator[tuple[int, Draft, int]]:
+        """Yield index, prompt and length of each row.
+
+        A row that is too long, or impossible at its size, is drawn again a step smaller, as long
+        as its size is above the step, and then at that size for ever.
+
+        Args:
+            draw: a row from its index and the size of its haystack; ValueError or IndexError where
+                it is impossible.
+            size: of the haystack.
+            step: by which it shrinks.
+            shrink: False for the row that is drawn again at its first size.
+
+        Raises:
+            RulerError: upstream would not finish.
+        """
+        limit, budget = self.arguments.limit, self.arguments.task.max_new_tokens
+        for index in range(self.arguments.rows):
+            used, attempts = size, 0
+            while True:
+                attempts += 1
+                try:
+                    draft = draw(index, used)
+                except (ValueError, IndexError) as error:
+                    reason = f"cannot be drawn ({error})"
+                else:
+                    length = self.count(draft.prompt) + budget
+                    if length <= limit:
+                        break
+                    reason = f"has {length} tokens, limit {limit}"
+                if shrink and used > step:
+                    used, attempts = used - step, 0
+                elif attempts >= ATTEMPTS:
+                    raise endless(self.arguments, index, f"at size {used} it {reason}")
+            yield index, draft, length
+
+    def finish(self, index: int, draft: Draft, length: int, prefix: str) -> UpstreamRow:
+        """Return a row, its answer prefix cut off where it is a column.
+
+        Args:
+            index: of the row.
+            draft: its prompt and answers.
+            length: its tokens.
+            prefix: the answer prefix of the task; its first ten characters are looked for.
+        """
+        text, outputs = draft
+        start = text.rfind(prefix[:10]) if self.arguments.edition.prefix_column else len(text)
+        return UpstreamRow(index, text[:start], outputs, length, text[start:])
+
+
+def endless(arguments: Arguments, index: int, reason: str) -> RulerError:
+    """Return the error for a row that upstream would draw for ever."""
+    config = f"{arguments.task.name}_{arguments.length}"
+    return RulerError(
+        f"{config}/{index}: upstream does not finish this row ({arguments.edition.name}): "
+        f"{reason}; use another length"
+    )
+
+
+def stepwise(
+    tokens: Callable[[int], int], limit: int, step: int, cap: int | None, *, past: bool = False
+) -> int:
+    """Return the size that the search by steps ends at (until 2025-06).
+
+    Where a size has exactly `limit` tokens the search ends one step above it.
+
+    Args:
+        tokens: of a probe of this size, room for the answer included.
+        limit: in tokens.
+        step: first size, and difference between two.
+        cap: the largest size, or None.
+        past: whether a size over the cap is probed before the cap is returned.
+    """
+    size, total = step, 0
+    while total < limit:
+        total = tokens(size)
+        if total > limit:
+            return size - step
+        if past and cap is not None and size > cap:
+            return cap
+        size += step
+        if not past and cap is not None and size > cap:
+            return cap
+    return size
+
+
+def bisect(tokens: Callable[[int], int], limit: int, step: int, estimate: int) -> int:
+    """Return the size that the bisection ends at (since 2025-06).
+
+    Args:
+        tokens: of a probe of this size, room for the answer included; it is random, so a larger
+            size may have less.
+        limit: in tokens.
+        step: the smallest size, returned too where no probe fits.
+        estimate: the largest size, if it is above two steps.
+    """
+    low, high, best = step, max(estimate, 2 * step), step
+    while low <= high:
+        middle = (low + high) // 2
+        if tokens(middle) <= limit:
+            best, low = middle, middle + 1
+        else:
+            high = middle - 1
+    return best
+
+
+@lru_cache(maxsize=8)
+def _order(seed: int, size: int) -> list[int]:
+    order = list(range(size))
+    random.Random(seed).shuffle(order)
+    return order

@@ -1,0 +1,192 @@
+"""Variable tracking, as upstream draws it (`variable_tracking.py`).
+
+A row opens with a solved example: 3 letters a name, made once for all rows by the same script at a
+limit of 500 tokens, its names drawn anew for each row (2025-01) and its value too (2026-07).
+
+Known defects, kept: the example of 2024-04 and 2025-01 loses the last word of its instruction and
+the line feeds (without a chat template only in 2024-04), and is counted before its names change.
+"""
+
+from collections.abc import Callable, Iterator
+from string import ascii_uppercase
+
+from ruler_builders.upstream.niah import NOISE
+from ruler_builders.upstream.state import (
+    Draft,
+    State,
+    UpstreamRow,
+    bisect,
+    stepwise,
+)
+from ruler_data.tasks import Vt
+
+TEMPLATE = (
+    "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
+    "{context}\nQuestion: Find all variables that are assigned the value {query} in the text above."
+)
+PREFIX = (
+    " Answer: According to the chain(s) of variable assignment in the text above, {num_v} "
+    "variables are assigned the value {query}, they are: "
+)
+#: The spelling of the prefix until 2025-05.
+OLD_PREFIX = PREFIX.replace("assigned", "assgined")
+
+#: Tokens of the example at most, and the value in it until it is drawn.
+EXAMPLE_LIMIT, EXAMPLE_VALUE = 500, "12345"
+EXAMPLE_STEP = 5
+
+
+def replay(state: State) -> Iterator[UpstreamRow]:
+    """Yield the rows of a task.
+
+    Raises:
+        RulerError: upstream would not finish.
+    """
+    arguments = state.arguments
+    if arguments.edition.search == "bisection":
+        yield from _bisected(state, _Rows(state))
+    else:
+        yield from _stepwise(state, _Rows(state))
+
+
+def _bisected(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
+    """Yield rows as since 2025-06: the example is drawn and counted with the row."""
+    arguments = state.arguments
+
+    def search(run: State, draw: Callable[[int], Draft], step: int, example_tokens: int) -> int:
+        def tokens(size: int) -> int:
+            return run.count(draw(size).prompt) + example_tokens + run.arguments.task.max_new_tokens
+
+        limit = run.arguments.limit
+        each = run.count(draw(step).prompt) / step
+        return bisect(tokens, limit, step, int((limit / each) * 3))
+
+    trial = state.within(EXAMPLE_LIMIT, 1, 0)
+    size = search(trial, draws.example, EXAMPLE_STEP, 0)
+    ((_, solved, _),) = trial.rows(lambda _, used: draws.example(used), size, EXAMPLE_STEP)
+    example = f"{solved.prompt} {' '.join(solved.outputs)}\n"
+
+    def draw(_: int, used: int) -> Draft:
+        draft = draws.row(used)
+        return _with_example(draft, draws.renamed(example) + "\n")
+
+    step = 5 if arguments.length < 4096 else 10
+    size = search(state, draws.row, step, state.count(example))
+    for index, draft, length in state.rows(draw, size, step):
+        yield state.finish(index, draft, length, PREFIX)
+
+
+def _stepwise(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
+    """Yield rows as until 2025-06: the example is added once a row fits beside it."""
+    edition = state.arguments.edition
+    shrink = edition.vt_example != "nothing"
+
+    def search(run: State, draw: Callable[[int], Draft], step: int) -> int:
+        def tokens(size: int) -> int:
+            text, outputs = draw(size)
+            return run.count(f"{text} {outputs}") + run.arguments.task.max_new_tokens
+
+        return stepwise(tokens, run.arguments.limit, step, None)
+
+    budget = state.arguments.task.max_new_tokens
+    trial = state.within(EXAMPLE_LIMIT, 1, budget)
+    size = search(trial, draws.example, EXAMPLE_STEP)
+    ((_, solved, _),) = trial.rows(
+        lambda _, used: draws.example(used), size, EXAMPLE_STEP, shrink=shrink
+    )
+    example = f"{solved.prompt} {' '.join(solved.outputs)}\n\n"
+    run = state.within(state.arguments.length, state.arguments.rows, budget + state.count(example))
+    size = search(run, draws.row, 10)
+    for index, draft, length in run.rows(lambda _, used: draws.row(used), size, 10, shrink=shrink):
+        shown = draws.renamed(example) if shrink else " " + example
+        yield run.finish(index, _with_example(draft, shown + "\n\n"), length, OLD_PREFIX)
+
+
+def _with_example(draft: Draft, example: str) -> Draft:
+    """Return a row with the example before its instruction, behind the chat template's opening."""
+    start = draft.prompt.index(TEMPLATE[:20])
+    prompt = draft.prompt[:start] + example + draft.prompt[start:]
+    return Draft(prompt, draft.outputs)
+
+
+class _Rows:
+    def __init__(self, state: State) -> None:
+        params = state.arguments.task.params
+        assert isinstance(params, Vt)
+        self._state, self._params = state, params
+        self._since_2025_06 = state.arguments.edition.search == "bisection"
+        prefix = PREFIX if self._since_2025_06 else OLD_PREFIX
+        plain = TEMPLATE + prefix
+        self._template = state.arguments.template.format(task_template=TEMPLATE) + prefix
+        self._example_template = plain
+        always = state.arguments.edition.vt_example == "nothing"
+        if not self._since_2025_06 and (always or self._template != plain):
+            # Meant to take off the chat template, whose end may hang on the last word.
+            start, end = self._template.index(TEMPLATE[:20]), self._template.index(prefix[:10])
+            words = self._template[start:end].split()
+            self._example_template = " ".join(words[:-1]) + self._template[end:]
+
+    def row(self, size: int) -> Draft:
+        """Draw a row without example, among so many lines of noise."""
+        return self._draw(size, self._template, letters=5)
+
+    def example(self, size: int) -> Draft:
+        """Draw an example."""
+        return self._draw(size, self._example_template, letters=3)
+
+    def renamed(self, example: str) -> str:
+        """Return the example with other names, and another value (since 2025-06)."""
+        state = self._state
+        if self._since_2025_06:
+            names = example.strip().split()[-self._params.hops - 1 :]
+        else:
+            end = PREFIX[-10:]
+            names = example[example.index(end) + len(end) :].split()
+        for name in names:
+            example = example.replace(name, state.letters(ascii_uppercase, len(name)))
+        if self._since_2025_06:
+            example = example.replace(EXAMPLE_VALUE, self._value())
+        return example
+
+    def _value(self) -> str:
+        return str(self._state.numpy.randint(10000, 99999))
+
+    def _draw(self, size: int, template: str, letters: int) -> Draft:
+        names, chains = self._chains(letters)
+        context = self._context(chains, size).replace(". \n", ".\n")
+        value = chains[0][0].split("=")[-1].strip()
+        prompt = template.format(context=context, query=value, num_v=self._params.hops + 1)
+        return Draft(prompt, names)
+
+    def _chains(self, letters: int) -> tuple[list[str], list[list[str]]]:
+        """Draw the names of the first chain, and the lines of all.
+
+        Raises:
+            IndexError: a name was drawn twice, which leaves a chain that is too short.
+        """
+        hops, state = self._params.hops, self._state
+        total = (hops + 1) * self._params.chains
+        names = [state.letters(ascii_uppercase, letters) for _ in range(total)]
+        while len(set(names)) < total:
+            names.append(state.letters(ascii_uppercase, letters))
+        chains = []
+        for start in range(0, len(names), hops + 1):
+            own = names[start : start + hops + 1]
+            fixed = letters == 3 and self._since_2025_06
+            chain = [f"VAR {own[0]} = {EXAMPLE_VALUE if fixed else self._value()}"]
+            chain += [f"VAR {own[hop + 1]} = VAR {own[hop]} " for hop in range(hops)]
+            chains.append(chain)
+        return names[: hops + 1], chains
+
+    def _context(self, chains: list[list[str]], size: int) -> str:
+        """Return lines of noise with the chains between them."""
+        lines = [NOISE if self._since_2025_06 else NOISE + "\n"] * size
+        if not self._since_2025_06 and size <= len(chains[0]):
+            # Too few lines: cut at every full stop, the line feeds left alone.
+            pieces = [piece for line in lines for piece in line.split(".")]
+            lines = [piece + "." if piece.strip() else piece for piece in pieces]
+        for chain in chains:
+            places = sorted(self._state.random.sample(range(len(lines)), len(chain)))
+            for shift, (place, line) in enumerate(zip(places, chain, strict=True)):
+                lines.insert(place + shift, line)
+        return ("\n" if self._since_2025_06 else " ").join(lines)
