@@ -184,8 +184,8 @@ def _check_complete(scores: Scores, *, partial: bool) -> None:
     if unscored and not (partial and len(unscored) < rows):
         more = f" and {len(unscored) - 3:,} more" if len(unscored) > 3 else ""
         msg = (
-            f"{rows - len(unscored):,} of {rows:,} rows have an answer; not "
-            f"{', '.join(unscored[:3])}{more}; generate them, or score the others (partial)"
+            f"{rows - len(unscored):,} of {rows:,} rows have an answer; missing: "
+            f"{', '.join(unscored[:3])}{more}; generate them, or pass partial=True"
         )
         raise RulerError(msg)
 
@@ -206,9 +206,16 @@ def load(
     place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
     if place and (place / RUN_FILE).is_file():
         run, found = read_run(place)
-        rows = _rows_of_run(_open(data, revision, quote(str(place)), run.data), run.data)
-        return run, found, rows.fetch()
-    rows = _open(data, revision, quote(str(place)) if place else "predictions")
+        source = data or run.data.repo
+        if source is None:
+            msg = f"{quote(str(place))}: the rows are in a local folder; name it with --data FOLDER"
+            raise UsageError(msg)
+        commit = run.data.revision if source == run.data.repo else None
+        return run, found, _rows_of_run(_open(source, revision or commit), run.data).fetch()
+    if data is None:
+        msg = "predictions do not name their data: name it with --data FOLDER or a Hub repo"
+        raise UsageError(msg)
+    rows = _open(data, revision)
     if isinstance(predictions, str | os.PathLike):
         found = read_files(Path(predictions), rows.rows)
     else:
@@ -216,18 +223,8 @@ def load(
     return None, found, rows.choose(found.configs).fetch()
 
 
-def _open(
-    data: Data | None, revision: str | None, what: str, run: DataInfo | None = None
-) -> Dataset:
-    """Open the rows: at the commit of the run, unless another place or revision is given."""
-    if isinstance(data, Dataset):
-        return data
-    place = run.repo if run and data is None else data
-    if place is None:
-        msg = f"{what}: the rows are in a local folder; give it with --data FOLDER"
-        raise UsageError(msg)
-    commit = run.revision if run and place == run.repo else None
-    return open_dataset(str(place), revision or commit)
+def _open(data: Data, revision: str | None) -> Dataset:
+    return data if isinstance(data, Dataset) else open_dataset(str(data), revision)
 
 
 def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
