@@ -146,7 +146,7 @@ def test_other_or_damaged_rows_are_refused(
 
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
-    ((), "name it with --data FOLDER"),
+    ((), "name them with --data FOLDER or a Hub repo"),
     (("--data", "nowhere"), "no such folder, and as a Hub repo it cannot be had"),
     (("--data", "org/nowhere"), "for the Hub repo of that name say which --revision"),
     (("--data", "a b\n"), "no such folder, and as a Hub repo it cannot be had"),

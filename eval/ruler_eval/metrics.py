@@ -71,7 +71,7 @@ def score_row(
     Args:
         row: the question and its gold answers.
         task: of the row.
-        answer: the text to score (`answer_of`).
+        answer: the text to score (`ruler_eval.scoring.answer_of`).
         scorers: by metric.
     """
     score = scorers[task.metric](answer, row.outputs)
@@ -164,16 +164,3 @@ def opens_reasoning(frame: str | None) -> bool:
     True
     """
     return frame is not None and frame.rstrip().endswith(tuple(start for start, _ in BLOCKS))
-
-
-def answer_of(text: str, protocol: str, frame: str | None = None) -> str:
-    """Return the part of a generated text that is scored.
-
-    Args:
-        text: as generated.
-        protocol: `thinking` removes the block of reasoning.
-        frame: the prompt template, which may open that block (`RunInfo.frame`).
-    """
-    if protocol == "thinking":
-        text = without_reasoning(text, opened=opens_reasoning(frame))
-    return clean(text)

@@ -24,7 +24,7 @@ from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import answer_of, score_row
+from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
 from ruler_eval.predictions import (
     ImportedPrediction,
     Predictions,
@@ -148,35 +148,18 @@ def score(
         UsageError: something is not there, or more must be said.
         RulerError: something is damaged or incomplete, or the predictions are for other rows.
     """
-    check_protocol(protocol)
-    run, found, rows = load(predictions, data, revision)
-    if run and protocol:
-        msg = f"protocol {quote(protocol)}: is for other predictions; this run has {run.protocol}"
-        raise UsageError(msg)
-    protocol, frame = (run.protocol, run.frame) if run else (protocol, None)
+    run, found, rows = load(predictions, data, revision, protocol=protocol)
+    rows.fetch()
     configs: dict[str, tuple[float | None, ...]] = {}
     for config in rows.rows:
-        task = task_of(rows, config)
+        task, pairs = task_of(rows, config), pair_rows(rows, found, config)
+        answers = ((row, answer_of(run, prediction)) for row, prediction in pairs)
         configs[config] = tuple(
-            score_row(row, task, answer_of(prediction.text, protocol, frame))
-            if prediction is not None and prediction.text is not None
-            else None
-            for row, prediction in pair_rows(rows, found, config)
+            None if answer is None else score_row(row, task, answer) for row, answer in answers
         )
     scores = Scores(configs, found.notes)
     _check_complete(scores, partial=partial)
     return scores
-
-
-def check_protocol(protocol: str) -> None:
-    """Refuse a protocol that does not exist; empty is none.
-
-    Raises:
-        UsageError: it does not exist.
-    """
-    if protocol and protocol not in PROTOCOLS:
-        msg = f"protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
-        raise UsageError(msg)
 
 
 def _check_complete(scores: Scores, *, partial: bool) -> None:
@@ -191,39 +174,48 @@ def _check_complete(scores: Scores, *, partial: bool) -> None:
 
 
 def load(
-    predictions: Source, data: Data | None = None, revision: str | None = None
-) -> tuple[RunInfo | None, Predictions, Dataset]:
+    predictions: Source,
+    data: Data | None = None,
+    revision: str | None = None,
+    *,
+    model: str = "",
+    protocol: str = "",
+) -> tuple[RunInfo, Predictions, Dataset]:
     """Open predictions and the rows to score, and check that they belong together.
 
     Returns:
-        The description of the run (None for other predictions), the predictions, and the rows:
-        those of the run, or of every config that the predictions touch.
+        The description of the run (for other predictions, of `model` and `protocol`), the
+        predictions, and the rows: those of the run, or of every config that the predictions touch.
 
     Raises:
         UsageError: something is not there, or more must be said.
         RulerError: something is damaged, or the predictions are for other rows.
     """
+    if protocol and protocol not in PROTOCOLS:
+        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
+        raise UsageError(msg)
     place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
     if place and (place / RUN_FILE).is_file():
+        if model or protocol:
+            msg = "--model and --protocol are for predictions; a run has its own"
+            raise UsageError(msg)
         run, found = read_run(place)
         source = data or run.data.repo
-        if source is None:
-            msg = f"{quote(str(place))}: the rows are in a local folder; name it with --data FOLDER"
-            raise UsageError(msg)
         commit = run.data.revision if source == run.data.repo else None
-        return run, found, _rows_of_run(_open(source, revision or commit), run.data).fetch()
-    if data is None:
-        msg = "predictions do not name their data: name it with --data FOLDER or a Hub repo"
-        raise UsageError(msg)
+        return run, found, _rows_of_run(_open(source, revision or commit), run.data)
     rows = _open(data, revision)
     if isinstance(predictions, str | os.PathLike):
         found = read_files(Path(predictions), rows.rows)
     else:
         found = from_records(predictions, rows.rows)
-    return None, found, rows.choose(found.configs).fetch()
+    rows = rows.choose(found.configs)
+    return RunInfo(rows.info, model, None, protocol, "predictions"), found, rows
 
 
-def _open(data: Data, revision: str | None) -> Dataset:
+def _open(data: Data | None, revision: str | None) -> Dataset:
+    if data is None:
+        msg = "which rows were answered is not known; name them with --data FOLDER or a Hub repo"
+        raise UsageError(msg)
     return data if isinstance(data, Dataset) else open_dataset(str(data), revision)
 
 
@@ -282,3 +274,12 @@ def task_of(data: Dataset, config: str) -> Task:
         msg = f"{quote(config)}: no such task; known are {', '.join(table)}"
         raise UsageError(msg)
     return table[name]
+
+
+def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
+    """Return the text that is scored, without reasoning; None for a row without an answer."""
+    if prediction is None or prediction.text is None:
+        return None
+    if run.protocol != "thinking":
+        return clean(prediction.text)
+    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))

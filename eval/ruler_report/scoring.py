@@ -17,10 +17,10 @@ from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval.data import Dataset
-from ruler_eval.metrics import answer_of, score_row
+from ruler_eval.metrics import score_row
 from ruler_eval.predictions import Predictions, read_run
-from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
-from ruler_eval.scoring import check_protocol, load, pair_rows, task_of
+from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.scoring import answer_of, load, pair_rows, task_of
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
 from ruler_report.strict import STRICT
@@ -52,16 +52,11 @@ def score(
         UsageError: something is not there, or more must be said.
         RulerError: something is damaged, or the predictions are for other rows.
     """
-    check_protocol(protocol)
-    is_run = (place / RUN_FILE).is_file()
-    if is_run and (model or protocol):
-        msg = "--model and --protocol are for predictions; a run has its own"
-        raise UsageError(msg)
-    if place.exists() and not is_run and not (model and protocol):
+    run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
+    if not (run.model and run.protocol):
         msg = "predictions do not name their model and protocol: give --model and --protocol"
         raise UsageError(msg)
-    described, predictions, rows = load(place, data, revision)
-    run = described or RunInfo(rows.info, model, None, protocol, "predictions")
+    rows.fetch()
     bare = _read_bare(no_context, run) if no_context else None
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
@@ -93,8 +88,10 @@ def _read_bare(folder: Path, run: RunInfo) -> Predictions:
     if not bare.no_context:
         msg = f"--no-context {quote(str(folder))}: that run was given the context"
         raise UsageError(msg)
-    differing = [config for config, digest in bare.data.digests.items()
-                 if run.data.digests.get(config, digest) != digest]  # fmt: skip
+    shared = bare.data.digests.keys() & run.data.digests
+    differing = [
+        name for name in sorted(shared) if bare.data.digests[name] != run.data.digests[name]
+    ]
     if differing or bare.model != run.model:
         what = f"other rows of {differing[0]}" if differing else f"another model, {bare.model}"
         msg = f"--no-context {quote(str(folder))}: that run was of {what}"
@@ -136,24 +133,18 @@ def _score_config(
     count = data.rows[config]
     others = bare.of(config, count) if bare else iter([None] * count)
     for (row, prediction), other in zip(pair_rows(data, predictions, config), others, strict=True):
-        if prediction is None or prediction.text is None:
+        answer = answer_of(run, prediction)
+        if prediction is None or answer is None:
             (missing if prediction is None else failed).append(row.index)
             rows.append(None)
             continue
-        answer = answer_of(prediction.text, run.protocol, run.frame)
-        scored = _analyze(row, task, answer, prediction, _bare_answer(other, run))
+        scored = _analyze(row, task, answer, prediction, answer_of(run, other))
         rows.append(scored)
         if scored.failure and counts[scored.failure] < EXAMPLES:
             counts[scored.failure] += 1
             examples.append(_example(config, row, scored.failure, scored.score, answer))
     digest = data.manifest.configs[config].digest
     return _config_result(task, digest, rows, failed, missing), examples
-
-
-def _bare_answer(prediction: Prediction | None, run: RunInfo) -> str | None:
-    if prediction is None or prediction.text is None:
-        return None
-    return answer_of(prediction.text, run.protocol, run.frame)
 
 
 def _analyze(
