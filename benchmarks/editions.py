@@ -1,4 +1,4 @@
-"""Editions of upstream beside upstream itself: the same rows, and at what cost.
+r"""Editions of upstream beside upstream itself: the same rows, and at what cost.
 
 Upstream's scripts run as they are (`prepare.py` and what it starts), with two stand-ins: a module
 `tokenizer` that counts with Hugging Face `tokenizers` or with sentencepiece, and nemo's

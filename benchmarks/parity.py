@@ -29,7 +29,8 @@ from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_dataset
-from ruler_report.predictions import parse_prediction, read_run
+from ruler_eval.predictions import Line, parse_line, read_run
+from ruler_eval.scoring import pair_rows
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {
@@ -56,19 +57,19 @@ class Said:
 def of_run(run: Path, data: Path) -> Iterator[Said]:
     """Yield the answers of a run."""
     frozen, (_, answers) = open_dataset(str(data)), read_run(run)
-    for config, asked in frozen.rows.items():
-        for row, line in zip(frozen.read(config), answers.of(config, asked), strict=True):
-            if line and line.answer.text is not None:
-                yield Said(config, row.index, line.answer.text, row.prompt, row.outputs)
+    for config in frozen.rows:
+        for row, answer in pair_rows(frozen, answers, config):
+            if answer and answer.text is not None:
+                yield Said(config, row.index, answer.text, row.prompt, row.outputs)
 
 
 def of_samples(path: Path) -> Iterator[Said]:
     """Yield the answers of a file of the harness."""
-    for line in path.read_bytes().splitlines():
-        found, doc = parse_prediction(line, path), json.loads(line)["doc"]
-        answer = found.answer
-        yield Said(answer.config, answer.index, answer.text or "", doc["input"],
-                   tuple(found.outputs or ()))  # fmt: skip
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        answer, doc = parse_line(line, Line(path, 0, number)), json.loads(line)["doc"]
+        yield Said(
+            answer.config, answer.index, answer.text or "", doc["input"], answer.outputs or ()
+        )
 
 
 def freeze(said: Sequence[Said], folder: Path) -> Path:

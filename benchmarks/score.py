@@ -23,10 +23,11 @@ from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+from ruler_data import TASKS, parse_config
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import SCORERS, clean
 from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
-from ruler_report.task_info import kind_of
+from ruler_report.strict import STRICT
 
 Said = dict[str, list[tuple[str, list[str]]]]
 
@@ -96,7 +97,8 @@ def cpu(work: Callable[[], object]) -> float:
 def ours(said: Said) -> None:
     """Score every prediction, loosely and strictly."""
     for config, pairs in said.items():
-        for scorer in SCORERS[kind_of(config).metric]:
+        metric = TASKS[parse_config(config)[0]].metric
+        for scorer in (SCORERS[metric], STRICT[metric]):
             for text, outputs in pairs:
                 scorer(text, outputs)
 
@@ -113,7 +115,7 @@ def upstream(checkout: Path) -> Callable[[Said], None]:
 
     def work(said: Said) -> None:
         for config, pairs in said.items():
-            metric = getattr(module, f"string_match_{kind_of(config).metric}")
+            metric = getattr(module, f"string_match_{TASKS[parse_config(config)[0]].metric}")
             metric([text for text, _ in pairs], [outputs for _, outputs in pairs])
 
     return work

@@ -106,9 +106,9 @@ def edited(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:  # noq
 
 BAD: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (edited(format=9), "format 9, this version reads 1"),
-    (edited(run=None), "no results: run: Input should be an object"),
-    (edited(configs={"vt_4096": 3}), "no results: configs.vt_4096"),
-    (lambda _: {}, "no results: run: Field required"),
+    (edited(run=None), "not a results file: run: Input should be an object"),
+    (edited(configs={"vt_4096": 3}), "not a results file: configs.vt_4096"),
+    (lambda _: {}, "not a results file: run: Field required"),
 ]
 
 
@@ -125,8 +125,8 @@ UNFIT = [
     ({"rows": 5}, "vt_4096: 5 rows, 4 scores"),
     ({"strict": (1.0,)}, "vt_4096: 4 rows, 1 strict"),
     ({"scores": (1.0, 2.0, 0.0, 0.0)}, "a score is not between 0 and 1"),
-    ({"missing": (1,)}, "rows without a score are not those that failed or are missing"),
-    ({"depth": Depth((1,), (1,), (1,))}, "depth has not 10 cells"),
+    ({"missing": (1,)}, "the rows without a score are not the failed and missing ones"),
+    ({"depth": Depth((1,), (1,), (1,))}, "depth does not have 10 cells"),
     ({"scores": (None,) * 4, "missing": (0, 1, 2, 3)}, "no row has a score"),
 ]
 
@@ -143,4 +143,4 @@ def test_results_that_do_not_fit_together_are_refused(
 
 def test_a_folder_without_results_is_told_how_to_get_them(tmp_path: Path) -> None:
     said = refused(evaluate("compare", tmp_path, tmp_path), code=2)
-    assert "no results; make them with `ruler-eval score`" in said
+    assert "does not exist; create it with `ruler-eval score`" in said

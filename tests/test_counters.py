@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import mistral_common
@@ -168,7 +168,7 @@ def test_a_wrong_counter_is_refused_if_it_was_named_and_not_used_otherwise() -> 
 
 
 @pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def verdicts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "counters"
 
@@ -188,11 +188,11 @@ class Newer(Right):
     version = "right 1.1"
 
 
-def test_a_passed_check_is_remembered_for_all_that_decides_on_it(cache: Path) -> None:
+def test_a_passed_check_is_remembered_for_all_that_decides_on_it(verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check(result=0)
     for _ in range(2):
         assert remembered(probes, Right(), Right(), "abc", check) == 0
-    assert check.runs == 1 and len([*cache.iterdir()]) == 1
+    assert check.runs == 1 and len([*verdicts.iterdir()]) == 1
     for other in (
         (probes, Newer(), Right(), "abc"),
         (probes, Right(), Newer(), "abc"),
@@ -201,17 +201,17 @@ def test_a_passed_check_is_remembered_for_all_that_decides_on_it(cache: Path) ->
     ):
         check = Check()
         assert remembered(*other, check) == 1 == check.runs
-    assert len([*cache.iterdir()]) == 5
+    assert len([*verdicts.iterdir()]) == 5
 
 
-def test_a_check_of_unnamed_probes_runs_every_time(cache: Path) -> None:
+def test_a_check_of_unnamed_probes_runs_every_time(verdicts: Path) -> None:
     check = Check()
     for _ in range(2):
         assert remembered(Probes(), Right(), Right(), "abc", check) == 1
-    assert check.runs == 2 and not cache.exists()
+    assert check.runs == 2 and not verdicts.exists()
 
 
-def test_a_check_that_failed_runs_again(cache: Path) -> None:
+def test_a_check_that_failed_runs_again(verdicts: Path) -> None:
     def check() -> int:
         check_parity(Wrong(), Right(), ["I don't"])
         return 1
@@ -219,16 +219,16 @@ def test_a_check_that_failed_runs_again(cache: Path) -> None:
     for _ in range(2):
         with pytest.raises(UsageError, match="gives other ids"):
             remembered(Probes(identity="1"), Wrong(), Right(), "abc", check)
-    assert not cache.exists()
+    assert not verdicts.exists()
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", '{"result": 1}', '{"key": "x", "result": 1}', "\0"]
 )
-def test_a_damaged_cache_runs_the_check_again(text: str, cache: Path) -> None:
+def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check()
     remembered(probes, Right(), Right(), "abc", check)
-    [path] = cache.iterdir()
+    [path] = verdicts.iterdir()
     whole = path.read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")
     assert remembered(probes, Right(), Right(), "abc", check) == 1
@@ -237,8 +237,8 @@ def test_a_damaged_cache_runs_the_check_again(text: str, cache: Path) -> None:
     assert remembered(probes, Right(), Right(), "abc", check) == 1 and check.runs == 3
 
 
-def test_a_cache_that_cannot_be_written_costs_time_only(cache: Path) -> None:
-    cache.parent.write_text("a file", encoding="utf-8")
+def test_a_cache_that_cannot_be_written_costs_time_only(verdicts: Path) -> None:
+    verdicts.parent.write_text("a file", encoding="utf-8")
     check = Check()
     for _ in range(2):
         assert remembered(Probes(identity="1"), Right(), Right(), "abc", check) == 1
@@ -256,7 +256,7 @@ def test_no_probes_are_made_for_the_reference_or_when_the_check_is_known(
 ) -> None:
     spec = str(tiny) if name == "tiny" else name
     assert load_tokenizer(spec).use("tokenizers", Probes(unwanted, "1")) == ""
-    assert not cache.exists()
+    assert not verdicts.exists()
     first = load_tokenizer(spec)
     assert first.use("gigatoken", Probes(lambda: [("Which?", " It is")], "1")) == ""
     again = load_tokenizer(spec)

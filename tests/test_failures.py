@@ -11,11 +11,10 @@ import pytest
 from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
 from ruler_data.tasks import Niah
-from ruler_eval.metrics import SCORERS
+from ruler_eval.metrics import score_row
 from ruler_report.failures import MEANINGS, failure_of
 from ruler_report.results import BINS, ConfigResult
 from ruler_report.scoring import evidence_of
-from ruler_report.task_info import kind_of
 from tests.rows import counted, make, target
 
 NEEDLE = re.compile(r"One of the special magic \w+ for ([\w-]+) is: ([\w-]+)\.")
@@ -101,11 +100,11 @@ CASES: list[tuple[str, Callable[[Row], str], str]] = [
 
 @pytest.mark.parametrize(("task", "say", "kind"), CASES, ids=[f"{c[0]}-{c[2]}" for c in CASES])
 def test_a_failure_is_told_from_the_answer(task: str, say: Callable[[Row], str], kind: str) -> None:
-    one, config = row(task), kind_of(f"{task}_4096")
+    one = row(task)
     said = say(one)
-    score = SCORERS[config.metric][0](said, one.outputs)
+    score = score_row(one, TASKS[task], said)
     assert score < 1
-    assert failure_of(one, config, said, score, None) == kind
+    assert failure_of(one, TASKS[task], said, score, None) == kind
     assert kind in MEANINGS
 
 
@@ -117,36 +116,35 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
     task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
     made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).row.unpack()
     values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
-    kind = replace(kind_of("niah_multikey_1_4096"), task="niah_other")
     assert len(values) == 3
-    assert {failure_of(made, kind, value, 0.0, None) for value in values} == {"wrong needle"}
+    assert {failure_of(made, task, value, 0.0, None) for value in values} == {"wrong needle"}
 
 
 def test_the_answer_without_context_marks_parametric_knowledge() -> None:
-    kind = kind_of("qa_1_4096")
-    said = failure_of(row("qa_1"), kind, "Zanzibar.", 0.0, "zanzibar")
-    assert said == "as without context"
-    assert failure_of(row("qa_1"), kind, "Zanzibar.", 0.0, "Madrid") == "not in the context"
+    task = TASKS["qa_1"]
+    found = failure_of(row("qa_1"), task, "Zanzibar.", 0.0, "zanzibar")
+    assert found == "as without context"
+    assert failure_of(row("qa_1"), task, "Zanzibar.", 0.0, "Madrid") == "not in the context"
 
 
 @pytest.mark.parametrize("task", ["niah_multivalue", "vt", "cwe", "qa_1"])
 def test_evidence_is_shown_where_its_answer_is_named(task: str) -> None:
-    one, kind = row(task), kind_of(f"{task}_4096")
-    every = list(evidence_of(one, kind, " ".join(one.outputs), 1.0))
+    one = row(task)
+    every = list(evidence_of(one, TASKS[task], " ".join(one.outputs), 1.0))
     assert len(every) == len(one.evidence) and all(shown for _, shown in every)
-    assert not any(shown for _, shown in evidence_of(one, kind, "", 0.0))
+    assert not any(shown for _, shown in evidence_of(one, TASKS[task], "", 0.0))
     assert all(0 <= cell < BINS for cell, _ in every)
 
 
 def test_one_named_variable_shows_one_line_of_the_chain() -> None:
     one = row("vt")
-    shown = [shown for _, shown in evidence_of(one, kind_of("vt_4096"), one.outputs[2], 0.2)]
+    shown = [shown for _, shown in evidence_of(one, TASKS["vt"], one.outputs[2], 0.2)]
     assert shown == [False, False, True, False, False]
 
 
 def test_depth_begins_behind_the_example() -> None:
     one = row("cwe")
-    cells = [cell for cell, _ in evidence_of(one, kind_of("cwe_4096"), "", 0.0)]
+    cells = [cell for cell, _ in evidence_of(one, TASKS["cwe"], "", 0.0)]
     assert set(cells) == set(range(BINS))
 
 

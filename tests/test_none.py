@@ -1,6 +1,7 @@
 """Questions that may have no answer: what counts, what fails how, and that guessing earns half."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -8,18 +9,17 @@ import pytest
 
 from ruler_data import Row
 from ruler_data.suites import load_suite
-from ruler_data.tasks import PartType
+from ruler_data.tasks import Niah, PartType, Task
+from ruler_eval.metrics import score_row
 from ruler_report.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
 from ruler_report.results import Results, read_results
 from ruler_report.stats.summary import summarize
-from ruler_report.task_info import Kind, kind_of
-from ruler_report.unanswerable import weighed
 from tests.conftest import Cli
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run
 
 TABLE = load_suite("no_needle").tasks
-THERE, ABSENT_KIND = (kind_of(f"{name}_4096", TABLE) for name in ("niah_there", "niah_not_there"))
+THERE, NOT_THERE = TABLE["niah_there"], TABLE["niah_not_there"]
 ASKED = "What is the special magic number for dull-moon? If not mentioned, answer: none."
 
 
@@ -49,34 +49,32 @@ IS_NOT = row(("none",), "number for full-moon is: 7654321.")
     ],
 )
 def test_what_an_answer_claims_first_counts(said: str, there: float, absent: float) -> None:
-    named = float("1234567" in said)
-    assert weighed(IS_THERE, THERE, said, named) == there
-    assert weighed(IS_NOT, ABSENT_KIND, said, float("none" in said.lower())) == absent
+    assert score_row(IS_THERE, THERE, said) == there
+    assert score_row(IS_NOT, NOT_THERE, said) == absent
 
 
 @pytest.mark.parametrize("value_type", get_args(PartType))
-def test_a_value_of_every_type_before_none_is_a_claim(value_type: str) -> None:
+def test_a_value_of_every_type_before_none_is_a_claim(value_type: PartType) -> None:
     value = {"numbers": "7654321", "words": "odd-hat",
              "uuids": "0a1b2c3d-0000-4000-8000-0123456789ab"}[value_type]  # fmt: skip
-    kind = Kind("niah_x", 4096, "niah", "all", "retrieval",
-                {"none": "true", "value_type": value_type})  # fmt: skip
+    task = replace(NOT_THERE, params=Niah("essays", value_type=value_type, none="true"))
     asked = row(("none",), f"for full-moon is: {value}.")
-    assert weighed(asked, kind, f"{value}, or none", 1.0) == 0
-    assert weighed(asked, kind, "for dull-moon there is none", 1.0) == 1
+    assert score_row(asked, task, f"{value}, or none") == 0
+    assert score_row(asked, task, "for dull-moon there is none") == 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "kind", "said", "failure"),
+    ("asked", "task", "said", "failure"),
     [
         (IS_THERE, THERE, "none. It is not mentioned.", FALSE_NONE),
         (IS_THERE, THERE, "7654321", WRONG_NEEDLE),
-        (IS_NOT, ABSENT_KIND, "7654321", WRONG_NEEDLE),
-        (IS_NOT, ABSENT_KIND, "1111111, or none", ABSENT),
-        (IS_NOT, ABSENT_KIND, "There is no such number.", REFUSAL),
+        (IS_NOT, NOT_THERE, "7654321", WRONG_NEEDLE),
+        (IS_NOT, NOT_THERE, "1111111, or none", ABSENT),
+        (IS_NOT, NOT_THERE, "There is no such number.", REFUSAL),
     ],
 )
-def test_false_claims_are_told_apart(asked: Row, kind: Kind, said: str, failure: str) -> None:
-    assert failure_of(asked, kind, said, 0.0, None) == failure
+def test_false_claims_are_told_apart(asked: Row, task: Task, said: str, failure: str) -> None:
+    assert failure_of(asked, task, said, 0.0, None) == failure
 
 
 @pytest.fixture(scope="module")

@@ -124,10 +124,19 @@ BAD = {
     "a list": ("[1]", "line 3: not a JSON object"),
     "no text": ('{"id": "vt_4096/3"}', "line 3: no prediction"),
     "null": ('{"id": "vt_4096/3", "prediction": null}', "line 3: field prediction: str expected"),
-    "id": ('{"id": "vt_4096", "prediction": ""}', "line 3: id 'vt_4096' is no row"),
-    "unknown config": ('{"id": "vt_512/3", "prediction": ""}', "line 3: 'vt_512' row 3 was not"),
-    "unknown row": ('{"id": "vt_4096/6", "prediction": ""}', "rows 0 to 5 were"),
-    "twice": ('{"id": "vt_4096/1", "prediction": ""}', "row 1 was answered before, in line 2"),
+    "id": ('{"id": "vt_4096", "prediction": ""}', "line 3: id 'vt_4096' is not a row"),
+    "unknown config": (
+        '{"id": "vt_512/3", "prediction": ""}',
+        "'vt_512/3' is not a row to score; no row of 'vt_512' is",
+    ),
+    "unknown row": (
+        '{"id": "vt_4096/6", "prediction": ""}',
+        "is not a row to score; rows 0 to 5 are",
+    ),
+    "twice": (
+        '{"id": "vt_4096/1", "prediction": ""}',
+        "vt_4096/1 already has a prediction, in p.jsonl line 2",
+    ),
     "bytes": ('{"id": "vt_4096/3", "prediction": "\udcff"}', "line 3: not JSON"),
     "deep": ("[" * 100_000, "line 3: not JSON"),
 }
@@ -155,7 +164,7 @@ def test_predictions_on_other_rows_of_the_same_names_are_refused(
     path.write_text(re.sub(r'"outputs": \["[A-Z]+"', '"outputs": ["OTHER"', text, count=1))
     options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
     said = refused(evaluate("score", place, *options))
-    assert "vt_4096 row 0: the prediction is to a row whose golden answers are ['OTHER'" in said
+    assert "vt_4096/0: the gold answers beside the prediction are ['OTHER'" in said
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,15 @@ def test_a_bad_line_before_the_end_is_refused(run: Path, sample_build: Path) -> 
     path = first_journal(run)
     path.write_bytes(b"{}\n" + path.read_bytes())
     said = refused(evaluate("score", run, "--data", sample_build))
-    assert "answers-0-of-2.jsonl line 1: not an answer: field config holds nothing" in said
+    assert "answers-0-of-2.jsonl line 1: not a line of a journal" in said
 
 
 def test_a_row_answered_twice_is_refused(run: Path, sample_build: Path) -> None:
     path = first_journal(run)
     path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[0])
-    assert "was answered before" in refused(evaluate("score", run, "--data", sample_build))
+    assert "already has a prediction, in answers-0-of-2.jsonl line 1" in refused(
+        evaluate("score", run, "--data", sample_build)
+    )
 
 
 def failing(_config: str, row: Row) -> str | None:
@@ -124,10 +126,10 @@ def edited(run: Path, _data: Path) -> None:
 
 
 DAMAGE: list[tuple[Callable[[Path, Path], None], str]] = [
-    (other_digest, "vt_4096: the run was asked rows sha256:0"),
+    (other_digest, "vt_4096: the run used rows sha256:0"),
     (one_bit, "sha256 expected"),
     (no_file, "parquet: cannot be read: No such file"),
-    (edited, "run.json: edited after it was written: it says sha256:of another"),
+    (edited, "run.json: edited after it was written: its fingerprint is sha256:of another"),
     (not_a_run, "run.json: not a run: data: Field required"),
 ]
 
@@ -144,12 +146,12 @@ def test_other_or_damaged_rows_are_refused(
 
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
-    ((), "say which with --data FOLDER"),
+    ((), "name them with --data FOLDER or a Hub repo"),
     (("--data", "nowhere"), "no such folder, and not a Hub repo either"),
     (("--data", "org/nowhere"), "to load the Hub repo of that name, give a revision"),
     (("--data", "a b\n"), "no such folder, and not a Hub repo either"),
     (("--data", "."), "it has no manifest.json"),
-    (("--model", "m"), "--model and --protocol are for predictions; this run says: 'org/model-7b'"),
+    (("--model", "m"), "--model and --protocol are for predictions; a run has its own"),
     (("--out", ""), "--out '.': a folder; give a file, e.g. 'results.json'"),
 ]
 

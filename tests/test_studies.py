@@ -9,11 +9,11 @@ import pytest
 from ruler_data.suites import packaged
 from ruler_report.figures.sweep_plots import study_pictures
 from ruler_report.results import Results, read_results
+from ruler_report.scoring import params_of
 from ruler_report.stats.score_table import configs_of
 from ruler_report.stats.summary import summarize
 from ruler_report.stats.sweeps import Study, studies_of
 from ruler_report.tables.tables import Scored
-from ruler_report.task_info import kind_of
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
@@ -38,7 +38,7 @@ def run_of(suite: str, lengths: tuple[int, ...] = (4096, 8192), rows: int = 40) 
         for length in lengths:
             config = f"{task}_{length}"
             scores[config] = coin(config, 0.95 - 0.08 * place, rows)
-            params[config] = kind_of(config, tasks).params
+            params[config] = params_of(tasks[task])
     results = results_of(scores)
     for name, one in results.configs.items():
         results.configs[name] = config_result(

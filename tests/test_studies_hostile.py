@@ -43,4 +43,4 @@ def test_a_parameter_that_is_no_number_is_refused(tmp_path: Path) -> None:
     text = (save(tmp_path, results) / "results.json").read_text(encoding="utf-8")
     (tmp_path / "results.json").write_text(text.replace('"params":{}', '"params":{"hops":NaN}'))
     said = refused(evaluate("report", tmp_path, "--out", tmp_path / "out"))
-    assert "vt_a_4096: a parameter is no finite number; score the run again" in said
+    assert "vt_a_4096: a parameter is not a finite number; score the run again" in said

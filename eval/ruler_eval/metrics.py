@@ -1,122 +1,124 @@
-"""One row in, one number out, in [0, 1].
+"""The official score of one answer: a number in [0, 1].
 
-    prediction                       outputs               recall   strict_recall
-    "They are QZKRA and plmew."      QZKRA PLMEW           1.0      1.0
-    "They are QZKRAB."               QZKRA                 1.0      0.0
+    answer                           gold answers       metric    score
+    "They are QZKRA and plmew."      QZKRA PLMEW        recall    1.0
+    "In Paris, France."              paris lutetia      any_of    1.0
 
 `recall` and `any_of` are upstream's `string_match_all` and `string_match_part` for one row
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
-`postprocess_pred`. The strict scores stand beside them, never instead.
+`postprocess_pred`. The scores of `ruler_report.strict` are reported beside these.
 
-Reasoning: the block before an answer that scores do not read.
+Two things are not upstream's: the reasoning block of a thinking model is removed before the answer
+is scored, and the suite `no_needle` asks questions that may have no answer (`claim_of`).
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
-from ruler_data.tasks import Metric
+from ruler_data.row import Row
+from ruler_data.tasks import Metric, Niah, Task
 
+#: (answer, gold answers) -> score in [0, 1].
 Scorer = Callable[[str, Sequence[str]], float]
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_WORD = re.compile(r"[^\W_]+")
 
 
-def clean(prediction: str) -> str:
-    r"""Return a prediction as upstream scores it: control characters as line ends, stripped.
+def clean(text: str) -> str:
+    r"""Return a generated text as upstream scores it: control characters as newlines, stripped.
 
     >>> clean(" a\tb\x00 ")
     'a\nb'
     """
-    return _CONTROL.sub("\n", prediction.strip()).strip()
+    return _CONTROL.sub("\n", text.strip()).strip()
 
 
-def recall(prediction: str, outputs: Sequence[str]) -> float:
-    """Return the share of the golden answers that the prediction names (niah, vt, cwe, fwe).
+def recall(answer: str, outputs: Sequence[str]) -> float:
+    """Return the share of the gold answers that the answer names (niah, vt, cwe, fwe).
 
-    Case is ignored, order and repetition do not matter, an empty prediction scores 0.
+    Case is ignored, order and repetition do not matter, an empty answer scores 0.
 
     >>> recall("They are QZKRA and plmew.", ["QZKRA", "PLMEW", "TUVXO", "ABCDE"])
     0.5
     """
-    said = prediction.lower()
-    return sum(output.lower() in said for output in outputs) / len(outputs)
+    lower = answer.lower()
+    return sum(output.lower() in lower for output in outputs) / len(outputs)
 
 
-def any_of(prediction: str, outputs: Sequence[str]) -> float:
-    """Return 1 if the prediction names any golden answer, else 0 (qa).
+def any_of(answer: str, outputs: Sequence[str]) -> float:
+    """Return 1 if the answer names any gold answer, else 0 (qa).
 
     >>> any_of("In Paris, France.", ["paris", "the city of Paris"])
     1.0
     """
-    said = prediction.lower()
-    return float(any(output.lower() in said for output in outputs))
+    lower = answer.lower()
+    return float(any(output.lower() in lower for output in outputs))
 
 
-def strict_recall(prediction: str, outputs: Sequence[str]) -> float:
-    """Return the share of the golden answers that stand in the prediction as whole words.
+#: The official scorers; `Task.metric` names one.
+SCORERS: Mapping[Metric, Scorer] = {"all": recall, "part": any_of}
 
-    >>> strict_recall("QZKRAB, plmew", ["QZKRA", "PLMEW"])
-    0.5
+
+def score_row(
+    row: Row, task: Task, answer: str, scorers: Mapping[Metric, Scorer] = SCORERS
+) -> float:
+    """Return the score of an answer to a row, in [0, 1].
+
+    A question that may have no answer scores 0 if the answer claims what is not so: a value
+    where the needle is absent, or `none` where it is present.
+
+    Args:
+        row: the question and its gold answers.
+        task: of the row.
+        answer: the text to score (`ruler_eval.scoring.answer_of`).
+        scorers: by metric.
     """
-    said = without_reasoning(prediction)
-    return sum(stands_in(said, output) for output in outputs) / len(outputs)
+    score = scorers[task.metric](answer, row.outputs)
+    if not isinstance(task.params, Niah) or task.params.none == "no":
+        return score
+    right = "none" if task.params.none == "true" else "value"
+    return score if claim_of(row, task.params, answer) == right else 0.0
 
 
-def strict_any_of(prediction: str, outputs: Sequence[str]) -> float:
-    """Return 1 if any golden answer stands in the prediction as whole words, else 0.
-
-    `yes` and `no` count only as the first word: both occur in almost any refusal.
-
-    >>> strict_any_of("I do not know of any.", ["no"]), strict_any_of("No, she was not.", ["no"])
-    (0.0, 1.0)
-    """
-    said = without_reasoning(prediction)
-    first = _WORD.search(said)
-    opening = first[0].lower() if first else ""
-    return float(
-        any(
-            opening == output.lower()
-            if output.lower() in ("yes", "no")
-            else stands_in(said, output)
-            for output in outputs
-        )
-    )
-
-
-def stands_in(said: str, output: str) -> bool:
-    """Whether an answer stands in a text with no letter, digit or hyphenated word joined to it.
-
-    >>> stands_in("-cat", "cat"), stands_in("cat-food", "cat"), stands_in("CAT.", "cat")
-    (True, False, True)
-    """
-    return stands_whole(said.lower(), output.lower())
-
-
-def stands_whole(said: str, output: str) -> bool:
-    """Whether a text stands in another as whole words, in this very case."""
-    start = said.find(output)
-    while start >= 0:
-        end = start + len(output)
-        if not (
-            _is_joined(said[max(0, start - 2) : start][::-1]) or _is_joined(said[end : end + 2])
-        ):
-            return True
-        start = said.find(output, start + 1)
-    return False
-
-
-def _is_joined(beside: str) -> bool:
-    """Whether what stands beside a word, read away from it, makes it part of a longer one."""
-    letter = beside[1:] if beside.startswith("-") else beside[:1]
-    return letter.isalnum() or letter == "_"
-
-
-#: The score and the strict score of a metric.
-SCORERS: dict[Metric, tuple[Scorer, Scorer]] = {
-    "all": (recall, strict_recall),
-    "part": (any_of, strict_any_of),
+_NONE = re.compile(r"(?<![\w-])none(?![\w-])")
+#: What a needle's value looks like, by its type; words are two or more joined by hyphens.
+VALUES = {
+    "uuids": re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    "numbers": re.compile(r"(?<!\d)\d{7}(?!\d)"),
+    "words": re.compile(r"[a-z]+-[a-z-]+"),
 }
+
+
+def claim_of(row: Row, params: Niah, answer: str) -> Literal["none", "value"] | None:
+    """Return what an answer claims first: that there is no value, or a value; None if neither.
+
+        answer                  score if the needle is present    if it is absent
+        "1234567"                            1                           0
+        "none."                              0                           1
+        "none, or 1234567"                   0                           1
+        "1234567, or none"                   1                           0
+
+    The first claim decides. A model that always says none, never does, or always says both
+    scores 50 % at most over a suite in which half of the needles are absent.
+    """
+    lower = answer.lower()
+    none = _NONE.search(lower)
+    value = min(_value_starts(row, params, lower), default=len(lower))
+    if none and none.start() < value:
+        return "none"
+    return "value" if value < len(lower) else None
+
+
+def _value_starts(row: Row, params: Niah, answer: str) -> Iterator[int]:
+    """Yield where an answer in lower case names a gold value, or what looks like a value."""
+    for output in row.outputs:
+        if output != "none" and output.lower() in answer:
+            yield answer.find(output.lower())
+    for match in VALUES[params.value_type].finditer(answer):
+        plain_word = params.value_type == "words" and match[0] not in row.context.lower()
+        if match[0] not in row.question.lower() and not plain_word:
+            yield match.start()
 
 
 #: How models open and close a block of reasoning (Qwen3, DeepSeek-R1 and many; Magistral; gpt-oss).
@@ -128,12 +130,12 @@ BLOCKS = (
 
 
 def without_reasoning(text: str, *, opened: bool = False) -> str:
-    r"""Return what follows the reasoning.
+    r"""Return what follows the reasoning block.
 
-    A block that is never closed has no answer behind it: the room ran out first.
+    A block that is never closed has no answer after it: the model ran out of tokens.
 
     Args:
-        text: what the model said.
+        text: as generated.
         opened: whether the prompt itself opened the block (`opens_reasoning`).
 
     >>> without_reasoning("<think>Let me see.</think>\n\nIt is 5.")
@@ -156,7 +158,7 @@ def without_reasoning(text: str, *, opened: bool = False) -> str:
 
 
 def opens_reasoning(frame: str | None) -> bool:
-    r"""Whether a prompt ends inside a block of reasoning, given what it looks like.
+    r"""Whether a prompt template ends inside a block of reasoning; None is an unknown template.
 
     >>> opens_reasoning("<|im_start|>assistant\n<think>\n")
     True

@@ -18,7 +18,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_data.terminal import named_path, out, say, warn
-from ruler_report.inputs import PROTOCOLS, Asked, load_sheet
+from ruler_eval.prompts import PROTOCOLS
 from ruler_report.results import FILENAME, Results, read_results, write_results
 from ruler_report.tables.escape import visible
 
@@ -55,16 +55,15 @@ def score(
     """Score answers against the frozen rows, and write results.json."""
     from ruler_report.pages.console import summary_table
     from ruler_report.pages.report import caveats_of
-    from ruler_report.results import write_results
-    from ruler_report.scoring import score as score_sheet
+    from ruler_report.scoring import score as score_run
     from ruler_report.stats.summary import summarize
 
-    _check_protocol(protocol)
     if to is not None and to.is_dir():
         msg = f"--out {quote(str(to))}: a folder; give a file, e.g. {quote(str(to / FILENAME))}"
         raise UsageError(msg)
-    asked = Asked(place, data, revision, no_context, model, protocol)
-    results = score_sheet(load_sheet(asked))
+    results = score_run(
+        place, data, revision, no_context=no_context, model=model, protocol=protocol
+    )
     for note in results.notes:
         warn(note)
     _check_complete(results, partial)
@@ -78,12 +77,6 @@ def score(
     else:
         out.print(summary_table(results, summary))
         say(f"{target}: {results.scored:,} of {results.rows:,} rows scored")
-
-
-def _check_protocol(protocol: str) -> None:
-    if protocol and protocol not in PROTOCOLS:
-        msg = f"--protocol {quote(protocol)}: not one of {', '.join(PROTOCOLS)}"
-        raise UsageError(msg)
 
 
 def _check_complete(results: Results, partial: bool) -> None:

@@ -1,8 +1,8 @@
-"""The results of a run: everything that reports and comparisons are made of, in one file.
+"""The results of a run, `results.json`: the only input of reports and comparisons.
 
-`results.json` holds a score for each row and no text of the rows but a few shortened examples, so
-it can be kept, sent and compared where data and predictions are not. docs/results.md describes
-its fields; `results.schema.json` beside it is written from these classes.
+It holds a score for each row, and of the rows' text only a few shortened examples, so it can be
+sent and compared without data and predictions. docs/results.md describes its fields;
+docs/results.schema.json is generated from these classes.
 """
 
 import json
@@ -29,12 +29,12 @@ Param = bool | int | float | str  # of a task
 
 @dataclass(frozen=True)
 class Depth:
-    """Evidence by depth: the context cut into equal cells, from its beginning to its end.
+    """Evidence by depth: the context is cut into equal cells, from its beginning to its end.
 
     Attributes:
-        pieces: pieces of evidence that begin in each cell.
+        pieces: number of pieces of evidence that begin in each cell.
         shown: how many of them the answers show.
-        rows: rows that have any there.
+        rows: number of rows with evidence in each cell.
     """
 
     pieces: tuple[int, ...]
@@ -44,25 +44,25 @@ class Depth:
 
 @dataclass(frozen=True)
 class ConfigResult:
-    """One config; lists of rows are of indexes, all else has an entry for each row in order.
+    """The results of one config.
 
     Attributes:
-        digest: content digest of the config's rows.
-        family: of its task: niah, vt, cwe, fwe or qa.
-        category: of its task, over which reports average.
-        metric: `all` (share of the golden answers) or `part` (any of them).
-        rows: rows asked, the first ones.
-        scores: in [0, 1]; None where the row is unscored.
-        strict: likewise, strictly.
-        characters: length of the answer as it was said.
-        tokens: likewise in tokens; None where the engine does not say.
-        truncated: rows whose answer ended because it was too long.
-        empty: rows that were answered with nothing.
-        failed: rows that have an error instead of an answer.
-        missing: rows that have neither.
-        failures: kind of failure of each row that scores below 1, as lists of rows.
-        depth: None where the task has no evidence.
-        params: of its task; empty in results of versions that did not note them.
+        digest: content digest of the rows.
+        family: of the task: niah, vt, cwe, fwe or qa.
+        category: of the task; reports average over categories.
+        metric: `all` (share of the gold answers) or `part` (any of them).
+        rows: number of rows, the first ones of the config.
+        scores: of each row in order, in [0, 1]; None for an unscored row.
+        strict: strict score of each row, likewise.
+        characters: length of each generated text; None for an unscored row.
+        tokens: length of each generated text in tokens; None where the engine does not report it.
+        truncated: indexes of rows whose answer reached the token limit.
+        empty: indexes of rows whose answer is empty.
+        failed: indexes of rows with an error instead of an answer.
+        missing: indexes of rows with neither.
+        failures: by kind of failure, the indexes of the rows that score below 1.
+        depth: evidence by depth; None where the task has no evidence.
+        params: parameters of the task; empty in results of versions that did not record them.
     """
 
     digest: str
@@ -90,7 +90,7 @@ class ConfigResult:
 
 @dataclass(frozen=True)
 class Example:
-    """A row that lost points, shortened."""
+    """A row that scores below 1, its texts shortened; `said` is the answer."""
 
     config: str
     index: int
@@ -103,15 +103,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Results:
-    """What a run scored.
+    """The results of a run.
 
     Attributes:
-        run: what decided on the answers.
+        run: the description of the run.
         fingerprint: of the run.
         configs: by name.
         examples: of failures.
-        notes: what a reader must know, e.g. that rows are missing.
-        package_version: of the scorer.
+        notes: for people, e.g. that a torn line was left out.
+        package_version: version of this package that scored.
     """
 
     run: RunInfo
@@ -124,7 +124,7 @@ class Results:
 
     @property
     def rows(self) -> int:
-        """Number of rows asked."""
+        """Number of rows of the run."""
         return sum(config.rows for config in self.configs.values())
 
     @property
@@ -137,13 +137,13 @@ _RESULTS = TypeAdapter(Results)
 
 
 def to_json(results: Results, summary: dict[str, Any]) -> str:
-    """Return the file; `summary` is for readers without this package, and is not read back."""
+    """Return the text of the file; `summary` is for other readers and is not read back."""
     body = {"summary": summary, **asdict(results)}
     return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def write_results(path: Path, results: Results, summary: dict[str, Any]) -> None:
-    """Write the file; it is the old one or the new one, never half."""
+    """Write the file atomically; `summary` as in `to_json`."""
     write_file(path, to_json(results, summary))
 
 
@@ -151,26 +151,26 @@ def read_results(path: Path) -> Results:
     """Read `results.json`, or the one in a folder.
 
     Raises:
-        UsageError: there is none.
-        RulerError: it is not one, or is of another format.
+        UsageError: the file does not exist.
+        RulerError: its content is damaged, or of another format.
     """
     path = path / FILENAME if path.is_dir() else path
     if not path.is_file():
-        msg = f"{quote(str(path))}: no results; make them with `ruler-eval score`"
+        msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
         raise UsageError(msg)
     try:
         results = _RESULTS.validate_json(path.read_bytes(), extra="ignore")
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the file"
-        msg = f"{path}: no results: {place}: {first['msg']}; score the run again"
+        field = ".".join(map(str, first["loc"])) or "the file"
+        msg = f"{path}: not a results file: {field}: {first['msg']}; score the run again"
         raise RulerError(msg) from error
     if results.format != FORMAT:
         msg = f"{path}: format {results.format}, this version reads {FORMAT}; score the run again"
         raise RulerError(msg)
     for name, config in results.configs.items():
-        if wrong := _wrong(config):
-            msg = f"{path}: {name}: {wrong}; score the run again"
+        if problem := _inconsistency(config):
+            msg = f"{path}: {name}: {problem}; score the run again"
             raise RulerError(msg)
     if not results.scored:
         msg = f"{path}: no row has a score; score the run again"
@@ -178,20 +178,20 @@ def read_results(path: Path) -> Results:
     return results
 
 
-def _wrong(config: ConfigResult) -> str | None:
-    """Return what does not fit in a config's result; None where everything does."""
+def _inconsistency(config: ConfigResult) -> str | None:
+    """Return what contradicts the rest of a config's results; None if nothing does."""
     for column in ("scores", "strict", "characters", "tokens"):
-        found = len(getattr(config, column))
-        if found != config.rows:
-            return f"{config.rows} rows, {found} {column}"
+        count = len(getattr(config, column))
+        if count != config.rows:
+            return f"{config.rows} rows, {count} {column}"
     if not all(score is None or 0 <= score <= 1 for score in (*config.scores, *config.strict)):
         return "a score is not between 0 and 1"
     if config.scores.count(None) != len(config.failed) + len(config.missing):
-        return "rows without a score are not those that failed or are missing"
+        return "the rows without a score are not the failed and missing ones"
     if not all(isinstance(value, str) or math.isfinite(value) for value in config.params.values()):
-        return "a parameter is no finite number"
+        return "a parameter is not a finite number"
     if (depth := config.depth) and {*map(len, (depth.pieces, depth.shown, depth.rows))} != {BINS}:
-        return f"depth has not {BINS} cells"
+        return f"depth does not have {BINS} cells"
     return None
 
 

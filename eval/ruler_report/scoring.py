@@ -1,241 +1,252 @@
-"""Score a run: its answers beside the frozen rows, both read in order, none held.
+"""Score a run for its report: official and strict scores, failures, and evidence by depth.
 
-Where in the context the evidence of a row stands, and which of it the answer shows.
-
-spans of a vt row:    VAR QZKRA = 48213    VAR PLMEW = VAR QZKRA    ...
-its depths:           0.12                 0.47                     ...
-"QZKRA, TUVXO":       shown                not shown                ...
-
-What leaves the machine: no path, address or secret, and no text longer than it must be.
+Rows and predictions are paired one at a time (`ruler_eval.scoring.pair_rows`). Nothing that
+identifies a machine goes into the results: no path, address or secret, and no text longer than
+an example needs.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.names import quote
 from ruler_data.row import Row
+from ruler_data.tasks import Task
 from ruler_eval.data import Dataset
-from ruler_eval.metrics import SCORERS, clean, opens_reasoning, without_reasoning
+from ruler_eval.metrics import score_row
+from ruler_eval.predictions import Predictions, read_run
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_report.failures import WITH_EXAMPLE, asked_from, failure_of
-from ruler_report.predictions import Answers, Line
-from ruler_report.results import BINS, ConfigResult, Depth, Example, Results
-from ruler_report.task_info import Kind, kind_of
-from ruler_report.unanswerable import weighed
+from ruler_eval.scoring import answer_of, load, pair_rows, task_of
+from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
+from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
+from ruler_report.strict import STRICT
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """What is scored.
+def score(
+    place: Path,
+    data: str | None = None,
+    revision: str | None = None,
+    *,
+    no_context: Path | None = None,
+    model: str = "",
+    protocol: str = "",
+) -> Results:
+    """Score a run, or the predictions of another tool.
 
-    Attributes:
-        run: what was asked.
-        answers: what came.
-        data: the rows.
-        without: what the same model said without the context, for telling failures apart.
-    """
-
-    run: RunInfo
-    answers: Answers
-    data: Dataset
-    without: Answers | None = None
-
-
-def score(sheet: Sheet) -> Results:
-    """Score every row that was asked.
+    Args:
+        place: folder of a run, or file or folder of predictions.
+        data: folder or Hub repo of the rows; by default the repo of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        no_context: folder of a run of the same model without the context.
+        model: of predictions, as it may be published.
+        protocol: of predictions.
 
     Raises:
-        RulerError: the data cannot be read, or an answer is to another row.
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged, or the predictions are for other rows.
     """
+    run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
+    if not (run.model and run.protocol):
+        msg = "predictions do not name their model and protocol: give --model and --protocol"
+        raise UsageError(msg)
+    rows.fetch()
+    bare = _read_bare(no_context, run) if no_context else None
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
-    for config in sheet.run.data.rows:
-        tally = _score_config(sheet, config)
-        configs[config] = tally.result()
-        examples += tally.examples
+    for config in rows.rows:
+        configs[config], some = _score_config(config, run, rows, predictions, bare)
+        examples += some
     return Results(
         run=replace(
-            sheet.run,
-            engine_info=redact(sheet.run.engine_info),
-            sampling=redact(sheet.run.sampling),
-            frame=redact(sheet.run.frame),
+            run,
+            engine_info=redact(run.engine_info),
+            sampling=redact(run.sampling),
+            frame=redact(run.frame),
         ),
-        fingerprint=sheet.run.fingerprint,
+        fingerprint=run.fingerprint,
         configs=configs,
         examples=tuple(examples),
-        notes=sheet.answers.notes,
+        notes=predictions.notes,
     )
 
 
-@dataclass
-class _Tally:
-    """A config so far; see ConfigResult."""
+def _read_bare(folder: Path, run: RunInfo) -> Predictions:
+    """Return the predictions without context, if they are for the same model and rows.
 
-    digest: str
-    kind: Kind
-    scores: list[float | None] = field(default_factory=list)
-    strict: list[float | None] = field(default_factory=list)
-    characters: list[int | None] = field(default_factory=list)
-    tokens: list[int | None] = field(default_factory=list)
-    truncated: list[int] = field(default_factory=list)
-    empty: list[int] = field(default_factory=list)
-    failed: list[int] = field(default_factory=list)
-    missing: list[int] = field(default_factory=list)
-    failures: dict[str, list[int]] = field(default_factory=dict)
-    pieces: list[int] = field(default_factory=lambda: [0] * BINS)
-    shown: list[int] = field(default_factory=lambda: [0] * BINS)
-    rows: list[int] = field(default_factory=lambda: [0] * BINS)
-    examples: list[Example] = field(default_factory=list)
-
-    def unscored(self, index: int, answer: Prediction | None) -> None:
-        """Take in a row without an answer: it has no score, not a score of zero."""
-        (self.missing if answer is None else self.failed).append(index)
-        for column in (self.scores, self.strict):
-            column.append(None)
-        for counts in (self.characters, self.tokens):
-            counts.append(None)
-
-    def answered(self, row: Row, answer: Prediction, said: str, without: str | None) -> None:
-        """Take in a row with its answer and what of it is scored."""
-        loose, strictly = SCORERS[self.kind.metric]
-        value = weighed(row, self.kind, said, loose(said, row.outputs))
-        self.scores.append(value)
-        self.strict.append(weighed(row, self.kind, said, strictly(said, row.outputs)))
-        self.characters.append(len(answer.text or ""))
-        self.tokens.append(answer.answer_tokens)
-        if answer.finish == "length":
-            self.truncated.append(row.index)
-        if not said:
-            self.empty.append(row.index)
-        self._depth(row, said, value)
-        if value < 1:
-            self._failure(row, said, value, without)
-
-    def result(self) -> ConfigResult:
-        """Return the config's result."""
-        depth = Depth(tuple(self.pieces), tuple(self.shown), tuple(self.rows))
-        return ConfigResult(
-            digest=self.digest,
-            family=self.kind.family,
-            category=self.kind.category,
-            metric=self.kind.metric,
-            rows=len(self.scores),
-            scores=tuple(self.scores),
-            strict=tuple(self.strict),
-            characters=tuple(self.characters),
-            tokens=tuple(self.tokens),
-            truncated=tuple(self.truncated),
-            empty=tuple(self.empty),
-            failed=tuple(self.failed),
-            missing=tuple(self.missing),
-            failures={name: tuple(rows) for name, rows in sorted(self.failures.items())},
-            depth=depth if any(self.pieces) else None,
-            params=self.kind.params,
-        )
-
-    def _depth(self, row: Row, said: str, value: float) -> None:
-        cells = set()
-        for cell, shown in evidence_of(row, self.kind, said, value):
-            self.pieces[cell] += 1
-            self.shown[cell] += shown
-            cells.add(cell)
-        for cell in cells:
-            self.rows[cell] += 1
-
-    def _failure(self, row: Row, said: str, value: float, without: str | None) -> None:
-        name = failure_of(row, self.kind, said, value, without)
-        rows = self.failures.setdefault(name, [])
-        rows.append(row.index)
-        if len(rows) <= EXAMPLES:
-            config = f"{self.kind.task}_{self.kind.length}"
-            outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
-            self.examples.append(
-                Example(config, row.index, name, value, shorten(row.question, 400), outputs,
-                        shorten(said, 600))
-            )  # fmt: skip
-
-
-def _score_config(sheet: Sheet, config: str) -> _Tally:
-    asked = sheet.run.data.rows[config]
-    manifest = sheet.data.manifest
-    tally = _Tally(manifest.configs[config].digest, kind_of(config, manifest.table))
-    bare = sheet.without.of(config, asked) if sheet.without else iter([None] * asked)
-    with closing(sheet.data.read(config)) as rows:
-        for row, line, other in _beside(rows, sheet.answers.of(config, asked), bare, asked):
-            if line is None or line.answer.text is None:
-                tally.unscored(row.index, line.answer if line else None)
-                continue
-            _check_outputs(config, row, line)
-            without = _said(sheet.run, other.answer) if other else None
-            tally.answered(row, line.answer, _said(sheet.run, line.answer) or "", without)
-    return tally
-
-
-def _beside(
-    rows: Iterator[Row], lines: Iterator[Line | None], bare: Iterator[Line | None], asked: int
-) -> Iterator[tuple[Row, Line | None, Line | None]]:
-    return zip(islice(rows, asked), lines, bare, strict=True)
-
-
-def _said(run: RunInfo, answer: Prediction) -> str | None:
-    """Return what of an answer is scored; None where there is none."""
-    if answer.text is None:
-        return None
-    if run.protocol != "thinking":
-        return clean(answer.text)
-    return clean(without_reasoning(answer.text, opened=opens_reasoning(run.frame)))
-
-
-def _check_outputs(config: str, row: Row, line: Line) -> None:
-    if line.outputs is not None and set(line.outputs) != set(row.outputs):
-        msg = (
-            f"{config} row {row.index}: the prediction is to a row whose golden answers are "
-            f"{ascii(list(line.outputs))[:80]}, this one's are {ascii(list(row.outputs))[:80]}; "
-            "score predictions on the data that they were made on"
-        )
-        raise RulerError(msg)
-
-
-def evidence_of(row: Row, kind: Kind, said: str, score: float) -> Iterator[tuple[int, bool]]:
-    """Yield for each piece of evidence its cell (0 to BINS - 1) and whether the answer shows it.
-
-    Cells are equally many characters of the context, from its beginning (behind an in-context
-    example) to its end.
-
-    A piece is shown if the golden answer that it holds is named; for vt that is the variable
-    that a line assigns. Documents are shown if the row scores.
-
-    Args:
-        row: with its evidence.
-        kind: of its config.
-        said: the prediction, as it is scored.
-        score: of the row.
+    Raises:
+        UsageError: the run had the context.
+        RulerError: it was of another model, or of other rows.
     """
-    said = said.lower()
-    named = {output.lower(): output.lower() in said for output in row.outputs}
-    start = asked_from(row.context) if kind.family in WITH_EXAMPLE else 0
+    bare, predictions = read_run(folder)
+    if not bare.no_context:
+        msg = f"--no-context {quote(str(folder))}: that run was given the context"
+        raise UsageError(msg)
+    shared = bare.data.digests.keys() & run.data.digests
+    differing = [
+        name for name in sorted(shared) if bare.data.digests[name] != run.data.digests[name]
+    ]
+    if differing or bare.model != run.model:
+        what = f"other rows of {differing[0]}" if differing else f"another model, {bare.model}"
+        msg = f"--no-context {quote(str(folder))}: that run was of {what}"
+        raise RulerError(msg)
+    return predictions
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """One scored row.
+
+    Attributes:
+        evidence: for each cell of depth, the pieces of evidence that begin there.
+        shown: for each cell, how many of them the answer shows.
+        failure: kind of failure; None if the row scores 1.
+    """
+
+    index: int
+    score: float
+    strict: float
+    characters: int
+    tokens: int | None
+    truncated: bool
+    empty: bool
+    evidence: list[int]
+    shown: list[int]
+    failure: str | None
+
+
+def _score_config(
+    config: str, run: RunInfo, data: Dataset, predictions: Predictions, bare: Predictions | None
+) -> tuple[ConfigResult, list[Example]]:
+    task = task_of(data, config)
+    rows: list[_Scored | None] = []
+    failed: list[int] = []
+    missing: list[int] = []
+    examples: list[Example] = []
+    counts: Counter[str] = Counter()
+    count = data.rows[config]
+    others = bare.of(config, count) if bare else iter([None] * count)
+    for (row, prediction), other in zip(pair_rows(data, predictions, config), others, strict=True):
+        answer = answer_of(run, prediction)
+        if prediction is None or answer is None:
+            (missing if prediction is None else failed).append(row.index)
+            rows.append(None)
+            continue
+        scored = _analyze(row, task, answer, prediction, answer_of(run, other))
+        rows.append(scored)
+        if scored.failure and counts[scored.failure] < EXAMPLES:
+            counts[scored.failure] += 1
+            examples.append(_example(config, row, scored.failure, scored.score, answer))
+    digest = data.manifest.configs[config].digest
+    return _config_result(task, digest, rows, failed, missing), examples
+
+
+def _analyze(
+    row: Row, task: Task, answer: str, prediction: Prediction, bare: str | None
+) -> _Scored:
+    score = score_row(row, task, answer)
+    evidence, shown = [0] * BINS, [0] * BINS
+    for cell, is_shown in evidence_of(row, task, answer, score):
+        evidence[cell] += 1
+        shown[cell] += is_shown
+    return _Scored(
+        index=row.index,
+        score=score,
+        strict=score_row(row, task, answer, STRICT),
+        characters=len(prediction.text or ""),
+        tokens=prediction.answer_tokens,
+        truncated=prediction.finish == "length",
+        empty=not answer,
+        evidence=evidence,
+        shown=shown,
+        failure=failure_of(row, task, answer, score, bare) if score < 1 else None,
+    )
+
+
+def _config_result(
+    task: Task, digest: str, rows: list[_Scored | None], failed: list[int], missing: list[int]
+) -> ConfigResult:
+    scored = [row for row in rows if row]
+    failures: dict[str, list[int]] = {}
+    for row in scored:
+        if row.failure:
+            failures.setdefault(row.failure, []).append(row.index)
+    depth = Depth(
+        tuple(sum(row.evidence[cell] for row in scored) for cell in range(BINS)),
+        tuple(sum(row.shown[cell] for row in scored) for cell in range(BINS)),
+        tuple(sum(row.evidence[cell] > 0 for row in scored) for cell in range(BINS)),
+    )
+    return ConfigResult(
+        digest=digest,
+        family=task.params.family,
+        category=task.category,
+        metric=task.metric,
+        rows=len(rows),
+        scores=tuple(row.score if row else None for row in rows),
+        strict=tuple(row.strict if row else None for row in rows),
+        characters=tuple(row.characters if row else None for row in rows),
+        tokens=tuple(row.tokens if row else None for row in rows),
+        truncated=tuple(row.index for row in scored if row.truncated),
+        empty=tuple(row.index for row in scored if row.empty),
+        failed=tuple(failed),
+        missing=tuple(missing),
+        failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
+        depth=depth if any(depth.pieces) else None,
+        params=params_of(task),
+    )
+
+
+def params_of(task: Task) -> dict[str, Param]:
+    """Return the parameters of a task as plain JSON values, without its family."""
+    return {
+        name: ", ".join(value) if isinstance(value, tuple) else value
+        for name, value in asdict(task.params).items()
+        if name != "family"
+    }
+
+
+def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tuple[int, bool]]:
+    """Yield for each piece of evidence its cell of depth and whether the answer shows it.
+
+        spans of a vt row:    VAR QZKRA = 48213    VAR PLMEW = VAR QZKRA    ...
+        cell of 10:           1                    4                        ...
+        "QZKRA, TUVXO":       shown                not shown                ...
+
+    The context, after its in-context example, is cut into `BINS` cells of equally many characters.
+    A piece is shown if the answer names the gold answer in it (for vt, the variable that the line
+    assigns). Documents are shown if the row scores.
+    """
+    answer = answer.lower()
+    named = {output.lower(): output.lower() in answer for output in row.outputs}
+    start = example_end(row.context) if task.params.family in EXAMPLE_FAMILIES else 0
     room = max(1, len(row.context) - start)
     for span in row.evidence:
         cell = min(BINS - 1, max(0, span.start - start) * BINS // room)
-        if kind.metric == "part":
+        if task.metric == "part":
             yield cell, score > 0
         else:
-            yield cell, _shown(row.context[span.start : span.end].lower(), named)
+            yield cell, _is_shown(row.context[span.start : span.end].lower(), named)
 
 
-def _shown(text: str, named: dict[str, bool]) -> bool:
-    if text in named:  # a common word
+def _is_shown(text: str, named: dict[str, bool]) -> bool:
+    """Whether the first gold answer in a piece of evidence is named; all in lower case."""
+    if text in named:  # a common word is a whole piece
         return named[text]
     places = [(text.find(output), output) for output in named]
-    held = [(place, output) for place, output in places if place >= 0]
-    return bool(held) and named[min(held)[1]]
+    inside = [(place, output) for place, output in places if place >= 0]
+    return bool(inside) and named[min(inside)[1]]
+
+
+def _example(config: str, row: Row, failure: str, score: float, answer: str) -> Example:
+    outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
+    question, said = shorten(row.question, 400), shorten(answer, 600)
+    return Example(config, row.index, failure, score, question, outputs, said)
 
 
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")
@@ -246,7 +257,7 @@ _PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+([^\s/\\]
 def redact(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     """Return a JSON value without secrets, addresses and the folders of paths.
 
-    >>> scrub({"model": "/home/ann/llama", "url": "http://gpu7:8000/v1", "dtype": "bfloat16"})
+    >>> redact({"model": "/home/ann/llama", "url": "http://gpu7:8000/v1", "dtype": "bfloat16"})
     {'model': 'llama', 'url': '[address]', 'dtype': 'bfloat16'}
     """
     if isinstance(value, dict):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ruler_data.errors import RulerError
 from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
 from ruler_data.names import check_repo, quote
-from ruler_report.predictions import Answers, read_run
+from ruler_eval.predictions import Predictions, read_run
 from ruler_report.publish.entries import entries, file_name, results_card, to_yaml
 from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
 from ruler_report.stats.summary import summarize
@@ -95,14 +95,14 @@ def push(order: PushConfig, bundle: Bundle) -> Iterator[str]:
         yield f"{order.model_repo}: {bundle.entries_file} {done}, commit {commit}"
 
 
-def _load(folder: Path) -> tuple[Results, Answers]:
+def _load(folder: Path) -> tuple[Results, Predictions]:
     run, answers = read_run(folder)
     results = read_results(folder)
     if results.fingerprint != run.fingerprint:
         msg = f"{quote(str(folder))}: {FILENAME} is of another run; score this one again"
         raise RulerError(msg)
     answered = sum(config.scored for config in results.configs.values())
-    if answered + sum(len(c.failed) for c in results.configs.values()) != len(answers.places):
+    if answered + sum(len(c.failed) for c in results.configs.values()) != len(answers.entries):
         msg = f"{quote(str(folder))}: answers came in after {FILENAME} was written; score it again"
         raise RulerError(msg)
     return results, answers
@@ -136,7 +136,7 @@ SCHEMA = pa.schema(
 )
 
 
-def prediction_files(results: Results, answers: Answers) -> Iterator[tuple[str, bytes]]:
+def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
     """Yield the path and the bytes of each config's predictions, a config in memory at a time."""
     for name, config in results.configs.items():
         table = pa.Table.from_pylist(_records(name, config, answers), schema=SCHEMA)
@@ -145,20 +145,20 @@ def prediction_files(results: Results, answers: Answers) -> Iterator[tuple[str, 
         yield f"predictions/{name}.parquet", buffer.getvalue()
 
 
-def _records(name: str, config: ConfigResult, answers: Answers) -> list[dict[str, object]]:
+def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict[str, object]]:
     failures = {index: kind for kind, rows in config.failures.items() for index in rows}
     return [
         {
             "config": name,
             "index": index,
-            "prediction": _whole(line.answer.text) if line else None,
-            "finish": line.answer.finish if line else None,
+            "prediction": _whole(answer.text) if answer else None,
+            "finish": answer.finish if answer else None,
             "answer_tokens": config.tokens[index],
             "score": config.scores[index],
             "strict": config.strict[index],
             "failure": failures.get(index),
         }
-        for index, line in enumerate(answers.of(name, config.rows))
+        for index, answer in enumerate(answers.of(name, config.rows))
     ]
 
 

@@ -6,9 +6,9 @@ is a 95 % bootstrap over questions, drawn anew within each task (`draws.resample
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
 
-from ruler_data.tasks import TASKS
+from ruler_data.tasks import TASKS, Category
 from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.effective_length import (
     OVERALL,
@@ -22,7 +22,8 @@ from ruler_report.stats.effective_length import (
 from ruler_report.stats.false_claims import Claims, claims_of
 from ruler_report.stats.score_table import Effective, Figure, Pool, pool_of
 from ruler_report.stats.sweeps import Study, studies_of
-from ruler_report.task_info import CATEGORIES
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,285 @@
+"""Score predictions: pair each frozen row with its prediction, and average the official metric.
+
+    >>> import ruler_eval                                               # doctest: +SKIP
+    >>> scores = ruler_eval.score("runs/x", "dist/llama3")              # doctest: +SKIP
+    >>> print(scores)                                                   # doctest: +SKIP
+    task     4,096   8,192
+    vt      100.00   98.40
+
+Rows and predictions are read in the same order, one at a time. `ruler_report` adds strict scores,
+failures and statistics to the same pairs.
+"""
+
+import html
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import chain, repeat
+from pathlib import Path
+from typing import Any
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.names import parse_config, quote
+from ruler_data.row import Row
+from ruler_data.tasks import Task
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
+from ruler_eval.predictions import (
+    ImportedPrediction,
+    Predictions,
+    from_records,
+    read_files,
+    read_run,
+)
+from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
+
+#: A run folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
+Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
+#: A folder, a Hub repo, or a dataset that is open.
+Data = str | os.PathLike[str] | Dataset
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """Official scores; printed as a table of means in percent, tasks by lengths.
+
+    Attributes:
+        configs: by config, the score of each row in order, in [0, 1]; None for a row without an
+            answer.
+        notes: what was left out of the predictions, e.g. a torn line.
+    """
+
+    configs: dict[str, tuple[float | None, ...]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unscored(self) -> list[str]:
+        """The rows without a score, e.g. `vt_4096/17`."""
+        return [
+            f"{config}/{index}"
+            for config, scores in self.configs.items()
+            for index, score in enumerate(scores)
+            if score is None
+        ]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one record for each config, e.g. for `pandas.DataFrame`.
+
+        `score` is the mean of the scored rows, in [0, 1]; None if no row is scored.
+        """
+        records = []
+        for config, scores in self.configs.items():
+            task, length = parse_config(config)
+            known = [score for score in scores if score is not None]
+            records.append({
+                "config": config,
+                "task": task,
+                "length": length,
+                "score": sum(known) / len(known) if known else None,
+                "rows": len(scores),
+                "scored": len(known),
+            })  # fmt: skip
+        return records
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
+            for name, *values in cells
+        ]
+        return "\n".join([*lines, *self._coverage()])
+
+    def _repr_html_(self) -> str:
+        head, *body = (
+            [f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells]
+            for tag, cells in zip(chain(["th"], repeat("td")), self._cells(), strict=False)
+        )
+        rows = "".join(f"<tr>{''.join(cells)}</tr>" for cells in (head, *body))
+        return f"<table>{rows}</table>{''.join(self._coverage())}"
+
+    def _coverage(self) -> list[str]:
+        """Return a line on how many rows are scored; none if all are."""
+        rows, missing = sum(map(len, self.configs.values())), len(self.unscored)
+        return [f"{rows - missing:,} of {rows:,} rows scored"] if missing else []
+
+    def _cells(self) -> list[list[str]]:
+        """Return the table: a head, a row for each task, and the mean over tasks."""
+        records = self.to_records()
+        means = {(record["task"], record["length"]): record["score"] for record in records}
+        tasks = list(dict.fromkeys(record["task"] for record in records))
+        lengths = sorted({record["length"] for record in records})
+        table = [["task", *(f"{length:,}" for length in lengths)]]
+        table += [[task, *(_percent([means.get((task, n))]) for n in lengths)] for task in tasks]
+        if len(tasks) > 1:
+            means_of = ([means.get((task, length)) for task in tasks] for length in lengths)
+            table.append([f"mean of {len(tasks)} tasks", *map(_percent, means_of)])
+        return table
+
+
+def _percent(scores: list[float | None]) -> str:
+    """Return the mean of scores in percent; nothing unless all are known."""
+    known = [100 * score for score in scores if score is not None]
+    return f"{sum(known) / len(known):.2f}" if len(known) == len(scores) else ""
+
+
+def score(
+    predictions: Source,
+    data: Data | None = None,
+    *,
+    revision: str | None = None,
+    protocol: str = "",
+    partial: bool = False,
+) -> Scores:
+    """Return the official scores of predictions.
+
+    Args:
+        predictions: folder of a run; file or folder of predictions (`ruler_eval.predictions`);
+            texts by row, `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`)
+            and `text` (or `prediction`). Every row of a config that they touch is scored.
+        data: folder, Hub repo or open dataset of the rows; by default the repo of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        protocol: of predictions that are not a run; `thinking` removes the reasoning block.
+        partial: score what is there if rows have no answer; the scores then say n of N.
+
+    Raises:
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged or incomplete, or the predictions are for other rows.
+    """
+    run, found, rows = load(predictions, data, revision, protocol=protocol)
+    rows.fetch()
+    configs: dict[str, tuple[float | None, ...]] = {}
+    for config in rows.rows:
+        task, pairs = task_of(rows, config), pair_rows(rows, found, config)
+        answers = ((row, answer_of(run, prediction)) for row, prediction in pairs)
+        configs[config] = tuple(
+            None if answer is None else score_row(row, task, answer) for row, answer in answers
+        )
+    scores = Scores(configs, found.notes)
+    _check_complete(scores, partial=partial)
+    return scores
+
+
+def _check_complete(scores: Scores, *, partial: bool) -> None:
+    unscored, rows = scores.unscored, sum(map(len, scores.configs.values()))
+    if unscored and not (partial and len(unscored) < rows):
+        more = f" and {len(unscored) - 3:,} more" if len(unscored) > 3 else ""
+        msg = (
+            f"{rows - len(unscored):,} of {rows:,} rows have an answer; missing: "
+            f"{', '.join(unscored[:3])}{more}; generate them, or pass partial=True"
+        )
+        raise RulerError(msg)
+
+
+def load(
+    predictions: Source,
+    data: Data | None = None,
+    revision: str | None = None,
+    *,
+    model: str = "",
+    protocol: str = "",
+) -> tuple[RunInfo, Predictions, Dataset]:
+    """Open predictions and the rows to score, and check that they belong together.
+
+    Returns:
+        The description of the run (for other predictions, of `model` and `protocol`), the
+        predictions, and the rows: those of the run, or of every config that the predictions touch.
+
+    Raises:
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged, or the predictions are for other rows.
+    """
+    if protocol and protocol not in PROTOCOLS:
+        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
+        raise UsageError(msg)
+    place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
+    if place and (place / RUN_FILE).is_file():
+        if model or protocol:
+            msg = "--model and --protocol are for predictions; a run has its own"
+            raise UsageError(msg)
+        run, found = read_run(place)
+        source = data or run.data.repo
+        commit = run.data.revision if source == run.data.repo else None
+        return run, found, _rows_of_run(_open(source, revision or commit), run.data)
+    rows = _open(data, revision)
+    if isinstance(predictions, str | os.PathLike):
+        found = read_files(Path(predictions), rows.rows)
+    else:
+        found = from_records(predictions, rows.rows)
+    rows = rows.choose(found.configs)
+    return RunInfo(rows.info, model, None, protocol, "predictions"), found, rows
+
+
+def _open(data: Data | None, revision: str | None) -> Dataset:
+    if data is None:
+        msg = "which rows were answered is not known; name them with --data FOLDER or a Hub repo"
+        raise UsageError(msg)
+    return data if isinstance(data, Dataset) else open_dataset(str(data), revision)
+
+
+def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
+    """Return the rows of a run.
+
+    Raises:
+        RulerError: a digest differs, or rows are missing.
+    """
+    for config, count in run.rows.items():
+        info, digest = data.manifest.configs.get(config), run.digests.get(config)
+        if info is None or info.digest != digest:
+            found = info.digest if info else "no such config"
+            msg = (
+                f"{config}: the run used rows {digest}, the data has {found}; "
+                "give --data the dataset of the run"
+            )
+            raise RulerError(msg)
+        if count > info.rows:
+            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
+            raise RulerError(msg)
+    return replace(data, rows=run.rows)
+
+
+def pair_rows(
+    data: Dataset, predictions: Predictions, config: str
+) -> Iterator[tuple[Row, Prediction | None]]:
+    """Yield each row of a config with its prediction, None where there is none.
+
+    Raises:
+        RulerError: the rows cannot be read, or a prediction has other gold answers than its row.
+    """
+    found = predictions.of(config, data.rows[config])
+    with closing(data.read(config)) as rows:
+        for row, prediction in zip(rows, found, strict=True):
+            outputs = prediction.outputs if isinstance(prediction, ImportedPrediction) else None
+            if outputs is not None and set(outputs) != set(row.outputs):
+                msg = (
+                    f"{config}/{row.index}: the gold answers beside the prediction are "
+                    f"{ascii(list(outputs))[:80]}, those of the row {ascii(list(row.outputs))[:80]}"
+                    "; score predictions on the data that they were made on"
+                )
+                raise RulerError(msg)
+            yield row, prediction
+
+
+def task_of(data: Dataset, config: str) -> Task:
+    """Return the task of a config.
+
+    Raises:
+        UsageError: the dataset's table has no such task.
+    """
+    table = data.manifest.table
+    name, _ = parse_config(config)
+    if name not in table:
+        msg = f"{quote(config)}: no such task; known are {', '.join(table)}"
+        raise UsageError(msg)
+    return table[name]
+
+
+def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
+    """Return the text that is scored, without reasoning; None for a row without an answer."""
+    if prediction is None or prediction.text is None:
+        return None
+    if run.protocol != "thinking":
+        return clean(prediction.text)
+    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))

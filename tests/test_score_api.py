@@ -1,0 +1,162 @@
+"""`ruler_eval.score`: the official scores from Python, of predictions in any form."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_eval
+from ruler_data import TASKS, RulerError, UsageError
+from ruler_eval.data import open_dataset
+from ruler_report.results import read_results
+from tests.running.processes import evaluate
+from tests.runs import golden, make_run, patchy, rows_of
+from tests.test_score import adversarial, write_plain, write_samples, write_upstream
+
+
+def test_three_predictions_are_scored_in_three_lines(sample_build: Path) -> None:
+    one, two = (" ".join(row.outputs) for row in rows_of(sample_build, "vt_4096")[:2])
+    code = f"""
+import ruler_eval
+predictions = {{"vt_4096/0": {one!r}, "vt_4096/1": {two!r}, "vt_4096/2": "VAR"}}
+print(ruler_eval.score(predictions, {str(sample_build)!r}, partial=True))
+"""
+    assert len(code.strip().splitlines()) == 3
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "task  4,096\nvt    66.67\n3 of 6 rows scored\n"
+
+
+def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, str]:
+    """Return predictions by row."""
+    return {
+        f"{name}/{row.index}": say(name, row) for name in configs for row in rows_of(data, name)
+    }
+
+
+CONFIGS = ["vt_4096", "qa_1_4096"]
+
+
+def as_records(texts: dict[str, str], _folder: Path) -> object:
+    """Return records as a generator, the forms by turns."""
+    return (
+        {"id": row, "prediction": text}
+        if number % 2
+        else {"config": row.split("/")[0], "index": int(row.split("/")[1]), "text": text}
+        for number, (row, text) in enumerate(texts.items())
+    )
+
+
+def as_file(texts: dict[str, str], folder: Path) -> object:
+    path = folder / "predictions.jsonl"
+    lines = (json.dumps(record) + "\n" for record in as_records(texts, folder))  # type: ignore[attr-defined]
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("form", [lambda texts, _folder: texts, as_records, as_file])
+@pytest.mark.parametrize("say", [adversarial, patchy(0.6)], ids=["adversarial", "patchy"])
+def test_every_form_has_the_scores_of_the_run_s_results(
+    form: Callable[..., Any], say: Callable[..., Any], sample_build: Path, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", sample_build, say, CONFIGS)
+    done = evaluate("score", run, "--data", sample_build)
+    assert done.returncode == 0, done.stderr
+    expected = {name: config.scores for name, config in read_results(run).configs.items()}
+    predictions = form(said(sample_build, say, CONFIGS), tmp_path)
+    assert ruler_eval.score(predictions, sample_build).configs == expected
+    assert ruler_eval.score(run, sample_build).configs == expected
+    assert ruler_eval.score(str(run), open_dataset(str(sample_build))).configs == expected
+
+
+@pytest.mark.parametrize("write", [write_plain, write_upstream, write_samples])
+def test_files_of_other_tools_are_scored(
+    write: Callable[..., Path], sample_build: Path, tmp_path: Path
+) -> None:
+    scores = ruler_eval.score(write(tmp_path / "theirs", sample_build), sample_build)
+    assert [record["score"] for record in scores.to_records()] == [1.0] * 13
+    assert str(scores).splitlines()[-1].split() == ["mean", "of", "13", "tasks", "100.00"]
+
+
+def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: Path) -> None:
+    texts = said(sample_build, golden, CONFIGS)
+    texts.update(dict.fromkeys(["vt_4096/0", "vt_4096/1", "vt_4096/2"], "") | {"qa_1_4096/5": ""})
+    del texts["qa_1_4096/0"]
+    scores = ruler_eval.score(texts, sample_build, partial=True)
+    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "rows": 6, "scored": 6}
+    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8, "scored": 5}
+    assert scores.to_records() == [vt, qa]
+    assert scores.unscored == ["qa_1_4096/0"]
+    lines = [" ".join(line.split()) for line in repr(scores).splitlines()]
+    means = ["vt 50.00", "qa_1 80.00", "mean of 2 tasks 65.00"]
+    assert lines == ["task 4,096", *means, "11 of 12 rows scored"]
+    page = scores._repr_html_()
+    assert re.findall(r"<t[hd]>(.*?)</t[hd]>", page)[-2:] == ["mean of 2 tasks", "65.00"]
+    assert page.endswith("11 of 12 rows scored")
+
+
+def test_the_reasoning_block_is_removed_only_in_the_thinking_protocol(sample_build: Path) -> None:
+    texts = {row: f"<think>{text}</think> no" for row, text in
+             said(sample_build, golden, ["vt_4096"]).items()}  # fmt: skip
+    for protocol, score in {"": 1.0, "completion": 1.0, "thinking": 0.0}.items():
+        scores = ruler_eval.score(texts, sample_build, protocol=protocol)
+        assert scores.to_records()[0]["score"] == score
+
+
+REFUSED: list[tuple[Any, str]] = [
+    (
+        {"vt_4096/0": "x"},
+        "1 of 6 rows have an answer; missing: vt_4096/1, vt_4096/2, vt_4096/3 and 2 more",
+    ),
+    ({"vt_4096/6": "x"}, "record 1: 'vt_4096/6' is not a row to score; rows 0 to 5 are"),
+    ({"vt_512/0": "x"}, "'vt_512/0' is not a row to score; no row of 'vt_512' is"),
+    ({"vt_4096": "x"}, "record 1: id 'vt_4096' is not a row"),
+    ({"vt_4096/0": None}, "record 1: field prediction: str expected, found NoneType"),
+    ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: vt_4096/0 already has a prediction"),
+    ([{"id": "vt_4096/0"}], "record 1: field prediction: str expected, found missing"),
+    ({}, "0 of 78 rows have an answer"),
+    (["x"], "record 1: a mapping expected, found str"),
+]
+
+
+@pytest.mark.parametrize(("predictions", "message"), REFUSED)
+def test_incomplete_unknown_and_repeated_predictions_are_named(
+    predictions: Any,  # noqa: ANN401 - what users may pass
+    message: str,
+    sample_build: Path,
+) -> None:
+    with pytest.raises(RulerError, match=re.escape(message)):
+        ruler_eval.score(predictions, sample_build)
+
+
+def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sample_build, golden, ["vt_4096"])
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: ruler_eval.score(run), "name them with --data FOLDER"),
+        (lambda: ruler_eval.score({"vt_4096/0": "x"}), "name them with --data FOLDER"),
+        (lambda: ruler_eval.score(tmp_path / "no", sample_build), "no such run, file or folder"),
+        (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
+        (lambda: ruler_eval.score(run, sample_build, protocol="x"), "not known; known: completion"),
+    ]
+    for call, message in cases:
+        with pytest.raises(UsageError, match=message):
+            call()
+
+
+def test_the_package_imports_without_numpy_and_pyarrow() -> None:
+    code = "import sys, ruler_eval; print({'numpy', 'pyarrow', 'torch'} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+    assert set(ruler_eval.__all__) == set(ruler_eval._HOMES)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = ruler_eval.nothing
+
+
+def test_tables_have_the_tasks_in_the_order_of_the_data(sample_build: Path) -> None:
+    names = [f"{task}_4096" for task in TASKS]
+    scores = ruler_eval.score(said(sample_build, golden, names[::-1]), sample_build)
+    assert [line.split()[0] for line in str(scores).splitlines()[1:-1]] == list(TASKS)
