@@ -252,7 +252,7 @@ def unwanted() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["tiny", "mistral-v0.2"])
 def test_no_probes_are_made_for_the_reference_or_when_the_check_is_known(
-    name: str, cache: Path, tiny: Path
+    name: str, verdicts: Path, tiny: Path
 ) -> None:
     spec = str(tiny) if name == "tiny" else name
     assert load_tokenizer(spec).use("tokenizers", Probes(unwanted, "1")) == ""
