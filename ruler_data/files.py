@@ -49,7 +49,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         msg = (
             f"{path}: cannot be written: {error.strerror or error}; it needs {len(data):,} bytes; "
-            "free space and run it again to go on"
+            "free space and run it again to resume"
         )
         raise RulerError(msg) from error
     finally:
