@@ -1,25 +1,25 @@
-"""Errors that a user can mend; the commands print them in one line, without a traceback."""
+"""Errors that a user can fix; the commands print them in one line, without a traceback."""
 
 
 class RulerError(Exception):
-    """Something went wrong that the user can mend; the message says what, where and how."""
+    """An error that the user can fix; the message says what is wrong, where, and what to do."""
 
     exit_code = 1
 
 
 class UsageError(RulerError):
-    """What was asked for cannot be done as asked (exit status 2)."""
+    """A wrong option, argument or input (exit status 2)."""
 
     exit_code = 2
 
 
 class BudgetError(UsageError):
-    """A row cannot be made this short: even an empty haystack is over the limit.
+    """A row cannot be this short: even an empty haystack is over the limit.
 
     Attributes:
         task: name of the task.
         need: tokens that the row needs with an empty haystack, room for the answer included.
-        limit: tokens allowed, i.e. the config's length less what is reserved.
+        limit: tokens allowed, i.e. the config's length minus the reserves.
     """
 
     def __init__(self, task: str, need: int, limit: int) -> None:
@@ -30,5 +30,5 @@ class BudgetError(UsageError):
         )
 
     def __reduce__(self) -> tuple[type["BudgetError"], tuple[str, int, int]]:
-        """Let the error cross a process boundary whole."""
+        """Keep the arguments when the error is sent to another process."""
         return type(self), (self.task, self.need, self.limit)

@@ -1,14 +1,8 @@
-"""Files that are whole or absent, and their hashes.
-
-Where the package keeps things between runs: one folder, named by RULER_CACHE.
-
-Pinned downloads: what arrives is what was named, or it is refused.
-
-Hashes of a tokenizer's files, and copies of them kept by hash.
-"""
+"""Files: atomic writes, hashes, the user's cache, and downloads pinned by their hash."""
 
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -32,7 +26,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically: it is the old one or the new one, never half.
+    """Write a file atomically: after a crash it is the old one or the new one, never half.
 
     Raises:
         RulerError: it cannot be written.
@@ -49,7 +43,7 @@ def write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         msg = (
             f"{path}: cannot be written: {error.strerror or error}; it needs {len(data):,} bytes; "
-            "free space and run it again to go on"
+            "free space and run it again to resume"
         )
         raise RulerError(msg) from error
     finally:
@@ -58,7 +52,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in a folder last through a power cut."""
+    """Make renames in a folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -67,26 +61,30 @@ def sync_folder(folder: Path) -> None:
 
 
 def cache_dir(*parts: str) -> Path:
-    """Return a folder in the user's cache; nothing in it is needed, all of it saves time."""
-    own = os.environ.get("RULER_CACHE")
-    return (Path(own) if own else _users()).joinpath(*parts)
+    """Return a folder in the user's cache (RULER_CACHE); losing it costs time and nothing else."""
+    chosen = os.environ.get("RULER_CACHE")
+    return (Path(chosen) if chosen else _default_cache()).joinpath(*parts)
 
 
-def _users() -> Path:
+def _default_cache() -> Path:
     with suppress(RuntimeError, KeyError):
         root = platformdirs.user_cache_path("ruler-data")
         if root.is_absolute():
             return root
-    # Who has no home folder. Releases of platformdirs say so, or return what begins with `~`.
+    # Without a home folder, platformdirs raises, or in older releases returns a path with `~`.
     return Path(tempfile.gettempdir()) / f"ruler-data-{os.getuid()}"
 
 
-#: Seconds without an answer after which a host counts as unreachable.
+#: Seconds without a byte after which a host counts as unreachable.
 TIMEOUT = 10
+#: Attempts of a download that a host answers with a temporary error.
+ATTEMPTS = 3
+#: Statuses that another attempt may not get.
+TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Unreachable(RulerError):
-    """The address did not answer; another may."""
+    """The address did not answer; a mirror may."""
 
 
 def offline() -> bool:
@@ -105,13 +103,16 @@ def download(
     name: str | None = None,
     unzip: list[str] | None = None,
 ) -> Path:
-    """Return a downloaded file, from the folder if it is there already with the right hash.
+    """Return a downloaded file; one that is in the folder with the right hash is taken from there.
+
+    A download that breaks off, or that the host answers with a temporary error, is tried again. A
+    host that cannot be connected to is not, so that a machine without network does not wait.
 
     Args:
         url: its address.
-        sha256: its hash; None only where the caller checks what was unpacked.
-        folder: where to keep it.
-        name: of the file there; None for the address's last part.
+        sha256: its hash; None only if the caller checks the unpacked files.
+        folder: to keep it in.
+        name: of the file there; None for the last part of the address.
         unzip: members to unpack beside it.
 
     Raises:
@@ -123,11 +124,19 @@ def download(
         raise Unreachable(msg)
     import pooch
     import requests
+    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
     pooch.get_logger().setLevel("ERROR")
     name = name or url.rsplit("/", 1)[-1]
+    retrying = Retrying(
+        retry=retry_if_exception(_is_temporary),
+        wait=wait_exponential(),
+        stop=stop_after_attempt(ATTEMPTS),
+        reraise=True,
+    )
     try:
-        pooch.retrieve(
+        retrying(
+            pooch.retrieve,
             url,
             known_hash=f"sha256:{sha256}" if sha256 else None,
             path=folder,
@@ -135,14 +144,23 @@ def download(
             downloader=pooch.HTTPDownloader(timeout=TIMEOUT, progressbar=False),
             processor=pooch.Unzip(members=unzip, extract_dir=".") if unzip else None,
         )
-    except ValueError as error:  # how pooch says that the hash differs
-        found = str(error).split("(")[-1].split(")")[0]
-        msg = f"{url}: refused: sha256 expected {sha256}, found {found}"
+    except ValueError as error:  # raised by pooch if the hash differs
+        found = re.search("got ([0-9a-f]{64})", str(error))
+        msg = f"{url}: refused: sha256 expected {sha256}, found {found[1] if found else error}"
         raise RulerError(msg) from error
     except (requests.RequestException, OSError) as error:
         msg = f"{url}: cannot be downloaded ({type(error).__name__})"
         raise Unreachable(msg) from error
     return folder / name
+
+
+def _is_temporary(error: BaseException) -> bool:
+    """Whether a host that was reached may answer the next request."""
+    import requests
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return error.response.status_code in TEMPORARY
+    return isinstance(error, (requests.exceptions.ChunkedEncodingError, requests.ReadTimeout))
 
 
 def hash_files(folder: Path, names: Sequence[str]) -> dict[str, str]:
@@ -157,7 +175,7 @@ def hash_files(folder: Path, names: Sequence[str]) -> dict[str, str]:
 def keep_copy(folder: Path, files: dict[str, str], place: Path) -> None:
     """Copy a tokenizer's files to `place`, so that `verify` finds it by its fingerprint.
 
-    A copy that cannot be made is no error: it only spares the user an option later.
+    A copy that fails is not an error: the user then has to name the tokenizer.
     """
     if place.exists():
         return

@@ -1,11 +1,9 @@
-"""The terminal: what all commands share of printing, progress, signals and exit codes.
-
-Ctrl-C is for us alone: a terminal sends it to every process that we have begun, too.
-"""
+"""Printing, progress bars, signals and exit codes of all commands."""
 
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -14,7 +12,7 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from rich.console import Console
 
@@ -22,39 +20,45 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
 from ruler_data.version import DATA_VERSION, __version__
 
-# Piped output is for programs and logs: wide enough that no table cuts a hash.
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+#: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
+AVERAGED = 600.0
+
+# Piped output is for programs and logs: it is so wide that no table cuts a hash.
 out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 200)
 err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
 
 
 class Stopped(BaseException):
-    """SIGINT or SIGTERM came; no Exception, so that nothing takes it for a fault of its own."""
+    """SIGINT or SIGTERM arrived; not an Exception, so that no `except Exception` catches it."""
 
 
-#: The signal that came, if one did.
-_came: list[int] = []
+#: The signal that arrived, if any.
+_arrived: list[int] = []
 
 
 def run(program: str, command: Callable[[], object]) -> NoReturn:
-    """Run a program's command; every error that a user can mend is one line on standard error."""
+    """Run a program's command; an error that the user can fix is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the terminal cannot show must not stop us
+        if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is no error
             stream.reconfigure(errors="backslashreplace")
-    _came.clear()
+    _arrived.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     code = 0
     try:
         command()
-    except SystemExit as end:  # typer's own way to end
+    except SystemExit as end:  # raised by typer at the end
         code = end.code if isinstance(end.code, int) else 1
     except RulerError as error:
         code = _fail(program, str(error), error.exit_code)
     except Stopped as stop:
-        code = _fail(program, "stopped; run the same command again to go on", 128 + stop.args[0])
-    except BrokenPipeError:  # the reader of our output went away
+        code = _fail(program, "stopped; run the same command again to resume", 128 + stop.args[0])
+    except BrokenPipeError:  # the program that reads the output has ended
         code = 1
     except OSError as error:
         code = _fail(program, f"{error.filename or 'system'}: {error.strerror or error}", 1)
@@ -67,13 +71,13 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
 
 
 def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]]) -> NoReturn:
-    """Run the command that the user names; only its module is loaded, so that help is quick.
+    """Run the command that the user names; only its module is loaded, so that `--help` is fast.
 
     Args:
         program: name of the program.
-        about: what it is for, in a line.
-        commands: where each command is (a module with a function of its name), and what
-            `--help` says of it in a line.
+        about: what it is for, in one line.
+        commands: for each command, the module that has a function of its name, and its line in
+            `--help`.
     """
     import typer
 
@@ -109,7 +113,7 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
 
 
 def named_path(text: str | Path) -> Path:
-    """Return a path that an option names; an empty one would silently be the working directory.
+    """Return the path of `--out`; an empty one would silently be the working directory.
 
     Raises:
         UsageError: it is empty.
@@ -121,7 +125,7 @@ def named_path(text: str | Path) -> Path:
 
 
 def say(line: str) -> None:
-    """Print one line, however long it is."""
+    """Print one line without wrapping it."""
     out.print(_printable(line), markup=False, soft_wrap=True)
 
 
@@ -131,56 +135,68 @@ def warn(message: str) -> None:
 
 
 def raise_if_interrupted() -> None:
-    """Stop if a signal came before: what it raised may have been swallowed.
+    """Stop if a signal has arrived, because the exception that it raised may have been lost.
 
-    It is raised in whatever code runs just then, and the callbacks of libraries in C, or a bare
-    `except`, have no place to pass it on. Work that goes on asks here when it tells how far it is.
+    A callback of a C library, or a bare `except`, can swallow it. Long work calls this whenever it
+    reports progress.
 
     Raises:
-        Stopped: one came.
+        Stopped: a signal has arrived.
     """
-    if _came:
-        raise Stopped(_came[0])
+    if _arrived:
+        raise Stopped(_arrived[0])
 
 
-@contextmanager
-def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
-    """Yield what advances a progress bar by rows; silent when standard error is no terminal.
+def progress_bars() -> "Progress":
+    """Return bars of the library rich on standard error; silent where that is not a terminal.
 
-    Work is measured in tokens, since a row of 131,072 takes as long as thirty of 4,096; without
-    a total the bar only shows that it goes on.
+    `add_task` and `update` take two texts: `rows`, e.g. `3/500`, and `speed`, e.g. `2.1 rows/s`.
     """
     from rich.progress import (
         BarColumn,
         Progress,
-        TaskID,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    bar = Progress(
+    return Progress(
         TextColumn("{task.description:<24}"),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[rows]} rows"),
+        TextColumn("{task.fields[speed]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
         console=err,
         disable=not sys.stderr.isatty(),
         transient=True,
+        speed_estimate_period=AVERAGED,
     )
-    done = 0
-    with bar:
-        whole: TaskID = bar.add_task("reading sources", total=tokens, rows=0)
 
-        def advance(name: str, rows: int) -> None:
+
+@contextmanager
+def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
+    """Yield a function that advances a progress bar by rows of a config.
+
+    The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096.
+
+    Args:
+        tokens: of all rows; None if unknown, so that the bar only shows activity.
+    """
+    done, started = 0, time.monotonic()
+    with progress_bars() as bars:
+        task = bars.add_task("reading sources", total=tokens, rows=0, speed="")
+
+        def advance(config: str, rows: int) -> None:
             nonlocal done
             raise_if_interrupted()
             done += rows
-            bar.update(whole, advance=rows * parse_config(name)[1], description=name, rows=done)
+            speed = f"{done / (time.monotonic() - started):.1f} rows/s"
+            step = rows * parse_config(config)[1]
+            bars.update(task, advance=step, description=config, rows=done, speed=speed)
 
         yield advance
 
@@ -191,28 +207,28 @@ def _fail(program: str, message: str, code: int) -> int:
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
-    _came.append(number)
+    _arrived.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)  # what ends in order is not to be torn down again
+        signal.signal(other, signal.SIG_IGN)  # an orderly exit must not be interrupted
     raise Stopped(number)
 
 
 def _printable(text: str) -> str:
-    """Return text with what a terminal would obey or could not show written as escapes."""
+    """Return text with control and unprintable characters as escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @contextmanager
 def block_sigint_in_children() -> Iterator[None]:
-    """Keep Ctrl-C from the processes begun meanwhile; they end in order when their parent does.
+    """Block SIGINT in the processes started meanwhile; the parent shuts them down.
 
-    A process inherits which signals the thread that began it does not take. While this one takes
-    none, another hears in its place, and this one obeys as soon as it is back in Python: a call
-    that waits is not cut short.
+    A terminal sends Ctrl-C to all of them. A process inherits the signals that its starting thread
+    blocks. While this thread blocks SIGINT, a second thread receives it, and Python handles it in
+    this one once it runs Python code again; a blocking call is not interrupted.
     """
-    resource_tracker.ensure_running()  # as it begins, it would have this thread take them again
+    resource_tracker.ensure_running()  # its start would unblock SIGINT in this thread
     over = Event()
-    Thread(target=over.wait, daemon=True, name="interrupts").start()
+    Thread(target=over.wait, daemon=True, name="sigint").start()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

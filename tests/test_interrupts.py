@@ -20,7 +20,7 @@ def kept() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(terminal, "_came", [])
+        patch.setattr(terminal, "_arrived", [])
         yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -42,11 +42,11 @@ def test_a_signal_that_something_swallowed_stops_the_work_at_its_next_row(
     with pytest.raises(SystemExit) as end:
         run("ruler-data", work)
     assert end.value.code == 130 and done == ["went on"]
-    assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to go on\n"
+    assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to resume\n"
 
 
 def test_a_command_after_one_that_was_stopped_is_not() -> None:
-    terminal._came.append(signal.SIGINT)
+    terminal._arrived.append(signal.SIGINT)
     with pytest.raises(SystemExit) as end:
         run("ruler-data", lambda: None)
     assert end.value.code == 0

@@ -49,7 +49,7 @@ def test_stopped_it_says_so_in_one_line_and_can_go_on(
         done = finish(process)
     assert done.returncode == 128 + signal.SIGTERM
     assert (
-        done.stderr.splitlines()[-1] == "ruler-data: stopped; run the same command again to go on"
+        done.stderr.splitlines()[-1] == "ruler-data: stopped; run the same command again to resume"
     )
     hub.faults.clear()
     assert publisher(builds(), repo).code == 0

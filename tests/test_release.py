@@ -112,10 +112,10 @@ def test_what_is_not_there_is_said_in_one_line(
     two: dict[str, str], repo: str, reader: Reader, hub: Hub
 ) -> None:
     found = reader.fetch_all(repo, "v9.9.9", "../main", "-v1", "a b")
-    assert "the Hub knows no such thing" in found[0].refused
+    assert "the Hub does not have it" in found[0].refused
     assert all("is not a valid name" in one.refused for one in found[1:])
     for name, words in {
-        "org/nothing": "the Hub knows no such thing",
+        "org/nothing": "the Hub does not have it",
         "../x": "is not a valid name",
         "ruler": "is no repo of the Hub",
     }.items():

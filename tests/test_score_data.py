@@ -77,4 +77,4 @@ def test_a_release_that_is_not_there_is_said_in_one_line(
 ) -> None:
     run = run_of_release(tmp_path / "run", builds(), repo, "0" * 40)
     said = refused(scored(run, hub, tmp_path / "hf"))
-    assert f"{repo} at {'0' * 40}: manifest.json: the Hub knows no such thing" in said
+    assert f"{repo} at {'0' * 40}: manifest.json: the Hub does not have it" in said

@@ -1,10 +1,8 @@
-"""How long a server asks to be left alone.
+"""Retries of requests to the Hub, and what its errors mean.
 
-How long we wait for the Hub: for a byte, between attempts, and in all.
-
-What an error of the Hub means: a fault that will pass, or one line that says what to do.
-
-Trying again: with pauses, as long as the Hub asks for, and never for ever.
+An error is temporary (no answer, half an answer, a status such as 503) and tried again, with
+growing pauses or as the server's `Retry-After` says; or it is final, and becomes one line that says
+what to do. Attempts, pauses and waiting time are bounded.
 """
 
 import os
@@ -23,135 +21,178 @@ from ruler_data.terminal import warn
 if TYPE_CHECKING:
     import httpx2
 
-#: Whole seconds are the standard (RFC 9110, section 10.2.3); some servers send fractions.
+#: Seconds without a byte after which a request is given up; RULER_HUB_TIMEOUT.
+TIMEOUT = 60.0
+#: Seconds that the pauses of one step may take in all; RULER_HUB_PATIENCE.
+PATIENCE = 300.0
+#: Seconds of the first pause, which doubles each time, and of the longest; RULER_HUB_PAUSE.
+PAUSE, LONGEST = 1.0, 30.0
+#: Attempts of one step; the pauses between them add up to a minute and a half.
+ATTEMPTS = 8
+
+#: Statuses that another attempt may not get.
+TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+#: What a status means, where the server's own message does not say it better.
+MEANINGS = {
+    401: "the Hub does not accept the token; log in again with `hf auth login`, or set HF_TOKEN",
+    402: "the account's storage or plan does not allow it",
+    403: "the token may not do this; use one with write access to the repo",
+    404: "the Hub does not have it, or the token may not see it",
+    409: "it exists already",
+    412: "another commit to the repo is in progress; run it again",
+    413: "it is more than the Hub accepts in one request; publish fewer lengths at a time",
+    429: "the Hub limits the number of requests; wait and run it again",
+    507: "the account's storage is full",
+}
+
+#: `Retry-After` holds whole seconds (RFC 9110, section 10.2.3); some servers send fractions.
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+#: How the library for large files (Xet) reports a status: only in the message.
+_STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
+
+T = TypeVar("T")
+
+
+class HubDown(RulerError):
+    """The Hub cannot be reached or does not work; only what is in the cache is available."""
+
+
+def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
+    """Return what a step on the Hub returns; try it again after temporary errors.
+
+    Args:
+        doing: the step, for messages, e.g. `org/ruler: commit`.
+        work: the step; doing it twice must have the same effect as doing it once.
+        also: statuses that are temporary in this step, besides `TEMPORARY`.
+
+    Raises:
+        RulerError: the Hub refuses, or the step still fails when attempts or patience run out.
+    """
+    enough = stop_after_attempt(ATTEMPTS)
+    retrying = Retrying(
+        retry=retry_if_exception(lambda error: is_temporary(error, also)),
+        wait=_pause,
+        stop=lambda state: enough(state) or state.idle_for + _pause(state) > patience(),
+        before_sleep=lambda state: _announce(doing, state),
+        reraise=True,
+    )
+    try:
+        return retrying(work)
+    except RulerError:
+        raise
+    except Exception as error:
+        raise explain(error, doing) from error
+
+
+def _pause(state: RetryCallState) -> float:
+    """Return the seconds before the next attempt."""
+    error = _error(state)
+    response = getattr(root(error), "response", None) if error else None
+    requested = retry_after(response.headers) if response is not None else None
+    if requested is not None:
+        return requested
+    first = _from_environment("RULER_HUB_PAUSE", PAUSE)
+    return min(first * 2.0 ** (state.attempt_number - 1), LONGEST)
+
+
+def _announce(doing: str, state: RetryCallState) -> None:
+    error = _error(state)
+    code = status(error) if error else None
+    what = f"the Hub answered {code}" if code else "no answer from the Hub"
+    warn(f"{doing}: {what}; trying again in {state.upcoming_sleep:.0f} s")
+
+
+def _error(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that an answer asks to wait, or None if it does not say.
+    """Return the seconds that a response asks to wait, or None if it does not ask.
 
-    >>> asked_pause({"Retry-After": "120"})
+    >>> retry_after({"Retry-After": "120"})
     120.0
-    >>> asked_pause({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})  # is over
+    >>> retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})  # in the past
     0.0
-    >>> asked_pause({"ratelimit": '"api";r=0;t=55'})
+    >>> retry_after({"ratelimit": '"api";r=0;t=55'})
     55.0
     """
-    said = {name.lower(): value.strip() for name, value in headers.items()}
-    if after := said.get("retry-after", ""):
-        return float(after) if _SECONDS.fullmatch(after) else _until(after)
-    fields = dict(part.strip().partition("=")[::2] for part in said.get("ratelimit", "").split(";"))
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    if after := lower.get("retry-after", ""):
+        return float(after) if _SECONDS.fullmatch(after) else _seconds_until(after)
+    limits = lower.get("ratelimit", "").split(";")
+    fields = dict(part.strip().partition("=")[::2] for part in limits)
     reset = fields.get("t", "")
     return float(reset) if fields.get("r") == "0" and reset.isdecimal() else None
 
 
-def _until(date: str) -> float | None:
-    """Return the seconds to a date of HTTP, none if it is over; None if it is no date."""
+def _seconds_until(date: str) -> float | None:
+    """Return the seconds until an HTTP date, 0 if it is past, None if it is not a date."""
     try:
         return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
     except (ValueError, OverflowError):
         return None
 
 
-#: Seconds without a byte after which a request counts as lost; RULER_HUB_TIMEOUT.
-TIMEOUT = 60.0
-#: Seconds of pauses that one step may take in all; RULER_HUB_PATIENCE.
-PATIENCE = 300.0
-#: Seconds of the first pause, each twice the one before, and of the longest; RULER_HUB_PAUSE.
-PAUSE, LONGEST = 1.0, 30.0
-#: Attempts of one step; the pauses between them make a minute and a half.
-ATTEMPTS = 8
-
-
 def timeout() -> float:
-    """Return the seconds without a byte after which a request counts as lost."""
-    return _seconds("RULER_HUB_TIMEOUT", TIMEOUT)
+    """Return the seconds without a byte after which a request is given up."""
+    return _from_environment("RULER_HUB_TIMEOUT", TIMEOUT)
 
 
 def patience() -> float:
-    """Return the seconds that one step may pause in all."""
-    return _seconds("RULER_HUB_PATIENCE", PATIENCE)
+    """Return the seconds that the pauses of one step may take in all."""
+    return _from_environment("RULER_HUB_PATIENCE", PATIENCE)
 
 
-def pause(attempt: int) -> float:
-    """Return the seconds to wait after an attempt, counted from 1, that says nothing about it."""
-    return min(_seconds("RULER_HUB_PAUSE", PAUSE) * 2.0 ** (attempt - 1), LONGEST)
-
-
-def refuse_long_pauses(response: "httpx2.Response") -> None:
-    """Refuse an answer that asks for a longer pause than we have patience for.
-
-    The library has pauses of its own, and obeys whatever number it is sent.
-
-    Raises:
-        RulerError: it does.
-    """
-    wait = retry_after(response.headers)
-    if response.status_code >= 400 and wait is not None and wait > patience():
-        msg = (
-            f"the Hub asks for a pause of {wait:.0f} s ({response.status_code}), and "
-            f"RULER_HUB_PATIENCE is {patience():.0f} s; run the same command again then"
-        )
-        raise RulerError(msg)
-
-
-def _seconds(variable: str, default: float) -> float:
-    """Return a number of seconds that the environment may set; what is no number does not."""
+def _from_environment(variable: str, default: float) -> float:
+    """Return the seconds that a variable of the environment sets; one that is wrong is ignored."""
     try:
         return max(float(os.environ.get(variable) or default), 0.001)
     except ValueError:
         return default
 
 
-#: Answers that another attempt may not get.
-PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+def refuse_long_pauses(response: "httpx2.Response") -> None:
+    """Refuse a response that asks for a longer pause than the patience allows.
 
-#: What an answer means where the message of the server does not say it better.
-MEANINGS = {
-    401: "the Hub does not accept the token; log in again with `hf auth login`, or set HF_TOKEN",
-    402: "the account's storage or plan does not allow it",
-    403: "the token may not do this; use one with write access to the repo",
-    404: "the Hub knows no such thing, or the token may not see it",
-    409: "it exists already",
-    412: "somebody else commits to the repo at the same time; run it again",
-    413: "it is more than the Hub takes at once; publish fewer lengths at a time",
-    429: "the Hub asks for fewer requests; wait and run it again",
-    507: "the account's storage is full",
-}
+    The client library has retries of its own, which wait for as long as the server asks.
 
-
-#: How the library for large files (Xet) tells of an answer; it has no other form.
-_WORDED = re.compile(r"HTTP status \w+ error \((\d{3})\b")
-
-
-class HubDown(RulerError):
-    """The Hub cannot be reached, or is in trouble: what the cache holds is all there is."""
+    Raises:
+        RulerError: the response asks for too long a pause.
+    """
+    pause = retry_after(response.headers)
+    if response.status_code >= 400 and pause is not None and pause > patience():
+        msg = (
+            f"the Hub asks for a pause of {pause:.0f} s ({response.status_code}), and "
+            f"RULER_HUB_PATIENCE is {patience():.0f} s; run the same command again then"
+        )
+        raise RulerError(msg)
 
 
 def root(error: BaseException) -> BaseException:
-    """Return the error in a chain of causes that tells what the Hub or the network did."""
+    """Return the error in a chain of causes that says what the Hub or the network did."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
-    one: BaseException | None = error
-    while one is not None:
-        if isinstance(one, (_http_error(), OfflineModeIsEnabled, RulerError)):
-            return one
-        one = one.__cause__ or one.__context__
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, (_http_error(), OfflineModeIsEnabled, RulerError)):
+            return cause
+        cause = cause.__cause__ or cause.__context__
     return error
 
 
 def status(error: BaseException) -> int | None:
-    """Return the status that the Hub answered with, or None if it did not answer."""
+    """Return the status of the Hub's response, or None if there was no response."""
     cause = root(error)
     code = getattr(getattr(cause, "response", None), "status_code", None)
     if isinstance(code, int):
         return code
-    worded = _WORDED.search(str(cause)) if isinstance(cause, OSError) else None
-    return int(worded[1]) if worded else None
+    match = _STATUS_IN_MESSAGE.search(str(cause)) if isinstance(cause, OSError) else None
+    return int(match[1]) if match else None
 
 
-def is_passing(error: BaseException, also: Collection[int] = ()) -> bool:
-    """Whether another attempt may do: no answer, a torn one, or a status that passes."""
+def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
+    """Whether another attempt may succeed: no response, half a response, or such a status."""
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     cause = root(error)
@@ -159,15 +200,15 @@ def is_passing(error: BaseException, also: Collection[int] = ()) -> bool:
         return False
     code = status(error)
     if code is not None:
-        return code in PASSING or code in also
-    torn = type(cause) is OSError and cause.errno is None  # fewer bytes than were announced
-    return torn or isinstance(cause, (_http_error(), ConnectionError, TimeoutError))
+        return code in TEMPORARY or code in also
+    incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
+    return incomplete or isinstance(cause, (_http_error(), ConnectionError, TimeoutError))
 
 
 def explain(error: Exception, doing: str) -> RulerError:
     """Return an error as one line: what was tried, what the Hub said, what to do.
 
-    An error that is none of the Hub's, its client's or the network's is raised again: a bug.
+    An error that does not come from the Hub, its client or the network is a bug, and is raised.
     """
     from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
@@ -180,30 +221,30 @@ def explain(error: Exception, doing: str) -> RulerError:
         return RulerError(f"{doing}: no token; log in with `hf auth login`, or set HF_TOKEN")
     code = status(error)
     if code is not None:
-        kind = HubDown if code >= 500 and code in PASSING else RulerError
+        kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
         return kind(f"{doing}: {_meaning(code, cause)}")
-    if isinstance(cause, ValueError) and "LFS batch API" in str(cause):  # its only name
-        said = one_line(str(cause).split(": `", 1)[-1].splitlines()[0])
-        return RulerError(f"{doing}: the Hub refuses the files: {said}")
-    if isinstance(cause, OSError) and cause.errno and not is_passing(cause):  # of this machine
+    if isinstance(cause, ValueError) and "LFS batch API" in str(cause):  # it has no type of its own
+        reason = one_line(str(cause).split(": `", 1)[-1].splitlines()[0])
+        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
+    if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
         return RulerError(f"{doing}: {cause.filename or 'disk'}: {cause.strerror}")
     if isinstance(cause, (_http_error(), OSError)):
-        said = one_line(str(cause)) or type(cause).__name__
+        reason = one_line(str(cause)) or type(cause).__name__
         return HubDown(
-            f"{doing}: the Hub cannot be reached ({said}); run the same command again to go on"
+            f"{doing}: the Hub cannot be reached ({reason}); run the same command again to resume"
         )
     raise error
 
 
 def _http_error() -> type[Exception]:
-    """Return what all errors of the HTTP library are, whichever the client is built on."""
+    """Return the base class of all errors of the HTTP library that the client uses."""
     from huggingface_hub.errors import HfHubHTTPError
 
     return next(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
 
 
 def _meaning(code: int, cause: BaseException) -> str:
-    """Return what a status means; the server's own words follow, where it had any."""
+    """Return what a status means, with the server's own message if there is one."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     if isinstance(cause, GatedRepoError):
@@ -211,70 +252,19 @@ def _meaning(code: int, cause: BaseException) -> str:
     elif isinstance(cause, RepositoryNotFoundError):
         meaning = MEANINGS[404]
     elif code >= 500 and code not in MEANINGS:
-        meaning = "the Hub is in trouble; run the same command again later to go on"
+        meaning = "the Hub does not work at the moment; run the same command again later to resume"
     else:
         meaning = MEANINGS.get(code, "the Hub refuses it")
-    said = one_line(str(getattr(cause, "server_message", None) or ""))
-    return f"{meaning} ({code}{': ' + said if said else ''})"
+    message = one_line(str(getattr(cause, "server_message", None) or ""))
+    return f"{meaning} ({code}{': ' + message if message else ''})"
 
 
 def one_line(text: str) -> str:
-    """Return what a server said on one line of bounded length, the token never in it."""
-    from ruler_data.hub.client import token
+    """Return a server's message as one line of bounded length, without any token."""
+    from huggingface_hub import get_token
 
-    secret = token()
+    secret = get_token()
     if secret:
         text = text.replace(secret, "***")
     text = re.sub(r"hf_[A-Za-z0-9]{8,}", "***", text)
     return quote(re.sub(r"\s+", " ", text).strip(), 200).strip("'\"")
-
-
-T = TypeVar("T")
-
-
-def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
-    """Do something on the Hub, again and again while its faults look as if they will pass.
-
-    Args:
-        doing: what is tried, for the messages, e.g. `org/ruler: commit`.
-        work: doing it twice must be as good as doing it once.
-        also: statuses that pass here, beyond those that always may.
-
-    Raises:
-        RulerError: refused, or it still fails when attempts or patience end.
-    """
-    retrying = Retrying(
-        retry=retry_if_exception(lambda error: is_passing(error, also)),
-        wait=_pause,
-        stop=lambda state: stop_after_attempt(ATTEMPTS)(state) or _is_out_of_patience(state),
-        before_sleep=lambda state: _tell(doing, state),
-        reraise=True,
-    )
-    try:
-        return retrying(work)
-    except RulerError:
-        raise
-    except Exception as error:
-        raise explain(error, doing) from error
-
-
-def _is_out_of_patience(state: RetryCallState) -> bool:
-    return state.idle_for + _pause(state) > patience()
-
-
-def _pause(state: RetryCallState) -> float:
-    error = _error(state)
-    response = getattr(root(error), "response", None) if error else None
-    asked = retry_after(response.headers) if response is not None else None
-    return pause(state.attempt_number) if asked is None else asked
-
-
-def _tell(doing: str, state: RetryCallState) -> None:
-    error = _error(state)
-    code = status(error) if error else None
-    said = f"the Hub answered {code}" if code else "no answer from the Hub"
-    warn(f"{doing}: {said}; trying again in {state.upcoming_sleep:.0f} s")
-
-
-def _error(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None

@@ -38,5 +38,5 @@ def test_ctrl_c_ends_vllm_and_its_processes_in_one_line(
         done = finish(process)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
-    assert "ruler-eval: stopped; run the same command again to go on" in done.stderr.splitlines()
+    assert "ruler-eval: stopped; run the same command again to resume" in done.stderr.splitlines()
     assert 0 < whole_lines(out) < ROWS

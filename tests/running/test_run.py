@@ -80,7 +80,7 @@ def test_sigterm_flushes_and_ends_with_143(frozen: Path, tmp_path: Path) -> None
         process.send_signal(signal.SIGTERM)
         done = finish(process)
     assert done.returncode == 143
-    assert done.stderr == "ruler-eval: stopped; run the same command again to go on\n"
+    assert done.stderr == "ruler-eval: stopped; run the same command again to resume\n"
     journal = next(tmp_path.glob("answers-*")).read_bytes()
     assert journal.endswith(b"}\n") and 4 <= journal.count(b"\n") < 40
 
