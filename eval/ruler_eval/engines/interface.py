@@ -2,12 +2,12 @@
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -65,42 +65,31 @@ class Request:
         return Prediction(self.config, self.row.index, None, None, None, None, None, error)
 
 
-class Engine(Protocol):
-    """What answers requests."""
+#: Yields a prediction for each request, in any order, taking requests as it has room. None instead
+#: of a request means that none is ready yet, and that the engine should work on those it has; it
+#: never occurs while the engine has none. A row that fails is yielded as unscored. The engine loads
+#: when this is first called, and frees what it holds when the iterator is closed. It raises a
+#: RulerError if it cannot load, or cannot answer any more.
+Generate = Callable[[Iterator[Request | None]], Iterator[Prediction]]
 
-    @property
-    def info(self) -> dict[str, Any]:
-        """Versions, dtype, parallelism and options, for `run.json`; known before it loads."""
-        ...
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """What requests ask for beyond the rows' own `max_new_tokens`, for `run.json`."""
-        ...
+@dataclass(frozen=True)
+class Engine:
+    """What answers requests; not loaded yet.
 
-    @property
-    def window(self) -> int | None:
-        """Tokens that a prompt with its answer may take; None where it is not known."""
-        ...
+    Attributes:
+        generate: from requests to predictions.
+        info: versions, dtype, parallelism and options, for `run.json`.
+        sampling: what requests ask for beyond the rows' own `max_new_tokens`, for `run.json`.
+        window: tokens that a prompt with its answer may take; None where it is not known.
+        renders_prompts: whether it applies the chat template itself, so that requests need no ids.
+    """
 
-    @property
-    def renders_prompts(self) -> bool:
-        """Whether it applies the chat template itself, so that requests need no ids."""
-        ...
-
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield a prediction for each request, in any order, taking requests as it has room.
-
-        None instead of a request means that none is ready yet, and that the engine should work on
-        those it has; it never occurs while the engine has none.
-
-        A row that fails is yielded as unscored. The engine loads with the first request, and frees
-        what it holds when the iterator is closed.
-
-        Raises:
-            RulerError: it cannot load, or cannot answer any more.
-        """
-        ...
+    generate: Generate
+    info: dict[str, Any]
+    sampling: dict[str, Any]
+    window: int | None
+    renders_prompts: bool = False
 
 
 T = TypeVar("T")

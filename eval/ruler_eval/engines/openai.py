@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import GREEDY, Request, published_options, read_options
+from ruler_eval.engines.interface import GREEDY, Engine, Request, published_options, read_options
 from ruler_eval.engines.server import RequestError, Server
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
+from ruler_eval.prompts import PromptFormat
 from ruler_eval.schema import Prediction
 
 Api = Literal["completions", "text", "chat"]
@@ -52,31 +53,53 @@ class OpenAiOptions:
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class OpenAiEngine:
-    """Threads that send requests to a server."""
+def prepare(
+    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
+    """Return the engine; the server is asked for the model's window.
 
-    config: EvalConfig
-    model: Model
+    Raises:
+        UsageError: no address is given, or the interface cannot send the protocol.
+    """
+    options = read_options("openai", OpenAiOptions, config.options)
+    if config.base_url is None:
+        msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"
+        raise UsageError(msg)
+    protocols = PROTOCOLS[options.api]
+    if config.protocol not in protocols:
+        msg = (
+            f"--option api={options.api} cannot send protocol {config.protocol}; use --protocol "
+            f"{' or '.join(protocols)}, or a server that accepts token ids (api=completions)"
+        )
+        raise UsageError(msg)
+    key = os.environ.get("OPENAI_API_KEY")
+    server = Server(config.base_url, key, options.patience, options.timeout, options.concurrency)
+    client = Client(config.prompts, model.source, options, server)
+    sampling = {**GREEDY, **options.body}  # as far as the server complies
+    return Engine(
+        client.generate,
+        info={"api": options.api, "body": published_options(options.body)},
+        sampling={name: value for name, value in sampling.items() if value is not None},
+        window=server.window(model.source),
+        renders_prompts=options.api == "chat",
+    )
+
+
+@dataclass(frozen=True)
+class Client:
+    """Threads that send requests to a server.
+
+    Attributes:
+        prompts: how rows are formatted.
+        model: the server's name for it.
+        options: of the engine.
+        server: to ask.
+    """
+
+    prompts: PromptFormat
+    model: str
     options: OpenAiOptions
     server: Server
-    window: int | None
-
-    @property
-    def renders_prompts(self) -> bool:
-        """Whether the server applies the chat template."""
-        return self.options.api == "chat"
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """The interface and the options; a server does not report its engine."""
-        return {"api": self.options.api, "body": published_options(self.options.body)}
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """Greedy decoding, as far as the server complies."""
-        fields = {**GREEDY, **self.options.body}
-        return {name: value for name, value in fields.items() if value is not None}
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield a prediction for each row, as they arrive.
@@ -131,8 +154,8 @@ class OpenAiEngine:
 
     def _message(self, request: Request) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the HTTP request for a row."""
-        body = {"model": self.model.source, "max_tokens": request.max_tokens, **GREEDY}
-        content, prefix = self.config.prompts.parts(request.row)
+        body = {"model": self.model, "max_tokens": request.max_tokens, **GREEDY}
+        content, prefix = self.prompts.parts(request.row)
         path = "completions"
         if self.options.api == "chat":
             path = "chat/completions"
@@ -187,27 +210,3 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
     """Return the reasoning that servers with a reasoning parser remove from the text."""
     text = message.get("reasoning") or message.get("reasoning_content")
     return text if isinstance(text, str) else None
-
-
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
-) -> OpenAiEngine:
-    """Return the engine; the server is asked for the model's window.
-
-    Raises:
-        UsageError: no address is given, or the interface cannot send the protocol.
-    """
-    options = read_options("openai", OpenAiOptions, config.options)
-    if config.base_url is None:
-        msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"
-        raise UsageError(msg)
-    protocols = PROTOCOLS[options.api]
-    if config.protocol not in protocols:
-        msg = (
-            f"--option api={options.api} cannot send protocol {config.protocol}; use --protocol "
-            f"{' or '.join(protocols)}, or a server that accepts token ids (api=completions)"
-        )
-        raise UsageError(msg)
-    key = os.environ.get("OPENAI_API_KEY")
-    server = Server(config.base_url, key, options.patience, options.timeout, options.concurrency)
-    return OpenAiEngine(config, model, options, server, server.window(model.source))

@@ -4,11 +4,11 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import Request, read_options
+from ruler_eval.engines.interface import Engine, Request, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 from ruler_eval.schema import Prediction
@@ -29,31 +29,21 @@ class OracleOptions:
     crash: int | None = None
 
 
-@dataclass(frozen=True)
-class Oracle:
-    """Answers with the gold answers, joined by commas."""
-
-    options: OracleOptions
-    window: int | None
-    info: dict[str, Any] = field(default_factory=dict)
-    sampling: dict[str, Any] = field(default_factory=dict)
-    renders_prompts: bool = False
-
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield the gold answers of each row."""
-        for request in filter(None, requests):
-            time.sleep(self.options.seconds)
-            if request.row.index == self.options.crash:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if request.row.index == self.options.fail:
-                yield request.unscored("the option `fail` names this row")
-                continue
-            text = ", ".join(request.row.outputs)
-            yield request.answered(text, "stop", len(text.split()), self.options.seconds)
-
-
 def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
-) -> Oracle:
-    """Return an oracle."""
-    return Oracle(read_options("oracle", OracleOptions, config.options), model.window)
+) -> Engine:
+    """Return an oracle, which joins the gold answers by commas."""
+    options = read_options("oracle", OracleOptions, config.options)
+    return Engine(partial(_generate, options), {}, {}, model.window)
+
+
+def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Prediction]:
+    for request in filter(None, requests):
+        time.sleep(options.seconds)
+        if request.row.index == options.crash:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.row.index == options.fail:
+            yield request.unscored("the option `fail` names this row")
+            continue
+        text = ", ".join(request.row.outputs)
+        yield request.answered(text, "stop", len(text.split()), options.seconds)

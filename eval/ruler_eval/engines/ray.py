@@ -17,6 +17,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import Empty, Queue
 from typing import Any
 
@@ -53,62 +54,58 @@ class RayOptions:
     copies: int | None = None
 
 
-@dataclass(frozen=True)
-class RayEngine:
-    """Copies of an engine.
+def prepare(
+    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
+) -> Engine:
+    """Return the engine, not started. A copy loads its own tokenizer with the model.
 
-    Attributes:
-        config: the options of a copy.
-        model: the model.
-        longest: tokens of the longest prompt with its answer.
-        copies: number of copies; None for as many as fit.
-        inner: the engine of a copy, not loaded here.
-        versions: of Ray.
+    Raises:
+        UsageError: Ray or the engine of the copies is not installed, or knows no such option.
     """
+    from ruler_eval.engines import prepare
 
-    config: EvalConfig
-    model: Model
-    longest: int
-    copies: int | None
-    inner: Engine
-    versions: dict[str, str]
-    renders_prompts: bool = False
+    own = {name: config.options[name] for name in ("engine", "copies") if name in config.options}
+    options = read_options("ray", RayOptions, own)
+    if options.engine not in COPIED:
+        msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
+        raise UsageError(msg)
+    rest = {name: value for name, value in config.options.items() if name not in own}
+    inner = replace(config, engine=options.engine, options=rest)
+    engine = prepare(inner, model, None, longest)
+    versions = installed_versions("ray", "ray")
+    return replace(
+        engine,
+        generate=partial(_generate, options.copies, inner, model, longest),
+        info={**versions, "engine": options.engine, **engine.info},
+    )
 
-    @property
-    def info(self) -> dict[str, Any]:
-        """What each copy is."""
-        return {**self.versions, "engine": self.config.engine, **self.inner.info}
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """What requests ask of each copy."""
-        return self.inner.sampling
+def _generate(
+    copies: int | None,
+    config: EvalConfig,
+    model: Model,
+    longest: int,
+    requests: Iterator[Request | None],
+) -> Iterator[Prediction]:
+    """Yield predictions as copies give them.
 
-    @property
-    def window(self) -> int | None:
-        """Tokens that each copy takes."""
-        return self.inner.window
+    Raises:
+        UsageError: there is no cluster at RAY_ADDRESS, or it has too few GPUs.
+        RulerError: an engine failed, or copies are lost one after the other.
+    """
+    ray = _connect()
+    try:
+        gpus = config.tensor_parallel
+        count = _count_copies(ray, copies, gpus)
+        uses = gpus if ray.cluster_resources().get("GPU") else 0
+        remote = ray.remote(num_gpus=uses, num_cpus=1, max_concurrency=2)(EngineActor)
 
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield predictions as copies give them.
+        def start() -> ActorHandle:
+            return ActorHandle(remote.remote(config, model, longest))
 
-        Raises:
-            UsageError: there is no cluster at RAY_ADDRESS, or it has too few GPUs.
-            RulerError: an engine failed, or copies are lost one after the other.
-        """
-        ray = _connect()
-        try:
-            gpus = self.config.tensor_parallel
-            count = _count_copies(ray, self.copies, gpus)
-            uses = gpus if ray.cluster_resources().get("GPU") else 0
-            remote = ray.remote(num_gpus=uses, num_cpus=1, max_concurrency=2)(EngineActor)
-
-            def start() -> ActorHandle:
-                return ActorHandle(remote.remote(self.config, self.model, self.longest))
-
-            yield from dispatch(ray, count, start, Rows(requests))
-        finally:
-            ray.shutdown()
+        yield from dispatch(ray, count, start, Rows(requests))
+    finally:
+        ray.shutdown()
 
 
 def _connect() -> Any:  # noqa: ANN401 - the module ray, imported late
@@ -157,28 +154,6 @@ def _count_copies(ray: Any, wanted: int | None, gpus: int) -> int:  # noqa: ANN4
         msg = f"{max(wanted, 1)} copies on {gpus} GPUs each: the cluster has {available} GPUs"
         raise UsageError(msg)
     return wanted
-
-
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
-) -> RayEngine:
-    """Return the engine, not started. A copy loads its own tokenizer with the model.
-
-    Raises:
-        UsageError: Ray or the engine of the copies is not installed, or knows no such option.
-    """
-    from ruler_eval.engines import prepare
-
-    own = {name: config.options[name] for name in ("engine", "copies") if name in config.options}
-    options = read_options("ray", RayOptions, own)
-    if options.engine not in COPIED:
-        msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
-        raise UsageError(msg)
-    rest = {name: value for name, value in config.options.items() if name not in own}
-    inner = replace(config, engine=options.engine, options=rest)
-    engine = prepare(inner, model, None, longest)
-    versions = installed_versions("ray", "ray")
-    return RayEngine(inner, model, longest, options.copies, engine, versions)
 
 
 class EngineActor:

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import (
     GREEDY,
+    Engine,
     Request,
     installed_versions,
     published_options,
@@ -37,99 +39,9 @@ class TransformersOptions:
     trust_remote_code: bool = False
 
 
-@dataclass(frozen=True)
-class TransformersEngine:
-    """One model, one row at a time: no padding that could change an answer."""
-
-    config: EvalConfig
-    options: TransformersOptions
-    model: Model
-    tokenizer: PromptTokenizer | None
-    versions: dict[str, str]
-    renders_prompts: bool = False
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Versions, dtype and options."""
-        return {
-            **self.versions,
-            "dtype": self.options.dtype,
-            "options": published_options(self.config.options),
-        }
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """Greedy decoding."""
-        return dict(GREEDY)
-
-    @property
-    def window(self) -> int | None:
-        """Tokens that the model's positions reach."""
-        return self.model.window
-
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield a prediction for each row, in order."""
-        import torch
-
-        model, stops = self._load()
-        tokenizer = self.tokenizer or self.model.tokenizer()
-        thinking = self.config.protocol == "thinking"
-        for request in filter(None, requests):
-            started = time.monotonic()
-            ids = torch.tensor([request.ids], device=model.device)
-            try:
-                with torch.inference_mode():
-                    output = model.generate(
-                        ids,
-                        attention_mask=torch.ones_like(ids),
-                        max_new_tokens=request.max_tokens,
-                        min_new_tokens=GREEDY["min_tokens"],
-                    )
-            except torch.OutOfMemoryError as error:
-                torch.cuda.empty_cache()
-                yield request.unscored(f"out of memory: {str(error).splitlines()[0]}")
-                continue
-            generated = output[0, len(request.ids) :].tolist()
-            stopped = generated[-1] in stops
-            text = tokenizer.decode(generated[:-1] if stopped else generated, special=thinking)
-            seconds = time.monotonic() - started
-            finish = "stop" if stopped else "length"
-            yield request.answered(text, finish, len(generated), seconds)
-
-    def _load(self) -> tuple[Any, frozenset[int]]:
-        """Return the model and the tokens that end an answer."""
-        import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
-
-        logging.disable_progress_bar()
-        source, options = self.model.source, self.options
-        origin = {
-            "revision": self.model.hub_revision or "main",
-            "trust_remote_code": options.trust_remote_code,
-        }
-        config = AutoConfig.from_pretrained(source, **options.hf_overrides, **origin)
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            config=config,
-            dtype=getattr(torch, options.dtype),
-            attn_implementation=options.attn_implementation,
-            use_safetensors=True,  # nothing is unpickled
-            **origin,
-        )
-        device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        model.to(device).eval()
-        ends = model.generation_config.eos_token_id
-        stops = [ends] if isinstance(ends, int) else list(ends or [])
-        # A fresh config: the model's own may set sampling and penalties.
-        model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0
-        )
-        return model, frozenset(stops)
-
-
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
-) -> TransformersEngine:
+) -> Engine:
     """Return the engine, not loaded.
 
     Raises:
@@ -137,4 +49,77 @@ def prepare(
     """
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.options)
-    return TransformersEngine(config, options, model, tokenizer, versions)
+    thinking = config.protocol == "thinking"
+    return Engine(
+        partial(_generate, options, model, tokenizer, thinking),
+        info={
+            **versions,
+            "dtype": options.dtype,
+            "options": published_options(config.options),
+        },
+        sampling=dict(GREEDY),
+        window=model.window,
+    )
+
+
+def _generate(
+    options: TransformersOptions,
+    model: Model,
+    tokenizer: PromptTokenizer | None,
+    thinking: bool,
+    requests: Iterator[Request | None],
+) -> Iterator[Prediction]:
+    """Answer one row at a time, in order: no padding that could change an answer."""
+    import torch
+
+    network, stops = _load(options, model)
+    tokenizer = tokenizer or model.tokenizer()
+    for request in filter(None, requests):
+        started = time.monotonic()
+        ids = torch.tensor([request.ids], device=network.device)
+        try:
+            with torch.inference_mode():
+                output = network.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=request.max_tokens,
+                    min_new_tokens=GREEDY["min_tokens"],
+                )
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            yield request.unscored(f"out of memory: {str(error).splitlines()[0]}")
+            continue
+        generated = output[0, len(request.ids) :].tolist()
+        stopped = generated[-1] in stops
+        text = tokenizer.decode(generated[:-1] if stopped else generated, special=thinking)
+        seconds = time.monotonic() - started
+        yield request.answered(text, "stop" if stopped else "length", len(generated), seconds)
+
+
+def _load(options: TransformersOptions, model: Model) -> tuple[Any, frozenset[int]]:
+    """Return the network and the tokens that end an answer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
+
+    logging.disable_progress_bar()
+    origin = {
+        "revision": model.hub_revision or "main",
+        "trust_remote_code": options.trust_remote_code,
+    }
+    network = AutoModelForCausalLM.from_pretrained(
+        model.source,
+        config=AutoConfig.from_pretrained(model.source, **options.hf_overrides, **origin),
+        dtype=getattr(torch, options.dtype),
+        attn_implementation=options.attn_implementation,
+        use_safetensors=True,  # nothing is unpickled
+        **origin,
+    )
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    network.to(device).eval()
+    ends = network.generation_config.eos_token_id
+    stops = [ends] if isinstance(ends, int) else list(ends or [])
+    # A fresh config: the model's own may set sampling and penalties.
+    network.generation_config = GenerationConfig(
+        do_sample=False, eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0
+    )
+    return network, frozenset(stops)

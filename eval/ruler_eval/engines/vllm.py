@@ -9,7 +9,7 @@ rows are enqueued one by one and the engine is stepped here.
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -17,6 +17,7 @@ from ruler_data.terminal import block_sigint_in_children
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import (
     GREEDY,
+    Engine,
     Request,
     check_options,
     installed_versions,
@@ -32,75 +33,86 @@ IN_FLIGHT = 128
 FEED = 2
 
 
-@dataclass(frozen=True)
-class VllmEngine:
-    """One vLLM engine."""
+def prepare(
+    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
+) -> Engine:
+    """Return the engine, not loaded; its arguments are checked against those of installed vLLM.
 
-    config: EvalConfig
-    model: Model
-    arguments: Mapping[str, Any]
-    versions: dict[str, str]
-    renders_prompts: bool = False
+    Raises:
+        UsageError: vLLM is not installed, or has no such argument.
+    """
+    versions = installed_versions("vllm", "vllm", "torch", "transformers")
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    from vllm.engine.arg_utils import EngineArgs
 
-    @property
-    def info(self) -> dict[str, Any]:
-        """Versions, dtype, parallelism and options."""
-        return {
-            **self.versions,
-            "dtype": self.arguments["dtype"],
-            "tensor_parallel": self.config.tensor_parallel,
-            "options": published_options(self.config.options),
-        }
+    options = config.options
+    arguments = {**_defaults(config, model, longest), **options}
+    check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
+    overrides = stretched(model.config, options.get("hf_overrides", {}))
+    arguments |= {"hf_overrides": overrides} if overrides else {}
+    limit = options.get("max_model_len")
+    return Engine(
+        partial(_generate, arguments, config.protocol == "thinking"),
+        info={
+            **versions,
+            "dtype": arguments["dtype"],
+            "tensor_parallel": config.tensor_parallel,
+            "options": published_options(options),
+        },
+        sampling=dict(GREEDY),
+        window=limit if isinstance(limit, int) else model.window,
+    )
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """Greedy decoding."""
-        return dict(GREEDY)
 
-    @property
-    def window(self) -> int | None:
-        """Tokens that the model's positions reach, or the limit that an option sets."""
-        limit = self.config.options.get("max_model_len")
-        return limit if isinstance(limit, int) else self.model.window
+def _defaults(config: EvalConfig, model: Model, longest: int) -> dict[str, Any]:
+    """Return the arguments that the options may replace."""
+    return {
+        "model": model.source,
+        "revision": model.hub_revision,
+        "dtype": "bfloat16",
+        "tensor_parallel_size": config.tensor_parallel,
+        # No longer than the longest row: memory for more would be taken from the rows.
+        "max_model_len": min(longest, model.window or longest),
+        "enable_prefix_caching": True,
+        "enable_chunked_prefill": True,
+        "load_format": "safetensors",  # nothing is unpickled
+        "use_tqdm_on_load": False,
+    }
 
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield a prediction for each row, as they finish."""
-        llm = self._load()
-        waiting: dict[str, tuple[Request, float]] = {}
-        more = True
-        try:
-            while more or waiting:
-                room = min(FEED, IN_FLIGHT - len(waiting))
-                taken = list(islice(requests, room)) if more else []
-                more = more and len(taken) == room
-                for request in filter(None, taken):
-                    try:
-                        name = _enqueue(llm, request.ids, self._params(request))
-                    except ValueError as error:
-                        yield request.unscored(str(error).splitlines()[0])
-                        continue
-                    waiting[name] = request, time.monotonic()
-                for output in llm.llm_engine.step() if waiting else ():
-                    if output.finished:
-                        request, started = waiting.pop(output.request_id)
-                        yield _prediction(request, output, time.monotonic() - started)
-        finally:
-            llm.llm_engine.engine_core.shutdown()
 
-    def _params(self, request: Request) -> Any:  # noqa: ANN401 - a class of vllm, imported late
-        from vllm import SamplingParams
+def _generate(
+    arguments: Mapping[str, Any], thinking: bool, requests: Iterator[Request | None]
+) -> Iterator[Prediction]:
+    """Yield a prediction for each row, as they finish."""
+    from vllm import LLM, SamplingParams
 
-        return SamplingParams(
-            **GREEDY,
-            max_tokens=request.max_tokens,
-            skip_special_tokens=self.config.protocol != "thinking",
-        )
-
-    def _load(self) -> Any:  # noqa: ANN401 - a class of vllm, imported late
-        from vllm import LLM
-
-        with block_sigint_in_children():
-            return LLM(**self.arguments)
+    with block_sigint_in_children():
+        llm = LLM(**arguments)
+    waiting: dict[str, tuple[Request, float]] = {}
+    more = True
+    try:
+        while more or waiting:
+            room = min(FEED, IN_FLIGHT - len(waiting))
+            taken = list(islice(requests, room)) if more else []
+            more = more and len(taken) == room
+            for request in filter(None, taken):
+                params = SamplingParams(
+                    **GREEDY, max_tokens=request.max_tokens, skip_special_tokens=not thinking
+                )
+                try:
+                    name = _enqueue(llm, request.ids, params)
+                except ValueError as error:
+                    yield request.unscored(str(error).splitlines()[0])
+                    continue
+                waiting[name] = request, time.monotonic()
+            for output in llm.llm_engine.step() if waiting else ():
+                if output.finished:
+                    request, started = waiting.pop(output.request_id)
+                    yield _prediction(request, output, time.monotonic() - started)
+    finally:
+        llm.llm_engine.engine_core.shutdown()
 
 
 def _enqueue(llm: Any, ids: list[int], params: Any) -> str:  # noqa: ANN401 - classes of vllm
@@ -120,40 +132,3 @@ def _prediction(request: Request, output: Any, seconds: float) -> Prediction:  #
         seconds,
         cached_tokens=output.num_cached_tokens,
     )
-
-
-def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
-) -> VllmEngine:
-    """Return the engine, not loaded; its arguments are checked against those of installed vLLM.
-
-    Raises:
-        UsageError: vLLM is not installed, or has no such argument.
-    """
-    versions = installed_versions("vllm", "vllm", "torch", "transformers")
-    os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results
-    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    from vllm.engine.arg_utils import EngineArgs
-
-    arguments = {**_defaults(config, model, longest), **config.options}
-    check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
-    overrides = stretched(model.config, config.options.get("hf_overrides", {}))
-    arguments |= {"hf_overrides": overrides} if overrides else {}
-    return VllmEngine(config, model, arguments, versions)
-
-
-def _defaults(config: EvalConfig, model: Model, longest: int) -> dict[str, Any]:
-    """Return the arguments that the options may replace."""
-    return {
-        "model": model.source,
-        "revision": model.hub_revision,
-        "dtype": "bfloat16",
-        "tensor_parallel_size": config.tensor_parallel,
-        # No longer than the longest row: memory for more would be taken from the rows.
-        "max_model_len": min(longest, model.window or longest),
-        "enable_prefix_caching": True,
-        "enable_chunked_prefill": True,
-        "load_format": "safetensors",  # nothing is unpickled
-        "use_tqdm_on_load": False,
-    }
