@@ -30,11 +30,11 @@ from rich.table import Table
 
 from ruler_data.names import parse_config
 from ruler_data.version import __version__
-from ruler_eval.eval_config import EvalConfig, open_job
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.progress import bar
-from ruler_eval.run_dir import Shard
-from ruler_eval.runner import RunJob, requests, run_shard
-from ruler_eval.sharding import items_of
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.runner import RunJob, open_job, requests, run_shard
+from ruler_eval.sharding import Shard, items_of
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class Pair:
     rendering: float
 
 
-def pairs(order: EvalConfig, number: int) -> Iterator[Pair]:
+def pairs(config: EvalConfig, number: int) -> Iterator[Pair]:
     """Yield what runs over the same rows cost beside their engine."""
     with tempfile.TemporaryDirectory() as scratch:
         for place in range(number):
-            job = open_job(order, Path(scratch, str(place)), Shard())
+            job = open_job(config)
             first = engine(job) if place % 2 else 0.0
-            whole, stepping, cpu = run(job)
+            whole, stepping, cpu = run(job, RunFolder(Path(scratch, str(place))))
             yield Pair(first or engine(job), whole, stepping, cpu - stepping)
 
 
@@ -61,17 +61,16 @@ def engine(job: RunJob) -> float:
     """Return the seconds that the engine takes for prompts that are there."""
     ready = deque(requests(job, items_of(job.data)))
     begun = time.perf_counter()
-    for _ in job.engine.answer(ready.popleft() for _ in range(len(ready))):
+    for _ in job.engine.generate(ready.popleft() for _ in range(len(ready))):
         pass
     return time.perf_counter() - begun
 
 
-def run(job: RunJob) -> list[float]:
+def run(job: RunJob, folder: RunFolder) -> list[float]:
     """Return seconds of a run: by the clock, of CPU in this thread, and in all threads."""
     clocks = (time.perf_counter, time.thread_time, time.process_time)
     begun = [clock() for clock in clocks]
-    with bar(items_of(job.data)) as progress:
-        run_shard(job, lambda _todo, _mended: progress)
+    run_shard(job, folder, Shard(), lambda pending, _mended: bar(pending))
     return [clock() - then for clock, then in zip(clocks, begun, strict=True)]
 
 
@@ -101,7 +100,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60, help="of a length in each half of a pair")
     options = parser.parse_args()
     whole = EvalConfig(data=str(options.data), model="bench", engine="oracle")
-    job = open_job(whole, Path(), Shard())
+    job = open_job(whole)
     console = Console(width=110)
     console.print(
         f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python "
@@ -116,11 +115,11 @@ def main() -> None:
     for length in sorted({parse_config(config)[1] for config in job.data.rows}):
         configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
-        order = EvalConfig(
+        config = EvalConfig(
             data=str(options.data), model="bench", engine="oracle", configs=configs, rows=each,
             options={"seconds": options.seconds},
         )  # fmt: skip
-        found = list(pairs(order, options.pairs))
+        found = list(pairs(config, options.pairs))
         low, middle, high = quantiles(pair.whole / pair.alone for pair in found)
         rows = sum(min(each, job.data.rows[config]) for config in configs)
         table.add_row(

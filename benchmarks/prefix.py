@@ -21,9 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ruler_data.names import parse_config
-from ruler_eval.eval_config import EvalConfig, open_job
-from ruler_eval.run_dir import Shard
-from ruler_eval.runner import requests
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.runner import open_job, requests
 from ruler_eval.sharding import Item, assign, cost, items_of
 
 BLOCK = 16
@@ -68,14 +67,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
-    job = open_job(
-        EvalConfig(data=str(options.data), model="bench", engine="oracle"), Path(), Shard()
-    )
+    job = open_job(EvalConfig(data=str(options.data), model="bench", engine="oracle"))
     table = Table("config", "rows", "(a) data order", "(b) sorted", "(c) no limit", box=None)
     totals = np.zeros(4)
     for config in job.data.rows:
         todo = [item for item in items_of(job.data) if item.config == config]
-        by_run = [(ask.row.index, np.array(ask.ids)) for ask in requests(job, todo)]
+        by_run = [(each.row.index, np.array(each.ids)) for each in requests(job, todo)]
         in_order = [ids for _, ids in sorted(by_run, key=lambda one: one[0])]
         found = np.array(
             [

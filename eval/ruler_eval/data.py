@@ -24,18 +24,18 @@ from ruler_data.dataset import (
 )
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Manifest
-from ruler_data.names import config_file, quote
+from ruler_data.names import config_file, parse_config, quote
 from ruler_data.parquet import read_columns
 from ruler_data.row import Row
-from ruler_eval.schema import DataInfo, told_seed
+from ruler_eval.schema import DataInfo, published_seed
 
-#: Rows that are held to be sorted.
+#: Rows that are sorted together.
 ALIKE = 100
 
 
 @dataclass(frozen=True)
 class Size:
-    """What a row costs, read without its text.
+    """The size of a row, read without its text.
 
     Attributes:
         length: tokens of the prompt as its tokenizer counts it, room for the answer included.
@@ -49,10 +49,10 @@ class Size:
 def read_alike(
     path: Path, config: str, rows: int, indices: Collection[int]
 ) -> Generator[Row, None, None]:
-    """Yield those of a file's first rows that are asked, `ALIKE` at a time sorted by their text.
+    """Yield some of a file's first rows, `ALIKE` at a time sorted by their text.
 
-    Those that begin alike follow one another, and a prefix cache that holds no more than the last
-    row saves as much as one without limit.
+    Rows with a common beginning then follow one another, so that a prefix cache that holds only the
+    last row saves as much as one without limit.
 
     Raises:
         RulerError: the file cannot be read, or rows are not where they belong.
@@ -65,7 +65,7 @@ def read_alike(
 
 
 def read_sizes(path: Path, config: str, rows: int) -> list[Size]:
-    """Return what each of the first rows costs.
+    """Return the size of each of the first rows.
 
     Raises:
         RulerError: the file cannot be read, or holds fewer rows.
@@ -80,7 +80,7 @@ def read_sizes(path: Path, config: str, rows: int) -> list[Size]:
 
 
 def _text(where: tuple[pa.Table, int]) -> bytes:
-    """Return a row's context in UTF-8, whose order is that of its characters."""
+    """Return a row's context in UTF-8, which sorts like its characters."""
     group, place = where
     text: bytes = group["context"][place].as_buffer().to_pybytes()
     return text
@@ -112,7 +112,7 @@ class Dataset:
             revision=release.commit if release else None,
             data_version=manifest.data_version,
             suite=manifest.suite,
-            seed=told_seed(manifest),
+            seed=published_seed(manifest),
             sample=manifest.is_sample,
             tokenizer=manifest.tokenizer.name,
             tokenizer_fingerprint=manifest.tokenizer.fingerprint,
@@ -121,21 +121,36 @@ class Dataset:
             inputs=_inputs(manifest),
         )
 
-    def choose(self, configs: Collection[str] = (), rows: int | None = None) -> "Dataset":
+    def choose(
+        self,
+        configs: Collection[str] = (),
+        rows: int | None = None,
+        tasks: Collection[str] = (),
+    ) -> "Dataset":
         """Return the same with fewer rows; configs keep the order of the manifest.
 
         Args:
             configs: names; empty for all.
             rows: the first ones of each config; None for all.
+            tasks: whose configs to keep; empty for all.
 
         Raises:
-            UsageError: a config is not in the dataset.
+            UsageError: a config or task is not in the dataset, or no config is left.
         """
-        for config in configs:
-            if config not in self.rows:
-                msg = f"{quote(config)} is not in {self.source}; it has {', '.join(self.rows)}"
-                raise UsageError(msg)
-        counts = {name: n for name, n in self.rows.items() if not configs or name in configs}
+        have = {name: parse_config(name)[0] for name in self.rows}
+        for wanted, known in ((configs, have), (tasks, dict.fromkeys(have.values()))):
+            for name in wanted:
+                if name not in known:
+                    msg = f"{quote(name)} is not in {self.source}; it has {', '.join(known)}"
+                    raise UsageError(msg)
+        counts = {
+            name: n
+            for name, n in self.rows.items()
+            if (not configs or name in configs) and (not tasks or have[name] in tasks)
+        }
+        if not counts:
+            msg = f"{self.source}: no config is of these tasks and among these configs"
+            raise UsageError(msg)
         return replace(self, rows={name: min(rows or n, n) for name, n in counts.items()})
 
     def fetch(self) -> "Dataset":
@@ -164,7 +179,7 @@ class Dataset:
         return read_alike(self._file(config), config, self.rows[config], indices)
 
     def sizes(self, config: str) -> list[Size]:
-        """Return what each chosen row of a config costs.
+        """Return the size of each chosen row of a config.
 
         Raises:
             RulerError: the file cannot be read, or holds fewer rows than the manifest says.

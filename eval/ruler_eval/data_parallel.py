@@ -1,7 +1,7 @@
-"""Several shards on one machine: a process for each group of GPUs, and one that watches them.
+"""Several shards on one machine: one process per group of GPUs, and this one, which watches them.
 
 Each process is `ruler-eval run --shard I/N` with the GPUs of its group in CUDA_VISIBLE_DEVICES.
-They share nothing but the run's folder: one that dies takes no other with it, and is resumed alone.
+They share only the run's folder: one that dies affects no other, and only its shard is resumed.
 """
 
 import os
@@ -9,36 +9,39 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_eval.progress import JournalTail
-from ruler_eval.run_dir import RunFolder, Shard
+from ruler_eval import journal
+from ruler_eval.progress import bar
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.runner import RunJob
 from ruler_eval.schema import Prediction
+from ruler_eval.sharding import Key, Shard, assign, items_of
 
-#: Seconds that shards have to end in order, and between looks at what they do.
-GRACE, LOOK = 60.0, 0.2
-#: Set for a process that ends when the one that started it does.
-FOLLOWS = "RULER_FOLLOWS"
+#: Seconds that processes have to end by themselves, and between checks of what they do.
+GRACE, POLL = 60.0, 0.2
+#: Environment variable of a process that ends when its parent does.
+ENDS_WITH_PARENT = "RULER_FOLLOWS"
 
 
 @dataclass(frozen=True)
 class Member:
-    """One shard's process."""
+    """The process of one shard."""
 
     shard: Shard
     process: subprocess.Popen[bytes]
     log: Path
 
 
-def shards_of(shard: Shard, groups: int) -> list[Shard]:
-    """Return the shards that a machine which was given one shard splits it into.
+def split(shard: Shard, groups: int) -> list[Shard]:
+    """Return the shards of the groups of GPUs that share one shard.
 
-    >>> [str(part) for part in shards_of(Shard(1, 2), 3)]
+    >>> [str(part) for part in split(Shard(1, 2), 3)]
     ['3/6', '4/6', '5/6']
     """
     count = shard.count * groups
@@ -54,9 +57,9 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     ['5', '7']
 
     Args:
-        groups: of GPUs.
+        groups: number of groups.
         size: GPUs of each.
-        visible: those that may be used, as CUDA_VISIBLE_DEVICES names them; all where None.
+        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
 
     Raises:
         UsageError: there are fewer.
@@ -73,42 +76,76 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
 
 
-def run_shards(
+def run_processes(
+    job: RunJob,
     folder: RunFolder,
-    shards: Sequence[Shard],
-    gpus: Sequence[str],
+    shard: Shard,
+    groups: int,
+    visible: str | None,
     arguments: Sequence[str],
-    progress: Callable[[Prediction], None],
 ) -> None:
-    """Run shards side by side to their end.
+    """Run a shard in one process per group of GPUs, to the end of all of them.
 
     Args:
+        job: the run.
         folder: of the run.
-        shards: to run.
-        gpus: of each.
-        arguments: of the command, as it was given.
-        progress: called with each answer that a journal gains.
+        shard: to split among the groups.
+        groups: number of groups.
+        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
+        arguments: of this command.
 
     Raises:
-        RulerError: a shard failed; the others went on to their end.
+        UsageError: the folder holds another run, or there are too few GPUs.
+        RulerError: a shard failed; the others ran to their end.
     """
-    follower = JournalTail(folder, shards)
-    with _started(folder, shards, gpus, without_shards(arguments)) as members:
-        while any(member.process.poll() is None for member in members):
-            time.sleep(LOOK)
-            for answer in follower.news():
-                progress(answer)
-        for answer in follower.news():
-            progress(answer)
+    folder.begin(job.info)
+    gpus = devices(groups, job.config.tensor_parallel, visible)
+    shards = split(shard, groups)
+    answered = folder.answered()
+    shares = assign(items_of(job.data), shards[0].count)
+    pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
+    tail = JournalTail(folder, shards, answered)
+    with (
+        bar(pending) as progress,
+        _started(folder, shards, gpus, without_shards(arguments)) as members,
+    ):
+        running = True
+        while running:
+            running = any(member.process.poll() is None for member in members)
+            for prediction in tail.new():
+                progress(prediction)
+            if running:
+                time.sleep(POLL)
     failed = [member for member in members if member.process.returncode]
     if failed:
-        said = "; ".join(f"shard {member.shard}: {_last_words(member)}" for member in failed)
-        msg = f"{len(failed)} of {len(members)} shards failed: {said}; run the same command again"
+        reasons = "; ".join(f"shard {member.shard}: {_last_error(member)}" for member in failed)
+        msg = f"{len(failed)} of {len(members)} shards failed: {reasons}; run it again to resume"
         raise RulerError(msg)
 
 
+class JournalTail:
+    """Reads the lines that other processes append to the journals of some shards."""
+
+    def __init__(self, folder: RunFolder, shards: Sequence[Shard], seen: set[Key]) -> None:
+        self._ends = {folder.journal(shard): 0 for shard in shards}
+        self._seen = set(seen)
+
+    def new(self) -> Iterator[Prediction]:
+        """Yield the predictions that were added since the last call."""
+        for path, end in self._ends.items():
+            if not path.exists():
+                continue
+            if path.stat().st_size < end:  # it was mended meanwhile
+                self._ends[path] = end = 0
+            for prediction, after in journal.read_growing(path, end):
+                self._ends[path] = after
+                if prediction.key not in self._seen:
+                    self._seen.add(prediction.key)
+                    yield prediction
+
+
 def without_shards(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of a command without those that are a shard's own.
+    """Return the arguments of a command without those of a shard.
 
     >>> without_shards(["run", "--data-parallel", "8", "--out", "x", "--shard=0/2", "--json"])
     ['run', '--out', 'x']
@@ -125,9 +162,12 @@ def without_shards(arguments: Sequence[str]) -> list[str]:
     return kept
 
 
-def follow() -> None:
-    """End in order when the process that started this one is gone, if it is to be followed."""
-    if os.environ.pop(FOLLOWS, None) is None:
+def end_with_parent() -> None:
+    """End this process when its parent is gone, if the parent asked for it.
+
+    The parent holds the other end of standard input, which the kernel closes when it dies.
+    """
+    if os.environ.pop(ENDS_WITH_PARENT, None) is None:
         return
 
     def wait() -> None:
@@ -144,20 +184,19 @@ def follow() -> None:
 def _started(
     folder: RunFolder, shards: Sequence[Shard], gpus: Sequence[str], arguments: Sequence[str]
 ) -> Iterator[list[Member]]:
-    """Start the shards; however the block is left, none of them lives on."""
+    """Start the processes; none of them outlives the block."""
     members: list[Member] = []
     try:
         for shard, group in zip(shards, gpus, strict=True):
-            log = folder.path / f"shard-{shard.name}.log"
-            with log.open("ab") as output:
+            with folder.log(shard).open("ab") as output:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "ruler_eval", *arguments, "--shard", str(shard)],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
-                    env={**os.environ, "CUDA_VISIBLE_DEVICES": group, FOLLOWS: "1"},
+                    env={**os.environ, "CUDA_VISIBLE_DEVICES": group, ENDS_WITH_PARENT: "1"},
                 )
-            members.append(Member(shard, process, log))
+            members.append(Member(shard, process, folder.log(shard)))
         yield members
     finally:
         _end(members)
@@ -178,12 +217,12 @@ def _end(members: Sequence[Member]) -> None:
             member.process.stdin.close()
 
 
-def _last_words(member: Member) -> str:
-    """Return the line in which a shard said why it failed, else where its output lies."""
+def _last_error(member: Member) -> str:
+    """Return the line in which a process reported its failure, else where its output is."""
     with member.log.open("rb") as file:
         file.seek(max(0, member.log.stat().st_size - 8192))
         lines = file.read().decode("utf-8", "replace").splitlines()
-    said = [line for line in lines if line.startswith("ruler-eval: ")]
-    if said:
-        return said[-1].removeprefix("ruler-eval: ")
+    errors = [line for line in lines if line.startswith("ruler-eval: ")]
+    if errors:
+        return errors[-1].removeprefix("ruler-eval: ")
     return f"ended with {member.process.returncode}, see {member.log}"

@@ -1,8 +1,8 @@
-"""The journal of a shard: a line for each answered row, which nothing that happens takes away.
+"""The journal of a shard: append-only, one line per answered row; it survives crashes.
 
-A line is written whole, in one call, as the row is answered, and the disk is told to keep it at
-most five seconds later. What a kill or a power cut leaves torn at the end is cut off when the shard
-goes on; rows that could not be answered are taken out then and asked again.
+A line is written in one call when its row is answered, and synced to the disk within five seconds.
+A kill or a power cut may leave a torn end. `mend` cuts it off when the shard resumes, and removes
+unscored rows, which are then asked again.
 """
 
 import json
@@ -10,10 +10,10 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_type_hints
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sync_folder
@@ -23,14 +23,18 @@ from ruler_eval.schema import Prediction
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
 
-_FIELDS = tuple(field.name for field in fields(Prediction))
+#: The type of each field; JSON has one kind of number.
+_FIELDS: dict[str, Any] = {
+    name: kind | int if kind == float | None else kind
+    for name, kind in get_type_hints(Prediction).items()
+}
 
 
 class Journal:
-    """An open journal; answers are only ever added at its end."""
+    """A journal open for appending."""
 
     def __init__(self, path: Path) -> None:
-        """Open or begin a journal that `mend` has seen.
+        """Open a journal that `mend` has checked, or create it.
 
         Raises:
             RulerError: it cannot be written.
@@ -39,31 +43,27 @@ class Journal:
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
-            raise self._failed(error) from error
+            raise _unwritable(path, error) from error
         self._synced = time.monotonic()
 
-    def add(self, answer: Prediction) -> None:
-        """Write an answer.
+    def add(self, prediction: Prediction) -> None:
+        """Append a prediction.
 
         Raises:
-            RulerError: it cannot be written; the journal is as it was.
+            RulerError: it cannot be written; the journal is as before.
         """
-        line = to_line(answer)
+        line = to_line(prediction)
         end = os.fstat(self._file).st_size
         try:
             if os.write(self._file, line) != len(line):
                 raise OSError(28, "No space left on device")
             if time.monotonic() - self._synced > SYNC_SECONDS:
-                self.sync()
+                os.fsync(self._file)
+                self._synced = time.monotonic()
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._file, end)
-            raise self._failed(error) from error
-
-    def sync(self) -> None:
-        """Make what is written last through a power cut."""
-        os.fsync(self._file)
-        self._synced = time.monotonic()
+            raise _unwritable(self._path, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -78,105 +78,31 @@ class Journal:
             os.fsync(self._file)
         os.close(self._file)
 
-    def _failed(self, error: OSError) -> RulerError:
-        return RulerError(
-            f"{self._path}: cannot be written: {error.strerror or error}; free space and run the "
-            "same command again to go on"
-        )
 
+def to_line(prediction: Prediction) -> bytes:
+    """Return a prediction as one line of JSON in ASCII, which every reader sees as one line.
 
-def to_line(answer: Prediction) -> bytes:
-    """Return an answer as a line of JSON in ASCII, which no reader of lines takes for two.
-
-    A lone surrogate, which no UTF-8 can hold, becomes U+FFFD.
+    A lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
     """
-    if answer.text is not None:
-        whole = answer.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        answer = replace(answer, text=whole)
-    record = {name: getattr(answer, name) for name in _FIELDS}
+    if prediction.text is not None:
+        text = prediction.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        prediction = replace(prediction, text=text)
+    record = {name: getattr(prediction, name) for name in _FIELDS}
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def read(path: Path) -> Iterator[Prediction]:
-    """Yield the answers of a journal that is not torn.
-
-    Raises:
-        RulerError: a line is no answer.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            yield parse(line, f"{path.name}:{number}")
-
-
-@dataclass(frozen=True)
-class Mended:
-    """What was done to a journal before it goes on.
-
-    Attributes:
-        cut: bytes cut off its end.
-        unscored: rows taken out, to be asked again.
-    """
-
-    cut: int
-    unscored: int
-
-
-def mend(path: Path) -> Mended:
-    """Cut off what was torn at a journal's end and take out rows that were not answered.
-
-    A kill tears the last line; a power cut may leave NULs where the disk had not written yet.
-
-    Raises:
-        RulerError: a line before the end is no answer, a row stands there twice, or the journal
-            cannot be written.
-    """
-    seen: set[tuple[str, int]] = set()
-    end = unscored = 0
-    torn: RulerError | None = None
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{path.name}:{number}"
-            try:
-                answer = parse(line, where)
-            except RulerError as error:
-                torn = torn or error
-                continue
-            if torn is not None:
-                raise torn  # an answer follows it: no crash does that
-            if (answer.config, answer.index) in seen:
-                msg = f"{where}: {answer.config}/{answer.index} stands there twice"
-                raise RulerError(msg)
-            seen.add((answer.config, answer.index))
-            end += len(line)
-            unscored += answer.error is not None
-    cut = path.stat().st_size - end
-    if cut:
-        os.truncate(path, end)
-    if unscored:
-        _keep_answered(path)
-    return Mended(cut, unscored)
-
-
-def _keep_answered(path: Path) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(to_line(answer) for answer in read(path) if answer.error is None)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        msg = f"{path}: cannot be written: {error.strerror or error}; free space and run it again"
-        raise RulerError(msg) from error
-
-
 def parse(line: bytes, where: str) -> Prediction:
-    """Return the answer that a line holds; `where` is its place, for the error.
+    """Return the prediction of a line; this is the one parser of journal lines.
+
+    It is strict: one JSON object of known fields, each of its type, with either a text or an
+    error, ended by a newline.
+
+    Args:
+        line: with its newline.
+        where: the line's place, e.g. `answers-0-of-1.jsonl:17`, for the error.
 
     Raises:
-        RulerError: it holds none.
+        RulerError: it is not a prediction.
     """
     try:
         if not line.endswith(b"\n"):
@@ -186,14 +112,116 @@ def parse(line: bytes, where: str) -> Prediction:
         if unknown := set(body).difference(_FIELDS):
             msg = f"unknown field {quote(min(unknown))}"
             raise ValueError(msg)
-        answer = Prediction(**body)
-        if not (isinstance(answer.config, str) and isinstance(answer.index, int)):
-            msg = "config or index is missing"
-            raise ValueError(msg)
-        if (answer.text is None) == (answer.error is None):
+        for name, kind in _FIELDS.items():
+            value = body.get(name)
+            if not isinstance(value, kind) or isinstance(value, bool):
+                msg = f"field {name} holds {type(value).__name__}"
+                raise TypeError(msg)
+        prediction = Prediction(**body)
+        if (prediction.text is None) == (prediction.error is None):
             msg = "neither answered nor unscored"
             raise ValueError(msg)
-    except (ValueError, TypeError) as error:
-        msg = f"{where}: not a line of a journal: {error}; was it edited? remove the line to go on"
+    except (ValueError, TypeError, RecursionError) as error:
+        msg = f"{where}: not a line of a journal: {error}; was it edited? remove the line to resume"
         raise RulerError(msg) from error
-    return answer
+    return prediction
+
+
+def read(path: Path) -> Iterator[Prediction]:
+    """Yield the predictions of a whole journal, in the order of its lines.
+
+    Raises:
+        RulerError: a line is not a prediction.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            yield parse(line, f"{path.name}:{number}")
+
+
+def read_growing(path: Path, start: int = 0) -> Iterator[tuple[Prediction, int]]:
+    """Yield the predictions from a byte on, each with the byte where the next line starts.
+
+    A line that another process is still writing is left for the next call.
+
+    Raises:
+        RulerError: a line is not a prediction.
+    """
+    with path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            start += len(line)
+            yield parse(line, path.name), start
+
+
+@dataclass(frozen=True)
+class Mended:
+    """What `mend` changed.
+
+    Attributes:
+        cut: bytes cut off the end.
+        unscored: unscored rows removed, to be asked again.
+    """
+
+    cut: int = 0
+    unscored: int = 0
+
+
+def mend(path: Path) -> Mended:
+    """Cut off a torn end and remove unscored rows; a journal that does not exist is left so.
+
+    A kill tears the last line; a power cut may leave NULs where the disk had not written yet.
+
+    Raises:
+        RulerError: a line before the end is not a prediction, a row occurs twice, or the journal
+            cannot be written.
+    """
+    if not path.exists():
+        return Mended()
+    seen: set[tuple[str, int]] = set()
+    end = unscored = 0
+    torn: RulerError | None = None
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path.name}:{number}"
+            try:
+                prediction = parse(line, where)
+            except RulerError as error:
+                torn = torn or error
+                continue
+            if torn is not None:
+                raise torn  # a prediction follows it, so it is not the work of a crash
+            if prediction.key in seen:
+                msg = f"{where}: {prediction.config}/{prediction.index} occurs twice"
+                raise RulerError(msg)
+            seen.add(prediction.key)
+            end += len(line)
+            unscored += prediction.error is not None
+    cut = path.stat().st_size - end
+    if cut:
+        os.truncate(path, end)
+    if unscored:
+        _remove_unscored(path)
+    return Mended(cut, unscored)
+
+
+def _remove_unscored(path: Path) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(to_line(each) for each in read(path) if each.error is None)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> RulerError:
+    return RulerError(
+        f"{path}: cannot be written: {error.strerror or error}; free space and run the same "
+        "command again to resume"
+    )

@@ -1,6 +1,7 @@
-"""Models: what a folder or a Hub repo says of a model, read without loading it.
+"""Models: name, identity and context window, read from a folder or a Hub repo without loading.
 
-How far a model's positions reach, read from its config, and what engines make of overrides.
+The second half reads the window from a model's config, and applies overrides to the config as the
+engines do.
 """
 
 import hashlib
@@ -19,10 +20,10 @@ from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.hf import FILES
 from ruler_data.tokenizers.registry import load_folder
 
-#: Bytes of each weight file that identify it: blocks of this size, this many, evenly spaced.
+#: A weight file is identified by this many blocks of this many bytes, evenly spaced.
 BLOCK, BLOCKS = 65_536, 16
 
-#: What is read of a model on the Hub before it is loaded; the first file must exist.
+#: Files of a model on the Hub that are read before it is loaded; the first must exist.
 HUB_FILES = ("config.json", *FILES)
 
 
@@ -32,9 +33,9 @@ class Model:
 
     Attributes:
         name: as runs record it; never a path.
-        source: what engines load it by: a folder, a Hub id or a server's name.
+        source: for the engine: a folder, a Hub id or a server's name.
         hub_revision: commit on the Hub; None for a folder or a server.
-        folder: where its files lie; None for a server's.
+        folder: of its files; None for a server's model.
         config: its `config.json`; empty where there is none.
     """
 
@@ -46,7 +47,7 @@ class Model:
 
     @cached_property
     def revision(self) -> str | None:
-        """The commit, or what identifies the weights of a folder; None where neither is known."""
+        """The commit, or the sha256 of a folder's weights; None where neither is known."""
         if self.hub_revision is not None or self.folder is None:
             return self.hub_revision
         return identify(self.folder)
@@ -60,7 +61,7 @@ class Model:
         """Return the model's own tokenizer.
 
         Raises:
-            UsageError: its files hold none that we can read.
+            UsageError: its files hold none that can be read.
         """
         if self.folder is None:
             return load_tokenizer(self.source)
@@ -71,11 +72,11 @@ class Model:
 def open_model(
     spec: str, *, served: bool, name: str | None = None, revision: str | None = None
 ) -> Model:
-    """Return a model: a folder's, the Hub's, or one that only a server knows.
+    """Return a model from a folder, from the Hub, or known only by name.
 
     Args:
         spec: folder, Hub id, or a server's name for it.
-        served: whether a model that does not lie here is a server's.
+        served: whether a spec that is not a folder is just a name.
         name: to record instead of its own.
         revision: tag or commit on the Hub.
 
@@ -89,7 +90,7 @@ def open_model(
     if served:
         return Model(_public(name or spec), spec)
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
-        msg = f"--model {quote(spec)}: no such folder, and no Hub id, which is OWNER/NAME"
+        msg = f"--model {quote(spec)}: no such folder, and not a Hub id, which is OWNER/NAME"
         raise UsageError(msg)
     try:
         folder, commit = fetch_files(_public(spec), HUB_FILES, revision)
@@ -100,10 +101,10 @@ def open_model(
 
 
 def identify(folder: Path) -> str | None:
-    """Return a sha256 that tells a folder's weights from others; None if it holds none.
+    """Return a sha256 that identifies a folder's weights; None if it holds none.
 
-    It covers `config.json`, and of each file of weights its name, its size and 16 blocks of 64 KiB
-    spread over it: training changes all of them. Hashing 140 GB whole would take minutes on every
+    It covers `config.json`, and the name, the size and 16 evenly spaced blocks of 64 KiB of each
+    weight file: training changes all of them. Hashing all of 140 GB would take minutes on every
     start.
     """
     weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.gguf"), *folder.glob("*.bin")])
@@ -135,7 +136,7 @@ def _config(folder: Path) -> dict[str, Any]:
         msg = f"--model {quote(folder.name)}: config.json cannot be read: {error}"
         raise UsageError(msg) from error
     if not isinstance(body, dict):
-        msg = f"--model {quote(folder.name)}: config.json is no object"
+        msg = f"--model {quote(folder.name)}: config.json is not an object"
         raise UsageError(msg)
     return body
 
@@ -150,7 +151,7 @@ def _public(name: str) -> str:
 
 Config = Mapping[str, Any]
 
-#: Kinds of RoPE whose reach `max_position_embeddings` already counts in.
+#: Kinds of RoPE that `max_position_embeddings` already includes.
 _COUNTED = frozenset({"default", "llama3", "longrope", "su", "mrope"})
 _TEXT = "text_config"
 
@@ -164,10 +165,10 @@ def text_part(config: Config) -> Config:
 def window(config: Config) -> int | None:
     """Return the tokens that a model's positions reach; None where its config does not say.
 
-    YaRN reaches `factor` times as far as `original_max_position_embeddings`, whether or not
-    `max_position_embeddings` counts that in, as vLLM 0.32 and Transformers 5 want it to and many
-    model cards do not. Of the others vLLM's rules: `linear` and `dynamic` reach `factor` times as
-    far as `max_position_embeddings`, except in Gemma 3; the rest is counted in.
+    YaRN reaches `factor` times `original_max_position_embeddings`; some configs include that in
+    `max_position_embeddings`, as vLLM 0.32 and Transformers 5 expect, and many model cards do not.
+    The other kinds follow vLLM's rules: `linear` and `dynamic` reach `factor` times
+    `max_position_embeddings`, except in Gemma 3; for the rest it is included.
 
     >>> yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     >>> window({"max_position_embeddings": 32768, "rope_parameters": yarn})
@@ -182,11 +183,11 @@ def window(config: Config) -> int | None:
 
 
 def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a config with values replaced, as engines replace them.
+    """Return a config with overrides applied as engines apply them.
 
     Raises:
         UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in; or a value
-            that belongs in `text_config` stands outside, where engines do not look.
+            of `text_config` is given outside it, where engines ignore it.
     """
     inner = overrides.get(_TEXT)
     inner = inner if isinstance(inner, dict) else {}
@@ -201,7 +202,7 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         if any("rope_theta" not in rope for rope in _ropes(part)):
             theta = next((rope["rope_theta"] for rope in _thetas(text_part(config))), "not known")
             msg = (
-                "--option hf_overrides: rope_parameters replace the model's own as a whole and "
+                "--option hf_overrides: rope_parameters replace all of the model's own and "
                 f"lack rope_theta (the model's own is {theta})"
             )
             raise UsageError(msg)
@@ -210,13 +211,13 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return overrides that also tell an engine how far YaRN reaches.
+    """Return overrides with the window that YaRN gives.
 
-    vLLM 0.32 takes `max_position_embeddings` for the limit, even where YaRN reaches further.
+    vLLM 0.32 takes `max_position_embeddings` as the limit, even where YaRN reaches further.
 
     Args:
-        config: with the overrides in it.
-        overrides: that were asked for.
+        config: with the overrides applied.
+        overrides: of the options.
     """
     text = text_part(config)
     if not any("yarn" in _kind(rope) for rope in _ropes(text)):
@@ -228,7 +229,7 @@ def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(part: Config) -> dict[str, Any]:
-    """Return values of a config with RoPE's parameters under the one name that counts."""
+    """Return a config's values with RoPE's parameters under their current name."""
     named = {name: value for name, value in part.items() if name != "rope_scaling"}
     return named | ({"rope_parameters": part["rope_scaling"]} if "rope_scaling" in part else {})
 
@@ -245,7 +246,7 @@ def _kind(rope: Config) -> str:
 
 
 def _ropes(text: Config) -> Iterator[Config]:
-    """Yield parameters of RoPE: one set, or one for each type of layer."""
+    """Yield the parameters of RoPE: one set, or one for each type of layer."""
     rope = text.get("rope_parameters") or text.get("rope_scaling")
     if isinstance(rope, dict):
         nested = [each for each in rope.values() if isinstance(each, dict)]

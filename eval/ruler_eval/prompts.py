@@ -1,15 +1,14 @@
-"""Protocols: named ways to put a row to a model. Results of two protocols are never compared.
+"""Protocols: named ways to format a row as a prompt. Runs of two protocols are never compared.
 
     completion   chat template around context and question; the answer prefix opens the model's
                  turn (RULER's own)
     base         no template: context, question and answer prefix as plain text
     chat         chat template around context and question; the model opens its answer itself
-    thinking     as `chat`, with room for a block of reasoning, which scores do not read
+    thinking     as `chat`, with room for a block of reasoning, which is not scored
 
-Prompts are rendered to token ids here, with exactly one BOS, and sent as ids: text that went
-through a template would get a second BOS from most servers.
-
-Does every prompt fit the window? Settled before an engine loads, and never by truncation.
+Prompts are rendered to token ids with exactly one BOS and sent as ids, because most servers put a
+second BOS before text. Whether every prompt fits the context window is checked before an engine
+loads; a prompt is never truncated.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,20 +23,19 @@ from ruler_eval.data import Dataset
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
-#: Tokens that a block of reasoning may take, where nothing else is said.
+#: Tokens that a block of reasoning may take by default.
 THINKING_TOKENS = 8192
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to put a row.
+    """One way to format a row.
 
     Attributes:
         name: as runs record it.
-        template: whether the chat template goes round the user's turn.
+        template: whether the user's turn goes through the chat template.
         prefix: whether the answer prefix opens the answer.
-        variables: what the template is told besides, where it listens: hybrid models (Qwen3)
-            reason unless they are told not to.
+        variables: for the template. Hybrid models (Qwen3) reason unless `enable_thinking` is false.
         extra_tokens: tokens that an answer may take beyond the row's own, by default.
     """
 
@@ -55,16 +53,19 @@ PROTOCOLS: dict[str, Protocol] = {
         Protocol("base", template=False, prefix=True),
         Protocol("chat", template=True, prefix=False, variables={"enable_thinking": False}),
         Protocol(
-            "thinking", template=True, prefix=False, variables={"enable_thinking": True},
+            "thinking",
+            template=True,
+            prefix=False,
+            variables={"enable_thinking": True},
             extra_tokens=THINKING_TOKENS,
         ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class PromptFormat:
-    """How rows are put in one run.
+    """How one run formats rows.
 
     Attributes:
         protocol: the protocol.
@@ -79,15 +80,15 @@ class PromptFormat:
 
     @property
     def is_counted(self) -> bool:
-        """Whether prompts are those that the data's lengths were counted of."""
+        """Whether the data's lengths were counted on these very prompts."""
         return self.protocol.name == "completion" and not self.no_context
 
     def max_tokens(self, max_new_tokens: int) -> int:
-        """Return the tokens that an answer may take, given the row's own."""
+        """Return the tokens that an answer may take, given the row's own `max_new_tokens`."""
         return max_new_tokens + self.extra_tokens
 
     def parts(self, row: Row) -> tuple[str, str]:
-        """Return the user's turn and what opens the answer."""
+        """Return the user's turn, and the text that opens the answer."""
         content = row.question if self.no_context else row.context + row.question
         return content, row.answer_prefix if self.protocol.prefix else ""
 
@@ -100,8 +101,17 @@ class PromptFormat:
         self.check(tokenizer)
         return tokenizer.prompt_ids(*self.parts(row), self._variables)
 
+    def text(self, tokenizer: PromptTokenizer, row: Row) -> str:
+        """Return a row's prompt as text; a BOS that the tokenizer adds itself is not in it.
+
+        Raises:
+            UsageError: the protocol needs a chat template, and the model has none.
+        """
+        self.check(tokenizer)
+        return tokenizer.render(*self.parts(row), self._variables)
+
     def frame(self, tokenizer: PromptTokenizer) -> str:
-        """Return what a prompt looks like, with names for its two parts.
+        """Return the prompt with placeholders for its two parts.
 
         Raises:
             UsageError: the protocol needs a chat template, and the model has none.
@@ -111,7 +121,11 @@ class PromptFormat:
         return tokenizer.render("{content}", prefix, self._variables)
 
     def check(self, tokenizer: PromptTokenizer) -> None:
-        """Refuse a model without a chat template where the protocol is nothing without one."""
+        """Refuse a model without a chat template where the protocol needs one.
+
+        Raises:
+            UsageError: the model has none.
+        """
         if self.protocol.name in ("chat", "thinking") and not tokenizer.has_template:
             msg = (
                 f"--protocol {self.protocol.name}: tokenizer {tokenizer.info.name} has no chat "
@@ -124,66 +138,73 @@ class PromptFormat:
         return self.protocol.variables if self.protocol.template else None
 
 
-#: Tokens by which a prompt may be longer than its frozen length says where the protocol is not
-#: `completion`: tokens join differently at its seams, and a template may add an empty block of
-#: reasoning.
-SEAM = 16
+#: Tokens by which a prompt may be longer than its frozen length where the protocol is not
+#: `completion`: tokens merge differently where the parts meet, and a template may add an empty
+#: block of reasoning.
+SLACK = 16
 
-#: Rows of a config that are counted to bound the others, where the frozen lengths are those of
-#: another tokenizer, and by how much others may be longer: rows of a config are fitted to one
-#: length, so their counts in any tokenizer lie close together.
+#: Where another tokenizer counted the frozen lengths: rows of a config to count, and by how much
+#: the others may be longer. Rows of a config are fitted to one length, so their counts in any
+#: tokenizer are close together.
 PROBES, MARGIN = 8, 1.05
 
 
-def counts_alike(data: Dataset, tokenizer: PromptTokenizer | None) -> bool:
-    """Whether the lengths of the data were counted in this very tokenizer."""
-    return tokenizer is None or tokenizer.info.files == data.manifest.tokenizer.files
+def counts_alike(data: Dataset, tokenizer: PromptTokenizer) -> bool:
+    """Whether the data's lengths were counted with this very tokenizer."""
+    return tokenizer.info.files == data.manifest.tokenizer.files
 
 
-def bounds(
-    data: Dataset, tokenizer: PromptTokenizer | None, asking: PromptFormat
+def longest_requests(
+    data: Dataset, tokenizer: PromptTokenizer, prompts: PromptFormat
 ) -> dict[str, int]:
-    """Return, for each config, tokens that no row needs more of, prompt and answer together.
+    """Return an upper bound for each config on the tokens of a prompt with its answer.
 
-    `completion` needs a row's frozen length exactly, if it is of the same tokenizer.
+    With the data's own tokenizer, `completion` needs exactly a row's frozen length.
     """
     if counts_alike(data, tokenizer):
-        more = asking.extra_tokens + (0 if asking.protocol.name == "completion" else SEAM)
+        more = prompts.extra_tokens + (0 if prompts.protocol.name == "completion" else SLACK)
         return {config: data.manifest.configs[config].length_max + more for config in data.rows}
     probed = {
-        config: islice(needs(data, tokenizer, asking, config), PROBES) for config in data.rows
+        config: islice(request_lengths(data, tokenizer, prompts, config), PROBES)
+        for config in data.rows
     }
-    return {config: int(max(tokens) * MARGIN) for config, tokens in probed.items()}
+    return {config: int(max(lengths) * MARGIN) for config, lengths in probed.items()}
 
 
-def needs(
-    data: Dataset, tokenizer: PromptTokenizer | None, asking: PromptFormat, config: str
+def request_lengths(
+    data: Dataset, tokenizer: PromptTokenizer, prompts: PromptFormat, config: str
 ) -> Iterator[int]:
-    """Yield the tokens that each row of a config needs, by rendering its prompt."""
+    """Yield the tokens of each row's prompt with its answer, by rendering the prompt."""
     for row in data.read(config):
-        prompt = len(asking.ids(tokenizer, row)) if tokenizer else row.length - row.max_new_tokens
-        yield prompt + asking.max_tokens(row.max_new_tokens)
+        yield len(prompts.ids(tokenizer, row)) + prompts.max_tokens(row.max_new_tokens)
 
 
-def refuse_over(
+def refuse_over_window(
     data: Dataset,
-    tokenizer: PromptTokenizer | None,
-    asking: PromptFormat,
-    bounded: dict[str, int],
+    tokenizer: PromptTokenizer,
+    prompts: PromptFormat,
+    longest: Mapping[str, int],
     window: int | None,
 ) -> None:
-    """Refuse a run with prompts over the window; counts rows only where no bound settles it.
+    """Refuse a run with a prompt over the window; rows are counted only where the bound is over it.
+
+    Args:
+        data: the rows.
+        tokenizer: that renders prompts.
+        prompts: how rows are formatted.
+        longest: upper bound of each config, from `longest_requests`.
+        window: tokens that the engine takes; None where it is not known.
 
     Raises:
-        UsageError: naming the first such row, what it needs and what the window is.
+        UsageError: naming the first such row, its tokens and the window.
     """
-    for config, tokens in bounded.items():
-        if window is None or tokens <= window:
+    for config, bound in longest.items():
+        if window is None or bound <= window:
             continue
-        for index, need in enumerate(needs(data, tokenizer, asking, config)):
-            if need > window:
+        for index, length in enumerate(request_lengths(data, tokenizer, prompts, config)):
+            if length > window:
                 msg = (
-                    f"{config}/{index}: prompt and answer need {need} tokens, the model's window "
+                    f"{config}/{index}: prompt and answer need {length} tokens, the model's window "
                     f"is {window}; leave {config} out with --configs, or extend the window, e.g. "
                     "with YaRN (docs/eval.md)"
                 )

@@ -1,8 +1,10 @@
 """The folder of a run: its description, the journals of its shards, and their locks.
 
-runs/x/run.json                 what decides on the answers
+runs/x/run.json                 everything that decides on the answers
 runs/x/answers-0-of-8.jsonl     the journal of one shard
-runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel drops locks of the dead
+runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
+runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
+runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 """
 
 import json
@@ -21,169 +23,157 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
 from ruler_eval import journal
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
-from ruler_eval.sharding import Key
+from ruler_eval.sharding import Key, Shard
 
 _JOURNAL = re.compile(r"answers-([0-9]+)-of-([0-9]+)\.jsonl")
 
 
-@dataclass(frozen=True, order=True)
-class Shard:
-    """Share `index` of `count` of a run's rows."""
-
-    index: int = 0
-    count: int = 1
-
-    @property
-    def name(self) -> str:
-        """As in file names."""
-        return f"{self.index}-of-{self.count}"
-
-    def __str__(self) -> str:
-        return f"{self.index}/{self.count}"
-
-
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that a run is written to."""
+    """The folder of a run."""
 
     path: Path
 
     def begin(self, info: RunInfo) -> None:
-        """Write what the run is, or see that the folder is that of the same run.
+        """Write the description of the run, or check that the folder has the same one.
 
-        A run that answered nothing, as one that was mistyped, gives way to another.
+        The description of a run without answers, e.g. a mistyped one, is replaced.
 
         Raises:
             UsageError: the folder holds another run or a dataset, or cannot be written.
         """
+        where = f"--out {quote(str(self.path), 200)}"
         if (self.path / FILENAME).exists():
-            msg = (
-                f"--out {quote(str(self.path), 200)}: holds a dataset; give the run its own folder"
-            )
+            msg = f"{where}: holds a dataset; give the run its own folder"
             raise UsageError(msg)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".run.lock"):
                 self._begin(info)
         except OSError as error:
-            where = f"--out {quote(str(self.path), 200)}"
             msg = f"{where}: cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(msg) from error
 
     def _begin(self, info: RunInfo) -> None:
-        ours = asdict(info)
-        try:
-            text = (self.path / RUN_FILE).read_text(encoding="utf-8")
-        except FileNotFoundError:
+        body = {"fingerprint": info.fingerprint, **asdict(info)}
+        text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+        path = self.path / RUN_FILE
+        if not path.exists():
             if other := next(self.path.glob(ANSWER_FILES), None):
                 msg = f"{self.path}: holds {other.name} but no {RUN_FILE}; name a new folder"
-                raise UsageError(msg) from None
-            self._describe(info)
+                raise UsageError(msg)
+            write_file(path, text)
             return
         try:
-            theirs = json.loads(text)
-            theirs.pop("fingerprint")
-        except (ValueError, AttributeError, KeyError) as error:
-            msg = f"{self.path / RUN_FILE}: is not the description of a run; name a new folder"
+            present = json.loads(path.read_text(encoding="utf-8"))
+            present["fingerprint"] = info.fingerprint  # of that run, if nothing else differs
+        except (ValueError, TypeError) as error:
+            msg = f"{path}: is not the description of a run; name a new folder"
             raise UsageError(msg) from error
-        if differences := list(_differences(json.loads(json.dumps(ours)), theirs)):
+        if differences := list(_differences(present, json.loads(text))):
             if self._is_blank():
-                self._describe(info)
+                write_file(path, text)
                 return
             msg = (
                 f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
-                "give what it was begun with, or another --out"
+                "give the options that it was started with, or another --out"
             )
             raise UsageError(msg)
 
-    def _describe(self, info: RunInfo) -> None:
-        body = {"fingerprint": info.fingerprint, **asdict(info)}
-        write_file(self.path / RUN_FILE, json.dumps(body, indent=1, ensure_ascii=False) + "\n")
-
     def _is_blank(self) -> bool:
-        """Whether no shard has an answer, and none is at work on its first."""
+        """Whether no shard has an answer or is working on its first."""
         if any(self.journal(shard).stat().st_size for shard in self.journals()):
             return False
         try:
-            with ExitStack() as briefly:
+            with ExitStack() as locks:
                 for lock in self.path.glob(".answers-*.lock"):
-                    briefly.enter_context(FileLock(lock, timeout=0))
+                    locks.enter_context(FileLock(lock, timeout=0))
         except Timeout:
             return False
         return True
 
     @contextmanager
-    def shard(self, shard: Shard) -> Iterator[tuple[Path, journal.Mended]]:
-        """Hold one shard; yield its journal, mended, and what was done to it.
+    def hold(self, shard: Shard) -> Iterator[journal.Mended]:
+        """Hold the lock of a shard; yield what was mended in its journal.
 
-        Journals of another number of shards stay as they are, but for rows that were not
-        answered: those are dealt anew.
+        Journals of another number of shards keep their answers; their unscored rows are removed,
+        because they are assigned anew.
 
         Raises:
             RulerError: this shard, or one of another number of shards, is running.
         """
-        with ExitStack() as held:
-            self._hold(held, shard)
+        with self._lock(shard):
             for other in sorted(self.journals()):
                 if other.count != shard.count:
-                    with ExitStack() as briefly:
-                        self._hold(briefly, other)
+                    with self._lock(other):
                         journal.mend(self.journal(other))
-            path = self.journal(shard)
-            yield path, journal.mend(path) if path.exists() else journal.Mended(0, 0)
+            yield journal.mend(self.journal(shard))
 
-    def _hold(self, held: ExitStack, shard: Shard) -> None:
+    @contextmanager
+    def _lock(self, shard: Shard) -> Iterator[None]:
         lock = FileLock(self.path / f".answers-{shard.name}.lock", timeout=0)
         try:
-            held.enter_context(lock)
+            lock.acquire()
         except Timeout:
             msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
             raise RulerError(msg) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def journal(self, shard: Shard) -> Path:
         """Return the path of a shard's journal."""
         return self.path / f"answers-{shard.name}.jsonl"
 
+    def failure(self, shard: Shard) -> Path:
+        """Return the path of the traceback that a shard's engine left."""
+        return self.path / f"failure-{shard.name}.txt"
+
+    def log(self, shard: Shard) -> Path:
+        """Return the path of the output of a shard's process."""
+        return self.path / f"shard-{shard.name}.log"
+
     def journals(self) -> list[Shard]:
         """Return the shards that have a journal."""
-        found = (_JOURNAL.fullmatch(path.name) for path in self.path.glob(ANSWER_FILES))
-        return [Shard(int(match[1]), int(match[2])) for match in found if match]
+        matches = (_JOURNAL.fullmatch(path.name) for path in self.path.glob(ANSWER_FILES))
+        return [Shard(int(match[1]), int(match[2])) for match in matches if match]
 
-    def answers(self) -> Iterator[Prediction]:
-        """Yield the answers of all shards, each row once.
+    def predictions(self) -> Iterator[Prediction]:
+        """Yield the predictions of all shards, each row once.
 
         Raises:
-            RulerError: a line is no answer, or a row stands there twice.
+            RulerError: a line is not a prediction, or a row was answered twice.
         """
         seen: set[Key] = set()
-        for shard in sorted(self.journals(), key=lambda one: (one.count, one.index)):
-            for answer in journal.read(self.journal(shard)):
-                if (answer.config, answer.index) in seen:
-                    msg = f"{self.path}: {answer.config}/{answer.index} was answered twice"
+        for shard in sorted(self.journals(), key=lambda shard: (shard.count, shard.index)):
+            for prediction in journal.read(self.journal(shard)):
+                if prediction.key in seen:
+                    row = f"{prediction.config}/{prediction.index}"
+                    msg = f"{self.path}: {row} was answered twice"
                     raise RulerError(msg)
-                seen.add((answer.config, answer.index))
-                yield answer
+                seen.add(prediction.key)
+                yield prediction
 
     def answered(self) -> set[Key]:
         """Return the rows that any shard has answered; running shards may add to them.
 
         Raises:
-            RulerError: a line is no answer.
+            RulerError: a line is not a prediction.
         """
-        found: set[Key] = set()
-        for shard in self.journals():
-            with self.journal(shard).open("rb") as file:
-                lines = (line for line in file if line.endswith(b"\n"))  # siblings may be writing
-                answers = (journal.parse(line, self.journal(shard).name) for line in lines)
-                found.update((one.config, one.index) for one in answers if one.error is None)
-        return found
+        return {
+            prediction.key
+            for shard in self.journals()
+            for prediction, _ in journal.read_growing(self.journal(shard))
+            if prediction.error is None
+        }
 
 
-def _differences(ours: Any, theirs: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield each value that differs, as `name is OURS here and THEIRS there`."""
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in sorted(ours.keys() | theirs.keys()):
+def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Yield each value that differs, as `name is X there and Y here`."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in sorted(there.keys() | here.keys()):
             inner = f"{name}.{key}" if name else key
-            yield from _differences(ours.get(key), theirs.get(key), inner)
-    elif ours != theirs:
-        yield f"{name} is {quote(str(theirs))} there and {quote(str(ours))} here"
+            yield from _differences(there.get(key), here.get(key), inner)
+    elif there != here:
+        yield f"{name} is {quote(str(there))} there and {quote(str(here))} here"

@@ -1,15 +1,14 @@
 """A run: frozen rows go in, one journal line for each comes out.
 
-Work ahead: prompts are rendered on a thread of their own while the engine computes.
-
-What an engine's own failure becomes: one line that says what is wrong, and a file with the rest.
-
-Engines are other people's programs, and fail in any way.
+`open_job` goes from the options to an engine that is ready to load, and checks that every prompt
+fits; `run_shard` then answers the rows of one shard that have no answer yet. Prompts are rendered
+on a thread while the engine computes. An exception of an engine becomes one line for the user and
+a file with the traceback.
 """
 
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Full, Queue
@@ -20,185 +19,233 @@ from pydantic import ValidationError
 
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
+from ruler_data.names import parse_config
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.counters import Probes
 from ruler_eval.data import Dataset
-from ruler_eval.engines import Engine, Request
+from ruler_eval.engines import Engine, Request, prepare
+from ruler_eval.eval_config import EvalConfig, open_inputs
 from ruler_eval.journal import Journal, Mended
 from ruler_eval.models import Model
-from ruler_eval.prompts import PromptFormat, counts_alike
-from ruler_eval.run_dir import RunFolder, Shard
+from ruler_eval.prompts import PromptFormat, counts_alike, longest_requests, refuse_over_window
+from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_eval.sharding import Item, assign, items_of
+from ruler_eval.sharding import Item, Shard, assign, items_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
+#: Tokens of a run from which on loading a fast counter pays.
+WORTHWHILE = 5_000_000
 
-#: Called with each answer as it is written.
+#: Called with each prediction when it is in the journal.
 Progress = Callable[[Prediction], None]
+#: Called with the rows still to answer and what was mended; wraps the run.
+Watch = Callable[[list[Item], Mended], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True)
 class RunJob:
-    """All that a run is made of, opened and checked.
+    """The parts of a run, opened and checked.
 
     Attributes:
+        config: the options.
         data: the rows.
         model: the model.
         tokenizer: that renders prompts; None where the server does.
-        asking: how rows are put.
-        engine: that answers; its name.
-        name: of the engine.
-        out: folder of the run.
-        shard: whose rows are answered here.
+        engine: that answers; not loaded yet.
     """
 
+    config: EvalConfig
     data: Dataset
     model: Model
     tokenizer: PromptTokenizer | None
-    asking: PromptFormat
     engine: Engine
-    name: str
-    out: RunFolder
-    shard: Shard
-
-    @property
-    def failure(self) -> Path:
-        """The file that says where the engine failed, for whoever has to mend it."""
-        return self.out.path / f"failure-{self.shard.name}.txt"
 
     @property
     def info(self) -> RunInfo:
-        """What decides on the answers."""
-        tokenizer = self.tokenizer
+        """Everything that decides on the answers."""
+        tokenizer, prompts = self.tokenizer, self.config.prompts
         return RunInfo(
             data=self.data.info,
             model=self.model.name,
             model_revision=self.model.revision,
-            protocol=self.asking.protocol.name,
-            engine=self.name,
+            protocol=prompts.protocol.name,
+            engine=self.config.engine,
             engine_info=self.engine.info,
-            sampling={"extra_tokens": self.asking.extra_tokens, **self.engine.sampling},
-            no_context=self.asking.no_context,
-            frame=self.asking.frame(tokenizer) if tokenizer else None,
+            sampling={"extra_tokens": prompts.extra_tokens, **self.engine.sampling},
+            no_context=prompts.no_context,
+            frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
         )
 
 
+def open_job(config: EvalConfig) -> RunJob:
+    """Return the parts of a run; nothing heavy is loaded.
+
+    Raises:
+        UsageError: data, model, tokenizer, engine or options are not available, or a prompt does
+            not fit the window.
+    """
+    data, model, tokenizer = open_inputs(config)
+    _use_fast_counter_if_worthwhile(tokenizer, data, config.prompts)
+    longest = longest_requests(data, tokenizer, config.prompts)
+    engine = prepare(config, model, tokenizer, max(longest.values()))
+    refuse_over_window(data, tokenizer, config.prompts, longest, engine.window)
+    return RunJob(config, data, model, None if engine.renders_prompts else tokenizer, engine)
+
+
+def _use_fast_counter_if_worthwhile(
+    tokenizer: PromptTokenizer, data: Dataset, prompts: PromptFormat
+) -> None:
+    """Render with the fast counter where it is installed and gives the reference's ids.
+
+    The parity check uses one row of each task, at the shortest length. Loading the fast counter
+    takes longer than a small run saves.
+    """
+    lengths = {config: parse_config(config)[1] for config in data.rows}
+    if sum(lengths[config] * rows for config, rows in data.rows.items()) < WORTHWHILE:
+        return
+    shortest: dict[str, str] = {}
+    for config in sorted(data.rows, key=lambda name: lengths[name]):
+        shortest.setdefault(parse_config(config)[0], config)
+
+    def probes() -> list[tuple[str, str]]:
+        return [prompts.parts(next(data.read(config))) for config in shortest.values()]
+
+    digests = sorted(data.manifest.configs[config].digest for config in shortest.values())
+    name = f"{prompts.protocol.name} {prompts.no_context} {digests}"
+    tokenizer.use("auto", Probes(probes, name))
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """What a shard has done now.
+    """What one call of `run_shard` did.
 
     Attributes:
         answered: rows that were answered.
         unscored: rows that could not be answered.
-        missing: rows that were not asked any more.
+        missing: rows that were not asked.
         first_error: of the first unscored row.
     """
 
-    answered: int
-    unscored: int
-    missing: int
-    first_error: str | None
+    answered: int = 0
+    unscored: int = 0
+    missing: int = 0
+    first_error: str | None = None
 
 
-def run_shard(job: RunJob, begun: Callable[[list[Item], Mended], Progress]) -> Outcome:
-    """Answer what a shard has not answered yet.
-
-    Args:
-        job: the run.
-        begun: called with the rows still to answer and what was mended; gives what is then
-            called with each answer.
+def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Outcome:
+    """Answer the rows of a shard that have no answer yet.
 
     Raises:
         UsageError: the folder holds another run.
         RulerError: the shard is running elsewhere, or the engine failed.
     """
-    job.out.begin(job.info)
-    with job.out.shard(job.shard) as (path, mended):
-        job.out.begin(job.info)  # nobody took the folder over before we held the shard
-        job.failure.unlink(missing_ok=True)
-        answered = job.out.answered()
-        mine = assign(items_of(job.data), job.shard.count)[job.shard.index]
-        todo = [item for item in mine if item.key not in answered]
-        progress = begun(todo, mended)
-        counts = {True: 0, False: 0}
+    folder.begin(job.info)
+    with folder.hold(shard) as mended:
+        folder.begin(job.info)  # another run may have replaced it before the shard was held
+        folder.failure(shard).unlink(missing_ok=True)
+        answered = folder.answered()
+        share = assign(items_of(job.data), shard.count)[shard.index]
+        pending = [item for item in share if item.key not in answered]
+        done = unscored = 0
         first_error = None
-        with Journal(path) as journal:
-            for answer in _answers(job, todo) if todo else ():
-                journal.add(answer)
-                progress(answer)
-                counts[answer.error is None] += 1
-                first_error = first_error or answer.error
-        done, unscored = counts[True], counts[False]
-        return Outcome(done, unscored, len(todo) - done - unscored, first_error)
+        with watch(pending, mended) as progress, Journal(folder.journal(shard)) as journal:
+            for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
+                journal.add(prediction)
+                progress(prediction)
+                done += prediction.error is None
+                unscored += prediction.error is not None
+                first_error = first_error or prediction.error
+    return Outcome(done, unscored, len(pending) - done - unscored, first_error)
 
 
-def requests(job: RunJob, todo: Sequence[Item]) -> Iterator[Request]:
-    """Yield rows as the engine gets them, config by config, read as they are needed.
+def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
+    """Yield rows as requests, config by config, read as they are needed.
 
     Raises:
         RulerError: a prompt does not fit the window.
     """
     wanted: dict[str, set[int]] = {}
-    for item in todo:
+    for item in pending:
         wanted.setdefault(item.config, set()).add(item.index)
     for config, indices in wanted.items():
         for row in job.data.read_alike(config, indices):
-            yield _ask(job, config, row)
+            yield _request(job, config, row)
 
 
-def _ask(job: RunJob, config: str, row: Row) -> Request:
-    """Return a row as the engine gets it, if its prompt is what it must be.
+def _request(job: RunJob, config: str, row: Row) -> Request:
+    """Return a row as a request.
 
     Raises:
-        RulerError: it does not fit the window, or has not the length that the data says.
+        RulerError: its prompt does not fit the window, or has not the length that the data says.
     """
-    window, tokenizer = job.engine.window, job.tokenizer
-    ids = job.asking.ids(tokenizer, row) if tokenizer else []
-    max_tokens = job.asking.max_tokens(row.max_new_tokens)
+    window, tokenizer, prompts = job.engine.window, job.tokenizer, job.config.prompts
+    ids = prompts.ids(tokenizer, row) if tokenizer else []
+    max_tokens = prompts.max_tokens(row.max_new_tokens)
     if window is not None and len(ids) + max_tokens > window:
         msg = (
             f"{config}/{row.index}: a prompt of {len(ids)} tokens and {max_tokens} for the answer "
             f"are over the window of {window}; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    is_checked = (
-        tokenizer is not None and job.asking.is_counted and counts_alike(job.data, tokenizer)
-    )
-    if is_checked and len(ids) + row.max_new_tokens != row.length:
-        msg = (
-            f"{config}/{row.index}: prompt and answer are {len(ids) + row.max_new_tokens} tokens, "
-            f"the data says {row.length}, counted in the same tokenizer; see `ruler-eval doctor`"
-        )
-        raise RulerError(msg)
+    if tokenizer and prompts.is_counted and counts_alike(job.data, tokenizer):
+        length = len(ids) + row.max_new_tokens
+        if length != row.length:
+            msg = (
+                f"{config}/{row.index}: prompt and answer are {length} tokens, the data says "
+                f"{row.length}, counted with the same tokenizer; see `ruler-eval doctor`"
+            )
+            raise RulerError(msg)
     return Request(config, row, ids, max_tokens)
 
 
-def _answers(job: RunJob, todo: list[Item]) -> Iterator[Prediction]:
-    """Yield the engine's answers; whatever it raises becomes one line, and a file beside it."""
-    with closing(prefetch(requests(job, todo), AHEAD)) as prompts:
-        answers = job.engine.answer(prompts)
+def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Prediction]:
+    """Yield the engine's predictions; an exception of it becomes one line, and a file."""
+    with closing(prefetch(requests(job, pending), AHEAD)) as ready:
+        predictions = job.engine.generate(ready)
         try:
-            yield from answers
+            yield from predictions
         except RulerError:
             raise
-        except Exception as error:  # engines are other people's programs, and fail in any way
-            raise engine_error(job.name, job.failure, error) from error
+        except Exception as error:  # engines are other people's programs and raise anything
+            write_file(failure, "".join(traceback.format_exception(error)))
+            msg = (
+                f"engine {job.config.engine} failed ({type(error).__name__}: {gist(error)}); the "
+                f"traceback is in {failure}; answers so far are kept, run it again to resume"
+            )
+            raise RulerError(msg) from error
         finally:
-            getattr(answers, "close", lambda: None)()
+            getattr(predictions, "close", lambda: None)()
+
+
+#: Characters of an engine's message that are repeated.
+LONGEST = 300
+
+
+def gist(error: Exception) -> str:
+    r"""Return the line of an error that says what is wrong.
+
+    >>> gist(ValueError("no GPU\nsee the log"))
+    'no GPU'
+    """
+    if isinstance(error, ValidationError):  # of an argument of vLLM; its first line only counts
+        first = error.errors()[0]
+        return ": ".join([*map(str, first["loc"]), first["msg"]])[:LONGEST]
+    return (str(error).strip().splitlines() or [""])[0][:LONGEST]
 
 
 T = TypeVar("T")
 
-#: Seconds between looks at whether anyone still wants what is being made.
-_LOOK = 0.1
-#: Seconds that an item which nobody wants any more may take to be made.
+#: Seconds between checks whether the reader is still there.
+_POLL = 0.1
+#: Seconds to wait for the item in work when the reader stops.
 _END = 10
 
 
 def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
-    """Yield what a source gives, at most `depth` items of which are waiting.
+    """Yield the items of a source, of which a thread makes up to `depth` ahead.
 
     What the source raises is raised here, in its place.
     """
@@ -208,7 +255,7 @@ def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
     def put(item: tuple[bool, T | BaseException | None]) -> bool:
         while not unwanted.is_set():
             try:
-                made.put(item, timeout=_LOOK)
+                made.put(item, timeout=_POLL)
             except Full:
                 continue
             return True
@@ -226,7 +273,7 @@ def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
             ended.set()
 
     try:
-        Thread(target=work, daemon=True, name="prompts").start()  # a signal may come meanwhile
+        Thread(target=work, daemon=True, name="prompts").start()  # a signal may arrive meanwhile
         while True:
             more, item = made.get()
             if more:
@@ -242,30 +289,6 @@ def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
                 made.get_nowait()
             except Empty:
                 break
-        # Python ends a thread that outlives it, and pyarrow, if the thread is in it, the process.
+        # At exit Python kills a thread that is still running; inside pyarrow, that aborts the
+        # process.
         ended.wait(_END)
-
-
-#: Characters of what an engine says that are repeated.
-LONGEST = 300
-
-
-def engine_error(engine: str, where: Path, error: Exception) -> RulerError:
-    """Write where an engine failed to a file, and return what to tell the user."""
-    write_file(where, "".join(traceback.format_exception(error)))
-    return RulerError(
-        f"engine {engine} failed ({type(error).__name__}: {gist(error)}); {where} says where; "
-        "what was answered is kept, run it again to go on"
-    )
-
-
-def gist(error: Exception) -> str:
-    r"""Return the line of an error that says what is wrong.
-
-    >>> gist(ValueError("no GPU\nsee the log"))
-    'no GPU'
-    """
-    if isinstance(error, ValidationError):  # an argument of vLLM's; the first line counts them
-        first = error.errors()[0]
-        return ": ".join([*map(str, first["loc"]), first["msg"]])[:LONGEST]
-    return (str(error).strip().splitlines() or [""])[0][:LONGEST]

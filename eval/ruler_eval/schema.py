@@ -1,9 +1,9 @@
-"""What a run leaves behind: one description of it, and one answer for each row.
+"""The files of a run: its description, and one prediction for each row.
 
-    runs/x/run.json                 what decides on the answers, and its fingerprint
-    runs/x/answers-0-of-8.jsonl     the journal of one shard, a line for each row
+    runs/x/run.json                 everything that decides on the answers, and its fingerprint
+    runs/x/answers-0-of-8.jsonl     the journal of one shard, one line for each row
 
-Whatever produced a run, this is all that scores, reports and comparisons read.
+Scores, reports and comparisons read nothing else.
 """
 
 import hashlib
@@ -21,21 +21,22 @@ ANSWER_FILES = "answers-*.jsonl"
 
 @dataclass(frozen=True)
 class DataInfo:
-    """The frozen rows that were asked.
+    """The frozen rows of a run.
 
     Attributes:
-        repo: Hub repo, or None for a local folder (whose path is nobody's business).
+        repo: Hub repo; None for a local folder, whose path is private.
         revision: commit on the Hub; None for a folder.
         data_version: of the rows, from the manifest.
-        suite: that the configs belong to, from the manifest.
-        seed: of the draws, from the manifest; of a private one a negative mark in its place.
-        sample: whether the rows are of the bundled sample corpus.
+        suite: of the configs, from the manifest.
+        seed: of the rows, from the manifest; for a private seed, a one-way hash as a negative
+            number.
+        sample: whether the rows are made of the bundled sample corpus.
         tokenizer: name of the tokenizer that lengths are counted in.
         tokenizer_fingerprint: sha256 of its files.
-        digests: content digest of each config that was asked, by name.
-        rows: number of rows asked of each config, the first ones; by name.
-        inputs: sha256 of what else decides on rows: the sources' hashes and the reserve; empty in
-            runs of versions that did not note it.
+        digests: content digest of each config of the run, by name.
+        rows: number of rows of each config, the first ones; by name.
+        inputs: sha256 of what else decides on the rows: the hashes of the sources and the reserve;
+            empty in runs of versions that did not record it.
     """
 
     repo: str | None
@@ -53,20 +54,20 @@ class DataInfo:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What decides on the answers of a run.
+    """Everything that decides on the answers of a run.
 
     Attributes:
         data: the rows.
         model: name or Hub id, as the user may publish it; never a path.
-        model_revision: commit, or sha256 of the weights' index; None where it cannot be known.
+        model_revision: commit, or sha256 over samples of the weights; None where neither is known.
         protocol: completion, base, chat or thinking.
         engine: name of the engine.
         engine_info: versions, dtype, parallelism and options of the engine.
-        sampling: what was asked of the engine beyond the rows' own `max_new_tokens`.
-        no_context: whether rows were asked without their context, as a baseline.
-        frame: what a prompt looks like, with `{content}` for the user's turn and
-            `{answer_prefix}` for what opens the answer: default system prompts show here.
-            None where the server renders prompts.
+        sampling: what requests ask for beyond the rows' own `max_new_tokens`.
+        no_context: whether the context was left out, as a baseline.
+        frame: the prompt with `{content}` for the user's turn and `{answer_prefix}` for the text
+            that opens the answer; it shows default system prompts. None where the server renders
+            prompts.
         model_tokenizer: fingerprint of the tokenizer that rendered the prompts; likewise.
     """
 
@@ -84,26 +85,27 @@ class RunInfo:
 
     @property
     def fingerprint(self) -> str:
-        """Return one sha256 over all of it: answers of other fingerprints are never mixed."""
+        """One sha256 over all of it. Answers of different fingerprints are never mixed."""
         text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """One answered row; one line of a journal.
+    """The answer to one row, or why there is none; one line of a journal.
 
     Attributes:
         config: e.g. `vt_4096`.
         index: of the row.
-        text: what the model said, as it said it; None if the row is unscored.
-        finish: `stop`, `length`, or what else the engine says; None if the row is unscored.
-        prompt_tokens: tokens sent; None where the engine does not say.
-        answer_tokens: tokens said; likewise.
-        seconds: from sending to the last token; likewise.
+        text: the generated text, unchanged; None if the row is unscored.
+        finish: `stop`, `length`, or what else the engine reports; None if the row is unscored or
+            the engine does not report it.
+        prompt_tokens: tokens sent; None where the engine does not report them.
+        answer_tokens: tokens generated; likewise.
+        seconds: from sending the request to the last token; likewise.
         error: why the row is unscored; None if it was answered.
-        cached_tokens: of those sent, the ones that a prefix cache held; None where the engine
-            does not say.
+        cached_tokens: prompt tokens that a prefix cache held; None where the engine does not
+            report them.
     """
 
     config: str
@@ -116,11 +118,16 @@ class Prediction:
     error: str | None = None
     cached_tokens: int | None = None
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The row that it belongs to."""
+        return self.config, self.index
 
-def told_seed(manifest: Manifest) -> int:
-    """Return the seed; of a private one a negative mark: the same for it alone, and no way back.
 
-    A run and its results may be shown to anybody, and rows of a known seed could be drawn again.
+def published_seed(manifest: Manifest) -> int:
+    """Return the seed; for a private seed, a one-way hash as a negative number.
+
+    Runs and results may be published, and anybody who knows a seed can draw its rows again.
     """
     if not manifest.is_private:
         return manifest.seed

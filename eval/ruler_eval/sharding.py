@@ -1,10 +1,10 @@
-"""The plan of a run: what each row costs, and which shard answers it.
+"""Assign rows to shards so that every shard has nearly the same amount of work.
 
-The cost of a row is that of its prefill, the work that dominates long contexts. A forward pass
-over n tokens takes 2·P·n floating-point operations in P parameters' matrices and 2·L·d·n² in
-causal attention over L layers of d = heads · head size (Kaplan et al. 2020, arXiv 2001.08361,
-section 2.1, counted for all positions). Only their ratio matters to dealing rows: n + n²/c, where
-c = P / (L·d) is the number of tokens at which both cost the same.
+The cost of a row is that of its prefill, which dominates long contexts. A forward pass over n
+tokens takes 2·P·n floating-point operations in the matrices of P parameters and 2·L·d·n² in causal
+attention over L layers of d = heads · head size (Kaplan et al. 2020, arXiv 2001.08361, section 2.1,
+counted for all positions). Only their ratio matters here: n + n²/c, where c = P / (L·d) is the
+number of tokens at which both cost the same.
 """
 
 import heapq
@@ -13,10 +13,27 @@ from dataclasses import dataclass
 
 from ruler_eval.data import Dataset
 
-#: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Others of its kind lie near.
+#: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Models of its kind are close to it.
 CROSSOVER = 61_000
 
+#: A row: its config and its index.
 Key = tuple[str, int]
+
+
+@dataclass(frozen=True, order=True)
+class Shard:
+    """Share `index` (from 0) of `count` of a run's rows."""
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def name(self) -> str:
+        """As in file names."""
+        return f"{self.index}-of-{self.count}"
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,7 @@ class Item:
 
 
 def cost(tokens: int, crossover: int = CROSSOVER) -> float:
-    """Return what a row costs, in tokens of a short row.
+    """Return the cost of a row, in tokens of a short row.
 
     >>> cost(61_000)
     122000.0
@@ -58,17 +75,17 @@ def items_of(data: Dataset) -> list[Item]:
 
 
 def assign(items: Sequence[Item], shards: int) -> list[list[Item]]:
-    """Deal rows to shards of nearly equal cost; the same rows are dealt the same way always.
+    """Assign rows to shards of nearly equal cost; the same rows always give the same shards.
 
-    The costliest row goes first, each to the shard that has least to do (LPT; Graham 1969,
-    "Bounds on multiprocessing timing anomalies"): no two shards differ by more than one row's
-    cost. Within a shard rows keep the order of `items`.
+    The costliest row goes first, each to the shard with the least work so far (LPT; Graham 1969,
+    "Bounds on multiprocessing timing anomalies"), so no two shards differ by more than the cost of
+    one row. Within a shard rows keep the order of `items`.
     """
     ranked = sorted(range(len(items)), key=lambda place: (-items[place].tokens, place))
     loads = [(0.0, shard) for shard in range(shards)]
-    dealt: list[list[int]] = [[] for _ in range(shards)]
+    assigned: list[list[int]] = [[] for _ in range(shards)]
     for place in ranked:
         load, shard = loads[0]
         heapq.heapreplace(loads, (load + cost(items[place].tokens), shard))
-        dealt[shard].append(place)
-    return [[items[place] for place in sorted(places)] for places in dealt]
+        assigned[shard].append(place)
+    return [[items[place] for place in sorted(places)] for places in assigned]

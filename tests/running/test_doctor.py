@@ -87,7 +87,7 @@ def test_another_tokenizer_is_told_with_both_names_and_lengths(
     found = examine(frozen, model, "--sample", 2)
     about = {one["about"]: one["message"] for one in found["findings"]}
     assert "other has fingerprint" in about["tokenizer"] and "counted in tiny" in about["tokenizer"]
-    assert "lengths of this data are not this model's" in about["vt_2048/0"]
+    assert "lengths are not this model's" in about["vt_2048/0"]
 
 
 def test_prompts_over_the_window_are_found_by_config(frozen: Path, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
     (copy / "manifest.json").write_text(manifest.to_json())
     found = examine(copy, tiny, "--all")
     (error,) = errors(found)
-    assert "golden answer 'ZZZZZ' is not in the prompt" in error and "1 of 20 rows" in error
+    assert "gold answer 'ZZZZZ' is not in the prompt" in error and "1 of 20 rows" in error
 
 
 def test_an_unknown_gpu_is_refused_with_those_known(frozen: Path, tiny: Path) -> None:

@@ -31,7 +31,7 @@ def copies(mark: str) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if b"ray::Copy" in (entry / "cmdline").read_bytes():
+            if b"ray::EngineActor" in (entry / "cmdline").read_bytes():
                 found += [int(entry.name)] * (mark.encode() in (entry / "environ").read_bytes())
         except OSError:  # no process, or it has just ended
             continue

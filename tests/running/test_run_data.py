@@ -67,7 +67,7 @@ def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) ->
     said = refusal(evaluate(*asked, "--model", "org/none"))
     assert said.startswith("ruler-eval: --model 'org/none': ")
     assert "the Hub cannot be reached; offline, give a folder" in said
-    assert "no such folder, and no Hub id" in refusal(evaluate(*asked, "--model", "./none"))
+    assert "no such folder, and not a Hub id" in refusal(evaluate(*asked, "--model", "./none"))
 
 
 def test_a_run_does_not_mix_its_files_into_a_dataset(copy: Path) -> None:

@@ -6,7 +6,7 @@ from ruler_data.terminal import run_program
 
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
-#: Command: where it is, and its line in `--help` (the first of its docstring).
+#: Command: its module, and its line in `--help` (the first line of its docstring).
 COMMANDS = {
     "score": ("ruler_report.cli", "Score answers against the frozen rows, and write results.json."),
     "report": (
@@ -23,11 +23,11 @@ COMMANDS = {
     ),
     "doctor": (
         "ruler_eval.cli.doctor",
-        "Find what would spoil a run before any GPU is used, and estimate what it would cost.",
+        "Find what would spoil a run before any GPU is used, and estimate its cost.",
     ),
     "run": (
         "ruler_eval.cli.run",
-        "Put frozen rows to a model, one journal line for each; go on where a run was interrupted.",
+        "Answer frozen rows, one journal line for each; a run that was interrupted resumes.",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""`ruler-eval doctor`: parse, examine, say what was found."""
+"""`ruler-eval doctor`."""
 
 import json
 from dataclasses import asdict
@@ -16,7 +16,7 @@ from ruler_eval.doctor.estimate import UTILIZATION, Estimate
 def doctor(
     context: typer.Context,
     data: opt.Data,
-    model: opt.ModelSpec,
+    model: opt.ModelSpec = "",
     protocol: opt.ProtocolOption = "completion",
     engine: opt.EngineName = "vllm",
     revision: opt.Revision = None,
@@ -27,7 +27,7 @@ def doctor(
     ] = 20,
     everything: Annotated[bool, typer.Option("--all", help="Examine every row.")] = False,
     gpu: Annotated[
-        opt.Text, typer.Option("--gpu", help="Estimate hours and memory on this GPU, e.g. h100.")
+        str | None, typer.Option("--gpu", help="Estimate hours and memory on this GPU, e.g. h100.")
     ] = None,
     tensor_parallel: opt.TensorParallel = 1,
     option: opt.Options = None,
@@ -37,28 +37,32 @@ def doctor(
     model_revision: opt.ModelRevision = None,
     as_json: opt.JsonFlag = False,
 ) -> None:
-    """Find what would spoil a run before any GPU is used, and estimate what it would cost."""
+    """Find what would spoil a run before any GPU is used, and estimate its cost."""
+    config = opt.eval_config(context.params)
     with progress(None) as advance:
-        found = diagnose(opt.order(context.params), None if everything else sample, gpu, advance)
+        diagnosis = diagnose(config, None if everything else sample, gpu, advance)
     if as_json:
-        out.print_json(json.dumps(_record(found)))
+        out.print_json(json.dumps(_record(diagnosis)))
     else:
-        for finding in found.findings:
+        for finding in diagnosis.findings:
             say(str(finding))
-        if found.estimate is not None:
-            _print(found.estimate, gpu, tensor_parallel)
-        say(f"{found.rows} rows examined: {found.errors} errors, {len(found.findings)} findings")
-    if found.errors:
-        msg = f"{found.errors} errors: this run would be worthless as it is"
+        if diagnosis.estimate is not None:
+            _print(diagnosis.estimate, gpu, tensor_parallel)
+        say(
+            f"{diagnosis.rows} rows examined: {diagnosis.errors} errors, "
+            f"{len(diagnosis.findings)} findings"
+        )
+    if diagnosis.errors:
+        msg = f"{diagnosis.errors} errors: this run would be worthless as it is"
         raise RulerError(msg)
 
 
-def _record(found: Diagnosis) -> dict[str, object]:
+def _record(diagnosis: Diagnosis) -> dict[str, object]:
     return {
-        "rows": found.rows,
-        "errors": found.errors,
-        "findings": [asdict(finding) for finding in found.findings],
-        "estimate": asdict(found.estimate) if found.estimate else None,
+        "rows": diagnosis.rows,
+        "errors": diagnosis.errors,
+        "findings": [asdict(finding) for finding in diagnosis.findings],
+        "estimate": asdict(diagnosis.estimate) if diagnosis.estimate else None,
     }
 
 
@@ -66,12 +70,12 @@ def _print(cost: Estimate, gpu: str | None, gpus: int) -> None:
     say(f"prompts: {cost.prompt_tokens:,} tokens; answers: {cost.answer_tokens:,} at most")
     say(
         f"model: {cost.parameters / 1e9:.2f} B parameters, {cost.weight_bytes / 1e9:.1f} GB in "
-        f"bf16; keys and values: {cost.kv_bytes_a_token / 1e3:.1f} kB a token, "
+        f"bf16; keys and values: {cost.kv_bytes_a_token / 1e3:.1f} kB per token, "
         f"{cost.kv_bytes_longest / 1e9:.2f} GB for the longest row"
     )
     if cost.gpu_hours is not None:
         say(
             f"prefill: {cost.prefill_flops:.2e} operations; about {cost.gpu_hours:.1f} GPU hours "
-            f"on {gpu} with {gpus} a copy, if prefill reaches {UTILIZATION:.0%} of its peak "
+            f"on {gpu} with {gpus} per copy, if prefill reaches {UTILIZATION:.0%} of its peak "
             "(an assumption)"
         )

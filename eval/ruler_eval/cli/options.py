@@ -1,54 +1,60 @@
-"""Options that `run` and `doctor` share, and how their text is read."""
+"""Options that `run` and `doctor` share."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
 import typer
 
-from ruler_eval.engines.interface import parse
+from ruler_eval.engines.interface import parse_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.prompts import ProtocolName
 
-Text = Optional[str]  # noqa: UP045 - typer reads it at run time
-Number = Optional[int]  # noqa: UP045
-Names = Optional[list[str]]  # noqa: UP045
-
 Data = Annotated[str, typer.Option("--data", help="Frozen rows: a folder, or a Hub repo.")]
-Revision = Annotated[Text, typer.Option("--revision", help="Tag or commit of the data's repo.")]
+Revision = Annotated[
+    str | None, typer.Option("--revision", help="Tag or commit of the data's repo.")
+]
 Configs = Annotated[
     str, typer.Option("--configs", help="Configs, comma-separated, e.g. vt_4096 [default: all].")
 ]
 Rows = Annotated[
-    Number,
+    int | None,
     typer.Option("--rows", min=1, help="Rows of each config, the first ones [default: all]."),
 ]
 ModelSpec = Annotated[
-    str, typer.Option("--model", help="Model: a folder, a Hub id, or a server's name for it.")
+    str,
+    typer.Option(
+        "--model",
+        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        show_default=False,
+    ),
 ]
 ModelName = Annotated[
-    Text, typer.Option("--model-name", help="Name to record [default: the folder's, or the id].")
+    str | None,
+    typer.Option("--model-name", help="Name to record [default: the folder's, or the id]."),
 ]
 ModelRevision = Annotated[
-    Text, typer.Option("--model-revision", help="Tag or commit of the model's repo.")
+    str | None, typer.Option("--model-revision", help="Tag or commit of the model's repo.")
 ]
 TokenizerOption = Annotated[
-    Text, typer.Option("--tokenizer", help="What renders prompts [default: the model's own].")
+    str | None,
+    typer.Option("--tokenizer", help="Tokenizer that renders prompts [default: the model's own]."),
 ]
 EngineName = Annotated[
-    Literal["vllm", "transformers", "openai", "ray", "oracle"],
-    typer.Option("--engine", help="What answers; `oracle` says the golden answers, as a test."),
+    Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
+    typer.Option("--engine", help="What answers; `oracle` gives the gold answers, as a test."),
 ]
 ProtocolOption = Annotated[
-    ProtocolName, typer.Option("--protocol", help="How rows are put; see docs/eval.md.")
+    ProtocolName, typer.Option("--protocol", help="How prompts are formatted; see docs/eval.md.")
 ]
 ExtraTokens = Annotated[
-    Number,
+    int | None,
     typer.Option(
-        "--extra-tokens", min=0,
+        "--extra-tokens",
+        min=0,
         help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
     ),
-]  # fmt: skip
+]
 NoContext = Annotated[
     bool, typer.Option("--no-context", help="Leave the context out, as a baseline.")
 ]
@@ -56,10 +62,10 @@ TensorParallel = Annotated[
     int, typer.Option("--tensor-parallel", min=1, help="GPUs that share one copy of the model.")
 ]
 Options = Annotated[
-    Names, typer.Option("--option", help="NAME=VALUE for the engine; may be given again.")
+    list[str] | None, typer.Option("--option", help="NAME=VALUE for the engine; repeatable.")
 ]
 BaseUrl = Annotated[
-    Text, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with /v1.")
+    str | None, typer.Option("--base-url", help="Address of an OpenAI-compatible server, with /v1.")
 ]
 ShardOption = Annotated[
     str, typer.Option("--shard", help="Answer share I of N of the rows, written I/N from 0/N.")
@@ -67,25 +73,17 @@ ShardOption = Annotated[
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print figures as JSON on standard output.")]
 
 
-def order(given: Mapping[str, Any]) -> EvalConfig:
-    """Return what `run` or `doctor` was asked for.
+def eval_config(parameters: Mapping[str, Any]) -> EvalConfig:
+    """Return the options as one object.
 
     Args:
-        given: parameters of the command by name: those of an `EvalConfig`, with options and
-            configs as they were written, and others, which are not its business.
+        parameters: of the command, by name; those that an `EvalConfig` does not have are ignored.
 
     Raises:
-        UsageError: an option is not NAME=VALUE.
+        UsageError: an option is not NAME=VALUE, or has an impossible value.
     """
-    taken = {field.name: given[field.name] for field in fields(EvalConfig) if field.name in given}
-    written = {"configs": names(given["configs"]), "options": parse(given["option"] or ())}
-    return EvalConfig(**{**taken, **written})
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Return names that were written with commas between.
-
-    >>> names("vt_4096, cwe_4096")
-    ('vt_4096', 'cwe_4096')
-    """
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    names = {field.name for field in fields(EvalConfig)}
+    shared = {name: value for name, value in parameters.items() if name in names}
+    configs = tuple(name.strip() for name in parameters["configs"].split(",") if name.strip())
+    options = parse_options(parameters["option"] or ())
+    return EvalConfig(**{**shared, "configs": configs, "options": options})

@@ -1,38 +1,34 @@
-"""`ruler-eval run`: parse, run, say what came of it."""
+"""`ruler-eval run`."""
 
 import json
 import os
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from ruler_data.errors import RulerError
 from ruler_data.names import parse_shard
-from ruler_data.terminal import named_path, out, say, warn
+from ruler_data.terminal import named_path, out, say
+from ruler_eval.api import Run, run_job, summarize, warn_of_other_tokenizer
 from ruler_eval.cli import options as opt
-from ruler_eval.data_parallel import devices, follow, run_shards, shards_of
-from ruler_eval.eval_config import open_job
-from ruler_eval.journal import Mended
-from ruler_eval.progress import bar, summary, table
-from ruler_eval.prompts import counts_alike
-from ruler_eval.run_dir import RunFolder, Shard
-from ruler_eval.runner import Outcome, RunJob, run_shard
-from ruler_eval.schema import Prediction
-from ruler_eval.sharding import Item, assign, items_of
+from ruler_eval.data_parallel import end_with_parent, run_processes
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.runner import Outcome, open_job
+from ruler_eval.sharding import Shard
 
 
 def run(
     context: typer.Context,
     data: opt.Data,
-    model: opt.ModelSpec,
     folder: Annotated[
         Path,
         typer.Option("--out", parser=named_path, metavar="<path>", help="Folder of the run."),
     ],
+    model: opt.ModelSpec = "",
     engine: opt.EngineName = "vllm",
     protocol: opt.ProtocolOption = "completion",
     revision: opt.Revision = None,
@@ -52,67 +48,38 @@ def run(
     model_revision: opt.ModelRevision = None,
     as_json: opt.JsonFlag = False,
 ) -> None:
-    """Put frozen rows to a model, one journal line for each; go on where a run was interrupted."""
-    job = open_job(opt.order(context.params), folder, Shard(*parse_shard(shard)))
-    if job.tokenizer and not counts_alike(job.data, job.tokenizer):
-        warn(
-            f"tokenizer {job.tokenizer.info.name} is not the one that the data's lengths are "
-            f"counted in ({job.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
-        )
-    follow()
-    if data_parallel > 1:
-        _launch(job, data_parallel, tensor_parallel)
-        outcome_of(job.out, job.data.rows, as_json=as_json)
-        return
-    with ExitStack() as stack:
-
-        def begun(todo: list[Item], mended: Mended) -> Callable[[Prediction], None]:
-            _tell(mended)
-            return stack.enter_context(bar(todo))
-
-        outcome = run_shard(job, begun)
-    outcome_of(job.out, job.data.rows, as_json=as_json)
-    _judge(job, outcome)
-
-
-def _launch(job: RunJob, groups: int, size: int) -> None:
-    """Run shards of this one side by side, a process for each group of GPUs."""
-    job.out.begin(job.info)
-    gpus = devices(groups, size, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    shards = shards_of(job.shard, groups)
-    answered = job.out.answered()
-    dealt = assign(items_of(job.data), shards[0].count)
-    todo = [item for one in shards for item in dealt[one.index] if item.key not in answered]
-    with bar(todo) as advance:
-        run_shards(job.out, shards, gpus, sys.argv[1:], advance)
-
-
-def outcome_of(out_folder: RunFolder, rows: dict[str, int], *, as_json: bool) -> bool:
-    """Print what became of each config's rows, over all shards; return whether all are answered."""
-    lines = summary(out_folder.answers(), rows)
-    complete = all(line["answered"] == line["rows"] for line in lines)
-    if as_json:
-        out.print_json(json.dumps({"complete": complete, "configs": lines}))
+    """Answer frozen rows, one journal line for each; a run that was interrupted resumes."""
+    job = open_job(opt.eval_config(context.params))
+    share, run_folder = Shard(*parse_shard(shard)), RunFolder(folder)
+    end_with_parent()
+    if data_parallel == 1:
+        done = run_job(job, run_folder, share)
     else:
-        out.print(table(lines))
-        done, whole = (sum(int(str(line[name])) for line in lines) for name in ("answered", "rows"))
-        say(f"{out_folder.path}: {done} of {whole} rows answered")
-    return complete
-
-
-def _tell(mended: Mended) -> None:
-    if mended.cut:
-        warn(f"the journal was torn: {mended.cut} bytes cut off its end; that row is asked again")
-    if mended.unscored:
-        warn(f"{mended.unscored} rows that could not be answered before are asked again")
-
-
-def _judge(job: RunJob, outcome: Outcome) -> None:
-    """Fail if rows of this shard are left without an answer."""
-    if outcome.unscored or outcome.missing:
+        warn_of_other_tokenizer(job)
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        run_processes(job, run_folder, share, data_parallel, visible, sys.argv[1:])
+        done = summarize(job, run_folder, Outcome())
+    _print(done, as_json=as_json)
+    if done.outcome.unscored or done.outcome.missing:
         msg = (
-            f"{job.out.path}: shard {job.shard}: {outcome.unscored} rows could not be answered "
-            f"({outcome.first_error}), {outcome.missing} were not asked; run the same command "
-            "again to ask only those"
+            f"{folder}: shard {share}: {done.outcome.unscored} rows could not be answered "
+            f"({done.outcome.first_error}), {done.outcome.missing} were not asked; run the same "
+            "command again to ask only those"
         )
         raise RulerError(msg)
+
+
+def _print(done: Run, *, as_json: bool) -> None:
+    """Print what the run has of each config, over all shards."""
+    if as_json:
+        configs = [asdict(config) for config in done.configs]
+        out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
+        return
+    names, *lines = done.table()
+    table = Table(box=None)
+    for name in names:
+        table.add_column(name, justify="left" if name == "config" else "right")
+    for line in lines:
+        table.add_row(*line)
+    out.print(table)
+    say(f"{done.folder}: {done.answered} of {done.rows} rows answered")

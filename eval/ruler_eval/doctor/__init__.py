@@ -1,1 +1,1 @@
-"""Preflight: what would go wrong in a run, and what it would cost, before any GPU is used."""
+"""Preflight: what would spoil a run, and what it would cost, before any GPU is used."""

@@ -1,7 +1,4 @@
-"""What would go wrong: each finding names the rows, what is wrong and what to do.
-
-The doctor: examines an order without loading the model.
-"""
+"""Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +12,7 @@ from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.data import Dataset
 from ruler_eval.doctor.estimate import GPUS, Estimate, estimate, shape_of
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import EvalConfig, open_inputs
 from ruler_eval.models import Model, text_part
 from ruler_eval.prompts import PromptFormat, counts_alike
 from ruler_eval.sharding import Item
@@ -43,138 +40,128 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What rows are examined with."""
+class Inputs:
+    """What rows are examined with: the run's data, tokenizer, prompt format and window."""
 
     data: Dataset
     tokenizer: PromptTokenizer
-    asking: PromptFormat
+    prompts: PromptFormat
     window: int | None
 
 
-@dataclass(frozen=True)
-class Sent:
-    """A row, and the token ids that the model would see of it."""
-
-    row: Row
-    ids: list[int]
+#: A level and what is wrong, or None.
+Fault = tuple[Level, str] | None
+#: Examines a row and the token ids of its prompt.
+Check = Callable[[Inputs, Row, list[int]], Fault]
 
 
-#: A level and what is wrong, or None; and what finds it.
-Said = tuple[Level, str] | None
-Check = Callable[[Bench, Sent], Said]
-
-
-def examine_model(bench: Bench) -> Iterator[Finding]:
+def examine_model(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the model's tokenizer and template for this data and protocol."""
-    tokenizer, asking = bench.tokenizer, bench.asking
-    theirs = bench.data.manifest.tokenizer
-    if not counts_alike(bench.data, tokenizer):
-        yield Finding(
-            "warning", "tokenizer",
+    tokenizer, protocol = inputs.tokenizer, inputs.prompts.protocol
+    counted = inputs.data.manifest.tokenizer
+    if not counts_alike(inputs.data, tokenizer):
+        message = (
             f"{tokenizer.info.name} has fingerprint {tokenizer.info.fingerprint[:16]}, the data is "
-            f"counted in {theirs.name}, {theirs.fingerprint[:16]}",
-        )  # fmt: skip
-    if asking.protocol.template and not tokenizer.has_template:
-        yield Finding(
-            "note", "template", "the model has none: prompts are plain text, as in protocol base"
+            f"counted in {counted.name}, {counted.fingerprint[:16]}"
         )
-    elif asking.protocol.template and not tokenizer.opens_turn:
-        yield Finding(
-            "error", "template",
-            "it has no generation prompt: the model would go on as the user; use a template that "
-            "heeds add_generation_prompt",
-        )  # fmt: skip
+        yield Finding("warning", "tokenizer", message)
+    if protocol.template and not tokenizer.has_template:
+        message = "the model has none: prompts are plain text, as in protocol base"
+        yield Finding("note", "template", message)
+    elif protocol.template and not tokenizer.opens_turn:
+        message = (
+            "it has no generation prompt: the model would continue as the user; use a template "
+            "that supports add_generation_prompt"
+        )
+        yield Finding("error", "template", message)
 
 
-def examine_rows(bench: Bench, config: str, rows: Iterable[Row]) -> Iterator[Finding]:
-    """Yield what is wrong with rows of a config; of each kind the first, with their number."""
+def examine_rows(inputs: Inputs, config: str, rows: Iterable[Row]) -> Iterator[Finding]:
+    """Yield what is wrong with rows of a config; for each check its first finding, with a count."""
     first: dict[Check, Finding] = {}
     counts: Counter[Check] = Counter()
     examined = listed = room = 0
     for row in rows:
         examined += 1
-        sent = Sent(row, bench.asking.ids(bench.tokenizer, row))
+        ids = inputs.prompts.ids(inputs.tokenizer, row)
         for check in CHECKS:
-            if said := check(bench, sent):
+            if fault := check(inputs, row, ids):
                 counts[check] += 1
-                first.setdefault(check, Finding(said[0], f"{config}/{row.index}", said[1]))
-        listed = max(listed, _as_list(bench, row))
-        room = bench.asking.max_tokens(row.max_new_tokens)
+                first.setdefault(check, Finding(fault[0], f"{config}/{row.index}", fault[1]))
+        listed = max(listed, _tokens_as_list(inputs, row))
+        room = inputs.prompts.max_tokens(row.max_new_tokens)
     for check, finding in first.items():
         more = f" ({counts[check]} of {examined} rows examined)"
         yield replace(finding, message=finding.message + more)
     if listed > room:
-        yield Finding(
-            "warning", config,
-            f"golden answers as a numbered list take up to {listed} tokens, the protocol gives "
+        message = (
+            f"gold answers as a numbered list take up to {listed} tokens, the protocol gives "
             f"{room}: a model that numbers its answers is cut off; --extra-tokens "
-            f"{listed - room + 8} gives room, but other results than everyone else's",
-        )  # fmt: skip
+            f"{listed - room + 8} gives room, but results cannot be compared with the default"
+        )
+        yield Finding("warning", config, message)
 
 
-def _length(bench: Bench, sent: Sent) -> Said:
-    """The prompt of `completion` must be as long as the data says, if it is of one tokenizer."""
-    if not bench.asking.is_counted:
+def _check_length(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
+    """Check that a `completion` prompt is as long as the data says."""
+    length = len(ids) + row.max_new_tokens
+    if not inputs.prompts.is_counted or length == row.length:
         return None
-    found = len(sent.ids) + sent.row.max_new_tokens
-    if found == sent.row.length:
-        return None
-    level: Level = "error" if counts_alike(bench.data, bench.tokenizer) else "warning"
+    level: Level = "error" if counts_alike(inputs.data, inputs.tokenizer) else "warning"
     return level, (
-        f"prompt and answer are {found} tokens, the data says {sent.row.length}; lengths of this "
-        "data are not this model's: build it with --tokenizer of the model to compare it fairly"
+        f"prompt and answer are {length} tokens, the data says {row.length}; the data's lengths "
+        "are not this model's: for a fair comparison build it with --tokenizer of the model"
     )
 
 
-def _window(bench: Bench, sent: Sent) -> Said:
-    need = len(sent.ids) + bench.asking.max_tokens(sent.row.max_new_tokens)
-    if bench.window is None or need <= bench.window:
+def _check_window(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
+    need = len(ids) + inputs.prompts.max_tokens(row.max_new_tokens)
+    if inputs.window is None or need <= inputs.window:
         return None
     return "error", (
-        f"prompt and answer need {need} tokens, the window is {bench.window}; leave the config "
+        f"prompt and answer need {need} tokens, the window is {inputs.window}; leave the config "
         "out, or extend the window, e.g. with YaRN"
     )
 
 
-def _bos(bench: Bench, sent: Sent) -> Said:
-    """Exactly one BOS, at the beginning, where the model has one."""
-    if not bench.tokenizer.wants_bos:
+def _check_bos(inputs: Inputs, _row: Row, ids: list[int]) -> Fault:
+    """Check for exactly one BOS at the beginning, where the model has one."""
+    if not inputs.tokenizer.wants_bos:
         return None
-    bos = bench.tokenizer.bos_id
-    count = next((place for place, token in enumerate(sent.ids) if token != bos), len(sent.ids))
+    bos = inputs.tokenizer.bos_id
+    count = next((place for place, token in enumerate(ids) if token != bos), len(ids))
     if count == 1:
         return None
-    what = "no BOS" if count == 0 else f"{count} BOS"
-    return "error", f"the prompt begins with {what}, the model wants one; mend its chat template"
+    number = "no BOS" if count == 0 else f"{count} BOS"
+    return "error", f"the prompt begins with {number}, the model wants one; fix its chat template"
 
 
-def _golden(bench: Bench, sent: Sent) -> Said:
-    """What is sent, decoded again, must hold the golden answers (those of qa may be implied)."""
-    if bench.asking.no_context or _is_qa(bench, sent.row):
+def _check_gold(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
+    """Check that the decoded prompt holds the gold answers (those of qa may be implied)."""
+    if inputs.prompts.no_context or _is_qa(inputs, row):
         return None
-    text = bench.tokenizer.decode(sent.ids).lower()
-    lost = [output for output in sent.row.outputs if output.lower() not in text]
+    text = inputs.tokenizer.decode(ids).lower()
+    lost = [output for output in row.outputs if output.lower() not in text]
     if not lost:
         return None
-    return "error", f"golden answer {lost[0]!r} is not in the prompt as sent; verify the data"
+    return "error", f"gold answer {lost[0]!r} is not in the prompt as sent; verify the data"
 
 
-#: What every row is examined for.
-CHECKS: tuple[Check, ...] = (_length, _window, _bos, _golden)
+#: The checks of every row.
+CHECKS: tuple[Check, ...] = (_check_length, _check_window, _check_bos, _check_gold)
 
 
-def _is_qa(bench: Bench, row: Row) -> bool:
-    task = bench.data.manifest.table.get(row.task)
+def _is_qa(inputs: Inputs, row: Row) -> bool:
+    task = inputs.data.manifest.table.get(row.task)
     return task is not None and task.metric == "part"
 
 
-def _as_list(bench: Bench, row: Row) -> int:
-    """Return the tokens of several golden answers written as a numbered list; 0 for one answer."""
-    if _is_qa(bench, row) or len(row.outputs) == 1:
+def _tokens_as_list(inputs: Inputs, row: Row) -> int:
+    """Return the tokens of several gold answers as a numbered list; 0 for one answer."""
+    if _is_qa(inputs, row) or len(row.outputs) == 1:
         return 0
     lines = (f"{number}. {output}" for number, output in enumerate(row.outputs, 1))
-    return bench.tokenizer.count(["\n" + "\n".join(lines)])[0]
+    return inputs.tokenizer.count(["\n" + "\n".join(lines)])[0]
 
 
 @dataclass(frozen=True)
@@ -184,7 +171,7 @@ class Diagnosis:
     Attributes:
         findings: what to know.
         rows: number of rows examined.
-        estimate: what the run would cost; None where the model's config does not tell.
+        estimate: cost of the run; None where the model's config does not say enough.
     """
 
     findings: tuple[Finding, ...]
@@ -198,58 +185,56 @@ class Diagnosis:
 
 
 def diagnose(
-    order: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
+    config: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
 ) -> Diagnosis:
-    """Examine an order.
+    """Examine a run.
 
     Args:
-        order: what would be run.
+        config: the options of the run.
         sample: rows of each config to render, evenly spread; all where None.
-        gpu: name of the GPU that would compute.
+        gpu: name of the GPU for the estimate.
         progress: called with each config and the number of its rows that were examined.
 
     Raises:
-        UsageError: data, model or tokenizer cannot be had, or the GPU is not known.
+        UsageError: data, model or tokenizer are not available, or the GPU is not known.
     """
     if gpu is not None and gpu not in GPUS:
         msg = f"--gpu {quote(gpu)}: not known; known: {', '.join(GPUS)}"
         raise UsageError(msg)
-    data, model, asking = order.open_data(), order.open_model(), order.asking
-    tokenizer = order.open_tokenizer(model, data)
-    asking.check(tokenizer)
-    limit = order.options.get("max_model_len", model.window)
-    bench = Bench(data, tokenizer, asking, limit if isinstance(limit, int) else None)
-    findings, examined = list(examine_model(bench)), 0
-    if bench.window is None:
+    data, model, tokenizer = open_inputs(config)
+    limit = config.options.get("max_model_len", model.window)
+    window = limit if isinstance(limit, int) else None
+    inputs = Inputs(data, tokenizer, config.prompts, window)
+    findings, examined = list(examine_model(inputs)), 0
+    if window is None:
         findings.append(Finding("warning", "window", "not known: the model's config does not say"))
-    for config, count in data.rows.items():
+    for name, count in data.rows.items():
         step = 1 if sample is None else max(1, count // sample)
-        findings += examine_rows(bench, config, islice(data.read(config), 0, None, step))
+        findings += examine_rows(inputs, name, islice(data.read(name), 0, None, step))
         examined += len(range(0, count, step))
-        progress(config, count)
-    cost = _estimate(order, data, model, gpu)
+        progress(name, count)
+    cost = _estimate(config, data, model, gpu)
     if cost is not None and cost.fits is False:
-        findings.append(_too_small(order, cost, str(gpu)))
+        message = (
+            f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
+            f"{cost.kv_bytes_longest / 1e9:.1f} GB, do not fit on {config.tensor_parallel} {gpu}; "
+            "use more with --tensor-parallel"
+        )
+        findings.append(Finding("error", "memory", message))
     return Diagnosis(tuple(findings), examined, cost)
 
 
-def _estimate(order: EvalConfig, data: Dataset, model: Model, gpu: str | None) -> Estimate | None:
+def _estimate(config: EvalConfig, data: Dataset, model: Model, gpu: str | None) -> Estimate | None:
     shape = shape_of(text_part(model.config))
     if shape is None:
         return None
+    prompts = config.prompts
     items = [
-        (Item(config, index, size.length + order.asking.extra_tokens), room)
-        for config in data.rows
-        for index, size in enumerate(data.sizes(config))
-        for room in [order.asking.max_tokens(size.max_new_tokens)]
+        (
+            Item(name, index, size.length + prompts.extra_tokens),
+            prompts.max_tokens(size.max_new_tokens),
+        )
+        for name in data.rows
+        for index, size in enumerate(data.sizes(name))
     ]
-    return estimate(shape, items, GPUS[gpu] if gpu else None, order.tensor_parallel)
-
-
-def _too_small(order: EvalConfig, cost: Estimate, gpu: str) -> Finding:
-    return Finding(
-        "error", "memory",
-        f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
-        f"{cost.kv_bytes_longest / 1e9:.1f} GB, do not fit on {order.tensor_parallel} {gpu}; "
-        "use more with --tensor-parallel",
-    )  # fmt: skip
+    return estimate(shape, items, GPUS[gpu] if gpu else None, config.tensor_parallel)

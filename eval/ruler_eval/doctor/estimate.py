@@ -1,13 +1,4 @@
-"""What a run would cost on a named GPU: prefill, memory of keys and values, hours.
-
-GPUs by name: what their makers say they do at best.
-
-Dense bf16 throughput (data sheets often print twice that, with sparsity), memory bandwidth and
-memory, from the data sheets of NVIDIA (A10, A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 in
-HGX, "Ada" architecture white paper for the RTX 4090) and AMD (MI300X).
-
-The shape of a transformer, read from its config: parameters, operations, memory.
-"""
+"""Estimate the cost of a run on a named GPU: prefill, memory of keys and values, hours."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +6,7 @@ from typing import Any
 
 from ruler_eval.sharding import Item
 
-#: Share of the peak that long prefills reach in practice; an assumption, not a measurement of ours.
+#: Share of the peak that long prefills reach in practice; an assumption, not a measurement.
 UTILIZATION = 0.4
 #: Share of a GPU's memory that weights, keys and values may take.
 USABLE = 0.9
@@ -42,6 +33,9 @@ def _gpu(teraflops: float, gigabytes_a_second: float, gigabytes: float) -> Gpu:
     return Gpu(teraflops * 1e12, gigabytes_a_second * 1e9, gigabytes * 1e9)
 
 
+#: Dense bf16 throughput (data sheets often print twice that, with sparsity), memory bandwidth and
+#: memory, from the data sheets of NVIDIA (A10, A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 in
+#: HGX, "Ada" architecture white paper for the RTX 4090) and AMD (MI300X).
 GPUS = {
     "a10": _gpu(125, 600, 24),
     "l4": _gpu(121, 300, 24),
@@ -65,7 +59,7 @@ class Shape:
 
     Attributes:
         parameters: all of them.
-        active: those that a token passes, without the input embedding, which is looked up.
+        active: those that a token passes through, without the input embedding, a lookup.
         windows: for each layer the tokens that it attends to; None for all.
         width: query heads times their size.
         kv_width: key-value heads times their size.
@@ -98,7 +92,7 @@ class Shape:
 
 
 def shape_of(config: Mapping[str, Any]) -> Shape | None:
-    """Return the shape that a config describes; None for kinds that are none of ours.
+    """Return the shape that a config describes; None for architectures that are not supported.
 
     Args:
         config: the part that describes the language model.
@@ -111,7 +105,7 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
         vocabulary, inner = int(config["vocab_size"]), int(config["intermediate_size"])
     except (KeyError, TypeError, ValueError):
         return None
-    if "kv_lora_rank" in config:  # multi-head latent attention is another arithmetic
+    if "kv_lora_rank" in config:  # multi-head latent attention is computed differently
         return None
     head = int(config.get("head_dim") or hidden // heads)
     width, kv_width = heads * head, int(config.get("num_key_value_heads") or heads) * head
@@ -131,7 +125,7 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
 
 
 def _experts(config: Mapping[str, Any], inner: int) -> tuple[int, int, int, int]:
-    """Return experts of a layer, how many a token passes, their size, and that of a shared one."""
+    """Return experts of a layer, how many a token uses, their size, and that of a shared one."""
     names = ("num_experts", "num_local_experts", "n_routed_experts")
     experts = next((int(config[name]) for name in names if config.get(name)), None)
     if experts is None:
@@ -162,7 +156,7 @@ class Estimate:
         kv_bytes_longest: of the longest row.
         prefill_flops: of all rows, no prefix shared.
         gpu_hours: of all GPUs together; None where no GPU is named.
-        fits: whether weights and the longest row fit; None likewise.
+        fits: whether weights and the longest row fit in memory; None likewise.
     """
 
     prompt_tokens: int
@@ -179,7 +173,7 @@ class Estimate:
 def estimate(
     shape: Shape, items: list[tuple[Item, int]], gpu: Gpu | None, gpus: int = 1
 ) -> Estimate:
-    """Return what rows would cost.
+    """Return the cost of rows.
 
     Prefill is bound by arithmetic: operations / (peak · 0.4). Decoding is bound by memory: each
     token of an answer reads the weights, shared by the rows of a batch, and the row's own keys and
@@ -189,7 +183,7 @@ def estimate(
     Args:
         shape: of the model.
         items: each row, with the tokens that its answer may take; `tokens` of a row includes them.
-        gpu: that computes; None to leave time and memory out.
+        gpu: for time and memory; None to leave them out.
         gpus: that share one copy of the model.
     """
     weights = shape.parameters * BF16
@@ -199,9 +193,11 @@ def estimate(
     if gpu is not None:
         free = USABLE * gpu.memory * gpus - weights
         fits = free >= longest * shape.kv_bytes
-        reads = (answer * _read(shape, item.tokens, weights, free) for item, answer in items)
+        reads = (
+            answer * _bytes_per_token(shape, item.tokens, weights, free) for item, answer in items
+        )
         seconds = flops / (gpu.flops * UTILIZATION) + sum(reads) / gpu.bandwidth
-        hours = seconds / 3600  # with more GPUs less time each, the same together
+        hours = seconds / 3600  # of all GPUs together
     return Estimate(
         prompt_tokens=sum(item.tokens - answer for item, answer in items),
         answer_tokens=sum(answer for _, answer in items),
@@ -215,8 +211,8 @@ def estimate(
     )
 
 
-def _read(shape: Shape, tokens: int, weights: int, free: float) -> float:
-    """Return the bytes that one token of an answer reads."""
+def _bytes_per_token(shape: Shape, tokens: int, weights: int, free: float) -> float:
+    """Return the bytes read per token of an answer."""
     own = tokens * shape.kv_bytes
     batch = min(BATCH, max(1.0, free // own))
     return weights / batch + own

@@ -1,30 +1,33 @@
-"""Engines: what turns prompts into answers. One small interface, one module for each.
+"""Engines: requests in, predictions out. One small interface, one module per engine.
 
-A heavy library is imported by the one module that knows it, when it is first asked for an answer.
+An engine's heavy library is imported only by its module, when it first generates.
 """
 
 from importlib import import_module
 
-from ruler_eval.engines.interface import Engine, EngineConfig, Request
-
-#: Where each engine is made: a function `prepare(setup)` of this module.
-ENGINES = {
-    "vllm": "ruler_eval.engines.vllm",
-    "transformers": "ruler_eval.engines.transformers",
-    "openai": "ruler_eval.engines.openai",
-    "ray": "ruler_eval.engines.ray",
-    "oracle": "ruler_eval.engines.oracle",
-}
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.engines.interface import Engine, Request
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model
 
 
-def prepare(name: str, setup: EngineConfig) -> Engine:
-    """Return an engine that is ready to load; nothing heavy has happened yet.
+def prepare(
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, longest: int
+) -> Engine:
+    """Return the engine that the options name, ready to load; nothing heavy has happened yet.
+
+    Args:
+        config: the options.
+        model: the model.
+        tokenizer: that renders prompts; None where the engine loads it with the model.
+        longest: tokens of the longest prompt with its answer.
 
     Raises:
-        UsageError: its library is not installed, or does not know an option.
+        UsageError: its library is not installed, or it does not know an option.
     """
-    engine: Engine = import_module(ENGINES[name]).prepare(setup)
+    module = import_module(f"ruler_eval.engines.{config.engine}")
+    engine: Engine = module.prepare(config, model, tokenizer, longest)
     return engine
 
 
-__all__ = ["ENGINES", "Engine", "EngineConfig", "Request", "prepare"]
+__all__ = ["Engine", "Request", "prepare"]

@@ -1,46 +1,43 @@
-"""What an engine gets and what it gives.
-
-Options of engines: `--option NAME=VALUE`, checked against what the engine knows.
-"""
+"""The interface of an engine: `Request` in, `Prediction` out, and its options."""
 
 import difflib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
-from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.models import Model
-from ruler_eval.prompts import PromptFormat
 from ruler_eval.schema import Prediction
 
-#: Greedy, and at least one token: an end of text at once would be no answer.
+#: Greedy decoding, with at least one token: an immediate end of text would be no answer.
 GREEDY: Mapping[str, Any] = {"temperature": 0.0, "min_tokens": 1}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One row as an engine gets it.
+    """One row, as an engine gets it.
 
     Attributes:
         config: e.g. `vt_4096`.
-        row: the row.
+        row: the frozen row; its context and its question are separate.
         ids: token ids of the prompt; empty where the server renders it.
         max_tokens: tokens that the answer may take.
+        prompt: the prompt as text, only for engine `python`; a BOS that the tokenizer adds itself
+            is in `ids` only.
     """
 
     config: str
     row: Row
     ids: list[int]
     max_tokens: int
+    prompt: str = ""
 
     def answered(
         self,
@@ -51,7 +48,7 @@ class Request:
         prompt_tokens: int | None = None,
         cached_tokens: int | None = None,
     ) -> Prediction:
-        """Return what was said."""
+        """Return the prediction with the generated text."""
         return Prediction(
             config=self.config,
             index=self.row.index,
@@ -64,104 +61,70 @@ class Request:
         )
 
     def unscored(self, error: str) -> Prediction:
-        """Return that, and why, there is no answer."""
+        """Return the prediction that has no text, for this reason."""
         return Prediction(self.config, self.row.index, None, None, None, None, None, error)
 
 
+#: Yields a prediction for each request, in any order, taking requests as it has room. None instead
+#: of a request means that none is ready yet, and that the engine should work on those it has; it
+#: never occurs while the engine has none. A row that fails is yielded as unscored. The engine loads
+#: when this is first called, and frees what it holds when the iterator is closed. It raises a
+#: RulerError if it cannot load, or cannot answer any more.
+Generate = Callable[[Iterator[Request | None]], Iterator[Prediction]]
+
+
 @dataclass(frozen=True)
-class EngineConfig:
-    """What an engine is made from.
+class Engine:
+    """What answers requests; not loaded yet.
 
     Attributes:
-        model: the model.
-        tokenizer: that renders prompts; None where the engine finds one with the model.
-        asking: how rows are put.
-        longest: tokens of the longest prompt with its answer.
-        tensor_parallel: GPUs that share one copy of the model.
-        options: arguments of the engine's own, by name.
-        base_url: address of a server.
+        generate: from requests to predictions.
+        info: versions, dtype, parallelism and options, for `run.json`.
+        sampling: what requests ask for beyond the rows' own `max_new_tokens`, for `run.json`.
+        window: tokens that a prompt with its answer may take; None where it is not known.
+        renders_prompts: whether it applies the chat template itself, so that requests need no ids.
     """
 
-    model: Model
-    tokenizer: PromptTokenizer | None
-    asking: PromptFormat
-    longest: int
-    tensor_parallel: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
-    base_url: str | None = None
-
-
-class Engine(Protocol):
-    """What turns prompts into answers."""
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Versions, dtype, parallelism and options, for the record; known before it loads."""
-        ...
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """What is asked of it beyond the rows' own `max_new_tokens`, for the record."""
-        ...
-
-    @property
-    def window(self) -> int | None:
-        """Tokens that prompt and answer may take together; None where it is not known."""
-        ...
-
-    @property
-    def renders(self) -> bool:
-        """Whether it puts the template round the turn itself, so that it needs no ids."""
-        ...
-
-    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield an answer for each row, in any order, taking rows as it has room for them.
-
-        None instead of a row says that none is ready yet, and that the engine should get on with
-        those that it has; it never comes where it has none.
-
-        A row that fails is yielded as unscored. The engine loads with the first row, and frees
-        what it holds when the iterator is closed.
-
-        Raises:
-            RulerError: it cannot load, or no more answers can be had from it.
-        """
-        ...
+    generate: Generate
+    info: dict[str, Any]
+    sampling: dict[str, Any]
+    window: int | None
+    renders_prompts: bool = False
 
 
 T = TypeVar("T")
 
 
-def parse(texts: Iterable[str]) -> dict[str, Any]:
-    """Return options by name; values are JSON, or plain text where they are none.
+def parse_options(texts: Iterable[str]) -> dict[str, Any]:
+    """Return options written NAME=VALUE by name; values are JSON, or else plain text.
 
-    >>> parse(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
+    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
     {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
 
     Raises:
         UsageError: one is not NAME=VALUE, or is given twice.
     """
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (equals and name.isidentifier()):
             msg = f"--option {quote(text)}: write NAME=VALUE"
             raise UsageError(msg)
-        if name in found:
+        if name in options:
             msg = f"--option {name}: given twice"
             raise UsageError(msg)
         try:
-            found[name] = json.loads(value)
+            options[name] = json.loads(value)
         except ValueError:
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
-def check(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
+def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
     """Refuse options that an engine does not know.
 
     Raises:
-        UsageError: naming what was probably meant.
+        UsageError: naming the options that are spelled similarly.
     """
     names = sorted(known)
     for name in options:
@@ -174,28 +137,26 @@ def check(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None
             raise UsageError(msg)
 
 
-def installed(engine: str, *packages: str) -> dict[str, str]:
-    """Return the versions of the packages that an engine needs.
+def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
+    """Return options as the dataclass of an engine.
 
     Raises:
-        UsageError: the first of them is not installed.
+        UsageError: one is not known, or its value is not of its type.
     """
-    found: dict[str, str] = {}
-    for package in packages:
-        for name in (package, f"{package}-cpu"):
-            with suppress(PackageNotFoundError):
-                found[package] = version(name)
-                break
-    if packages[0] not in found:
-        msg = f"engine {engine} is not installed; pip install 'ruler-data[{engine}]'"
-        raise UsageError(msg)
-    return found
+    check_options(engine, (field.name for field in fields(kind)), options)  # type: ignore[arg-type]
+    try:
+        return TypeAdapter(kind).validate_python(dict(options))
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        msg = f"--option {name}={quote(str(first['input']))}: {first['msg']}"
+        raise UsageError(msg) from error
 
 
-def published(options: Mapping[str, Any]) -> dict[str, Any]:
+def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as a run records them: of a path only its last part.
 
-    >>> published({"download_dir": "/home/me/models", "max_num_seqs": 8})
+    >>> published_options({"download_dir": "/home/me/models", "max_num_seqs": 8})
     {'download_dir': 'models', 'max_num_seqs': 8}
     """
     return {
@@ -204,17 +165,19 @@ def published(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def take(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
-    """Return options as a dataclass of an engine.
+def installed_versions(engine: str, *packages: str) -> dict[str, str]:
+    """Return the versions of the packages that an engine needs.
 
     Raises:
-        UsageError: one is not known, or its value is not of its type.
+        UsageError: the first of them is not installed.
     """
-    check(engine, (field.name for field in fields(kind)), options)  # type: ignore[arg-type]
-    try:
-        return TypeAdapter(kind).validate_python(dict(options))
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        msg = f"--option {name}={quote(str(first['input']))}: {first['msg']}"
-        raise UsageError(msg) from error
+    versions: dict[str, str] = {}
+    for package in packages:
+        for name in (package, f"{package}-cpu"):
+            with suppress(PackageNotFoundError):
+                versions[package] = version(name)
+                break
+    if packages[0] not in versions:
+        msg = f"engine {engine} is not installed; pip install 'ruler-data[{engine}]'"
+        raise UsageError(msg)
+    return versions

@@ -1,24 +1,27 @@
-"""The oracle: golden answers, at once or after a pause. It tests all but the models."""
+"""The oracle: it answers with the gold answers, and so tests everything but the model."""
 
 import os
 import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from ruler_eval.engines.interface import EngineConfig, Request, take
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.engines.interface import Engine, Request, read_options
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model
 from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
 class OracleOptions:
-    """What the oracle can be told.
+    """Options of the oracle.
 
     Attributes:
-        seconds: it waits before each answer.
-        fail: index of the rows that it does not answer.
-        crash: index of the rows that end its process, as a fault of a GPU does.
+        seconds: pause before each answer.
+        fail: index of rows that stay unscored.
+        crash: index of rows that kill the process, as a fault of a GPU does.
     """
 
     seconds: float = 0.0
@@ -26,30 +29,21 @@ class OracleOptions:
     crash: int | None = None
 
 
-@dataclass(frozen=True)
-class Oracle:
-    """Says the golden answers, joined by commas."""
-
-    options: OracleOptions
-    info: dict[str, Any]
-    sampling: dict[str, Any]
-    window: int | None
-    renders: bool = False
-
-    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield the golden answers of each row."""
-        for ask in filter(None, asks):
-            time.sleep(self.options.seconds)
-            if ask.row.index == self.options.crash:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if ask.row.index == self.options.fail:
-                yield ask.unscored("the oracle was told not to answer this row")
-                continue
-            text = ", ".join(ask.row.outputs)
-            yield ask.answered(text, "stop", len(text.split()), self.options.seconds)
+def prepare(
+    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
+    """Return an oracle, which joins the gold answers by commas."""
+    options = read_options("oracle", OracleOptions, config.options)
+    return Engine(partial(_generate, options), {}, {}, model.window)
 
 
-def prepare(setup: EngineConfig) -> Oracle:
-    """Return an oracle."""
-    options = take("oracle", OracleOptions, setup.options)
-    return Oracle(options, {}, {}, setup.model.window)
+def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Prediction]:
+    for request in filter(None, requests):
+        time.sleep(options.seconds)
+        if request.row.index == options.crash:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if request.row.index == options.fail:
+            yield request.unscored("the option `fail` names this row")
+            continue
+        text = ", ".join(request.row.outputs)
+        yield request.answered(text, "stop", len(text.split()), options.seconds)

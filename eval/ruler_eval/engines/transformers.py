@@ -1,23 +1,34 @@
-"""Hugging Face transformers, row by row: slow, and what everything else is compared with."""
+"""Hugging Face transformers, row by row: slow, and the reference for every other engine."""
 
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
-from ruler_eval.engines.interface import GREEDY, EngineConfig, Request, installed, published, take
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.engines.interface import (
+    GREEDY,
+    Engine,
+    Request,
+    installed_versions,
+    published_options,
+    read_options,
+)
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model
 from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
 class TransformersOptions:
-    """What the engine can be told.
+    """Options of the engine.
 
     Attributes:
         dtype: of weights and activations.
-        device: where to compute; the first GPU, or the CPU where there is none.
-        attn_implementation: `sdpa`, `flash_attention_2`, `eager`; the library's choice where None.
-        hf_overrides: values of the model's config to replace, e.g. RoPE's for YaRN.
+        device: where to compute; by default the first GPU, or the CPU where there is none.
+        attn_implementation: `sdpa`, `flash_attention_2`, `eager`; the library's default where None.
+        hf_overrides: values that replace those of the model's config, e.g. of RoPE for YaRN.
         trust_remote_code: whether to run code that comes with the model.
     """
 
@@ -28,100 +39,87 @@ class TransformersOptions:
     trust_remote_code: bool = False
 
 
-@dataclass(frozen=True)
-class TransformersEngine:
-    """One model, one row at a time: no padding that could change an answer."""
-
-    setup: EngineConfig
-    options: TransformersOptions
-    versions: dict[str, str]
-    renders: bool = False
-
-    @property
-    def info(self) -> dict[str, Any]:
-        """Versions, dtype and options, for the record."""
-        return {
-            **self.versions,
-            "dtype": self.options.dtype,
-            "options": published(self.setup.options),
-        }
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """Greedy decoding."""
-        return dict(GREEDY)
-
-    @property
-    def window(self) -> int | None:
-        """Tokens that the model's positions reach."""
-        return self.setup.model.window
-
-    def answer(self, asks: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield an answer for each row, in order."""
-        import torch
-
-        model, stops = self._load()
-        tokenizer = self.setup.tokenizer or self.setup.model.tokenizer()
-        thinking = self.setup.asking.protocol.name == "thinking"
-        for ask in filter(None, asks):
-            begun = time.monotonic()
-            ids = torch.tensor([ask.ids], device=model.device)
-            try:
-                with torch.inference_mode():
-                    whole = model.generate(
-                        ids,
-                        attention_mask=torch.ones_like(ids),
-                        max_new_tokens=ask.max_tokens,
-                        min_new_tokens=GREEDY["min_tokens"],
-                    )
-            except torch.OutOfMemoryError as error:
-                torch.cuda.empty_cache()
-                yield ask.unscored(f"out of memory: {str(error).splitlines()[0]}")
-                continue
-            said = whole[0, len(ask.ids) :].tolist()
-            stopped = said[-1] in stops
-            text = tokenizer.decode(said[:-1] if stopped else said, special=thinking)
-            seconds = time.monotonic() - begun
-            yield ask.answered(text, "stop" if stopped else "length", len(said), seconds)
-
-    def _load(self) -> tuple[Any, frozenset[int]]:
-        """Return the model and the tokens that end an answer."""
-        import torch
-        from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
-
-        logging.disable_progress_bar()
-        source, options = self.setup.model.source, self.options
-        place = {
-            "revision": self.setup.model.hub_revision or "main",
-            "trust_remote_code": options.trust_remote_code,
-        }
-        config = AutoConfig.from_pretrained(source, **options.hf_overrides, **place)
-        model = AutoModelForCausalLM.from_pretrained(
-            source,
-            config=config,
-            dtype=getattr(torch, options.dtype),
-            attn_implementation=options.attn_implementation,
-            use_safetensors=True,  # nothing is unpickled
-            **place,
-        )
-        device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-        model.to(device).eval()
-        ends = model.generation_config.eos_token_id
-        stops = [ends] if isinstance(ends, int) else list(ends or [])
-        # A fresh config: models bring sampling and penalties along that are not greedy.
-        model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0
-        )
-        return model, frozenset(stops)
-
-
-def prepare(setup: EngineConfig) -> TransformersEngine:
+def prepare(
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
     """Return the engine, not loaded.
 
     Raises:
         UsageError: transformers is not installed, or an option is not known.
     """
-    versions = installed("transformers", "transformers", "torch")
-    return TransformersEngine(
-        setup, take("transformers", TransformersOptions, setup.options), versions
+    versions = installed_versions("transformers", "transformers", "torch")
+    options = read_options("transformers", TransformersOptions, config.options)
+    thinking = config.protocol == "thinking"
+    return Engine(
+        partial(_generate, options, model, tokenizer, thinking),
+        info={
+            **versions,
+            "dtype": options.dtype,
+            "options": published_options(config.options),
+        },
+        sampling=dict(GREEDY),
+        window=model.window,
     )
+
+
+def _generate(
+    options: TransformersOptions,
+    model: Model,
+    tokenizer: PromptTokenizer | None,
+    thinking: bool,
+    requests: Iterator[Request | None],
+) -> Iterator[Prediction]:
+    """Answer one row at a time, in order: no padding that could change an answer."""
+    import torch
+
+    network, stops = _load(options, model)
+    tokenizer = tokenizer or model.tokenizer()
+    for request in filter(None, requests):
+        started = time.monotonic()
+        ids = torch.tensor([request.ids], device=network.device)
+        try:
+            with torch.inference_mode():
+                output = network.generate(
+                    ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=request.max_tokens,
+                    min_new_tokens=GREEDY["min_tokens"],
+                )
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            yield request.unscored(f"out of memory: {str(error).splitlines()[0]}")
+            continue
+        generated = output[0, len(request.ids) :].tolist()
+        stopped = generated[-1] in stops
+        text = tokenizer.decode(generated[:-1] if stopped else generated, special=thinking)
+        seconds = time.monotonic() - started
+        yield request.answered(text, "stop" if stopped else "length", len(generated), seconds)
+
+
+def _load(options: TransformersOptions, model: Model) -> tuple[Any, frozenset[int]]:
+    """Return the network and the tokens that end an answer."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
+
+    logging.disable_progress_bar()
+    origin = {
+        "revision": model.hub_revision or "main",
+        "trust_remote_code": options.trust_remote_code,
+    }
+    network = AutoModelForCausalLM.from_pretrained(
+        model.source,
+        config=AutoConfig.from_pretrained(model.source, **options.hf_overrides, **origin),
+        dtype=getattr(torch, options.dtype),
+        attn_implementation=options.attn_implementation,
+        use_safetensors=True,  # nothing is unpickled
+        **origin,
+    )
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    network.to(device).eval()
+    ends = network.generation_config.eos_token_id
+    stops = [ends] if isinstance(ends, int) else list(ends or [])
+    # A fresh config: the model's own may set sampling and penalties.
+    network.generation_config = GenerationConfig(
+        do_sample=False, eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0
+    )
+    return network, frozenset(stops)

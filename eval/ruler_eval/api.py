@@ -1,0 +1,242 @@
+"""Run a model over frozen rows from Python; the command `ruler-eval run` is a layer over it."""
+
+import html
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from ruler_data.names import parse_shard
+from ruler_data.terminal import warn
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.journal import Mended
+from ruler_eval.progress import bar
+from ruler_eval.prompts import counts_alike
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.runner import Outcome, Progress, RunJob, open_job, run_shard
+from ruler_eval.sharding import Item, Shard
+
+
+@dataclass
+class ConfigSummary:
+    """What a run has of one config, over all shards.
+
+    Attributes:
+        config: e.g. `vt_4096`.
+        rows: number of rows of the run.
+        answered: rows with an answer.
+        unscored: rows that could not be answered.
+        truncated: answers that ended at their limit of tokens.
+        prompt_tokens: sent.
+        cached_tokens: sent, and held by a prefix cache.
+        answer_tokens: generated.
+        seconds: of all requests together; they may have run side by side.
+    """
+
+    config: str
+    rows: int
+    answered: int = 0
+    unscored: int = 0
+    truncated: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    answer_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, complete or not; it shows as a table in a notebook.
+
+    Attributes:
+        folder: with its description and journals.
+        configs: what it has of each config, over all shards.
+        unscored: why rows have no answer, by row, e.g. `vt_4096/17`.
+        outcome: what the call that returned this did.
+    """
+
+    folder: Path
+    configs: tuple[ConfigSummary, ...]
+    unscored: dict[str, str]
+    outcome: Outcome
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(config.rows for config in self.configs)
+
+    @property
+    def answered(self) -> int:
+        """Number of rows with an answer."""
+        return sum(config.answered for config in self.configs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has an answer."""
+        return self.answered == self.rows
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one dict per row that has a prediction, e.g. for `pandas.DataFrame`."""
+        return [asdict(prediction) for prediction in RunFolder(self.folder).predictions()]
+
+    def table(self) -> list[list[str]]:
+        """Return the configs as a table: names of columns, then a line for each."""
+        names = [field.name for field in fields(ConfigSummary)]
+        lines = [list(asdict(config).values()) for config in self.configs]
+        return [
+            [name.replace("_", " ") for name in names],
+            *([line[0], *(f"{number:,}" for number in line[1:])] for line in lines),
+        ]
+
+    def __repr__(self) -> str:
+        text = f"{self.folder}: {self.answered:,} of {self.rows:,} rows answered"
+        if self.unscored:
+            row, reason = next(iter(self.unscored.items()))
+            text += f"; {len(self.unscored)} unscored, e.g. {row}: {reason}"
+        return f"<Run {text}>"
+
+    def _repr_html_(self) -> str:
+        head, *lines = (
+            "".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in self.table()
+        )
+        rows = "".join(f"<tr>{line}</tr>" for line in lines)
+        return (
+            f"<p>{html.escape(repr(self).strip('<>'))}</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def run(
+    data: str | Path,
+    *,
+    out: str | Path,
+    model: str | Path = "",
+    generate: Callable[..., Any] | None = None,
+    engine: str | None = None,
+    protocol: str = "completion",
+    revision: str | None = None,
+    tasks: str | Iterable[str] = (),
+    configs: str | Iterable[str] = (),
+    rows: int | None = None,
+    shard: str = "0/1",
+    tokenizer: str | Path | None = None,
+    extra_tokens: int | None = None,
+    no_context: bool = False,
+    model_revision: str | None = None,
+    model_name: str | None = None,
+    tensor_parallel: int = 1,
+    base_url: str | None = None,
+    **options: Any,  # noqa: ANN401 - the engine checks them
+) -> Run:
+    """Answer frozen rows, one journal line for each; a run that was interrupted resumes.
+
+    Args:
+        data: folder or Hub repo of frozen rows.
+        out: folder of the run.
+        model: folder, Hub id, or a server's name for it. With `generate` it may be left out, or be
+            just a name to record; prompts are then rendered with the tokenizer of the data.
+        generate: function from a list of `Request`s to one text or `Generation` for each; see
+            `ruler_eval.engines.python`.
+        engine: `vllm`, `transformers`, `openai`, `ray`, `python` or `oracle`; by default `python`
+            with `generate`, else `vllm`.
+        protocol: how rows are formatted: `completion`, `base`, `chat` or `thinking`.
+        revision: tag or commit of the data's repo.
+        tasks: whose configs to run, e.g. `"vt"` or `["vt", "cwe"]`; all by default.
+        configs: to run, e.g. `["vt_4096"]`; all by default.
+        rows: to run of each config, the first ones; all by default.
+        shard: share I of N of the rows, written I/N from 0/N.
+        tokenizer: that renders prompts, where it is not the model's own.
+        extra_tokens: tokens that an answer may take beyond the row's own.
+        no_context: whether to leave the context out, as a baseline.
+        model_revision: tag or commit of the model's repo.
+        model_name: to record instead of the model's own.
+        tensor_parallel: GPUs that share one copy of the model.
+        base_url: address of an OpenAI-compatible server, with `/v1`.
+        options: of the engine, e.g. `dtype="float16"`; for `generate` also `batch`, and its
+            keyword arguments.
+
+    Raises:
+        UsageError: the options cannot be carried out, or `out` holds another run.
+        RulerError: the engine failed, or data are damaged.
+    """
+    config = EvalConfig(
+        data=str(data),
+        model=str(model),
+        engine=engine or ("python" if generate else "vllm"),
+        protocol=protocol,
+        revision=revision,
+        tasks=_names(tasks),
+        configs=_names(configs),
+        rows=rows,
+        model_revision=model_revision,
+        model_name=model_name,
+        tokenizer=None if tokenizer is None else str(tokenizer),
+        extra_tokens=extra_tokens,
+        no_context=no_context,
+        tensor_parallel=tensor_parallel,
+        options=options,
+        base_url=base_url,
+        generate=generate,
+    )
+    return run_job(open_job(config), RunFolder(Path(out)), Shard(*parse_shard(shard)))
+
+
+def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:
+    """Run a shard, with warnings and a progress bar on standard error.
+
+    Raises:
+        UsageError: the folder holds another run.
+        RulerError: the engine failed, or data are damaged.
+    """
+    warn_of_other_tokenizer(job)
+    return summarize(job, folder, run_shard(job, folder, shard, _watch))
+
+
+def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
+    """Return what all shards of a run have so far.
+
+    Raises:
+        RulerError: a journal is damaged.
+    """
+    configs = {name: ConfigSummary(name, rows) for name, rows in job.data.rows.items()}
+    unscored: dict[str, str] = {}
+    for prediction in folder.predictions():
+        summary = configs.get(prediction.config)
+        if summary is None:
+            continue
+        if prediction.error is not None:
+            summary.unscored += 1
+            unscored[f"{prediction.config}/{prediction.index}"] = prediction.error
+            continue
+        summary.answered += 1
+        summary.truncated += prediction.finish == "length"
+        summary.prompt_tokens += prediction.prompt_tokens or 0
+        summary.cached_tokens += prediction.cached_tokens or 0
+        summary.answer_tokens += prediction.answer_tokens or 0
+        summary.seconds += prediction.seconds or 0.0
+    for summary in configs.values():
+        summary.seconds = round(summary.seconds, 1)
+    return Run(folder.path, tuple(configs.values()), unscored, outcome)
+
+
+def warn_of_other_tokenizer(job: RunJob) -> None:
+    """Warn where prompts are rendered with a tokenizer that the lengths were not counted with."""
+    if job.tokenizer and not counts_alike(job.data, job.tokenizer):
+        warn(
+            f"tokenizer {job.tokenizer.info.name} is not the one that the data's lengths are "
+            f"counted in ({job.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
+        )
+
+
+def _watch(pending: Sequence[Item], mended: Mended) -> AbstractContextManager[Progress]:
+    """Report what was mended; return the progress bar."""
+    if mended.cut:
+        warn(f"the journal was torn: {mended.cut} bytes cut off its end; that row is asked again")
+    if mended.unscored:
+        warn(f"{mended.unscored} rows that could not be answered before are asked again")
+    return bar(pending)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)

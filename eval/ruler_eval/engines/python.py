@@ -1,0 +1,218 @@
+"""Any Python function: for KV-cache compression, sparse attention and other inference code.
+
+    def generate(requests, ratio=0.5):          # in mykv.py; a list of up to `batch` requests
+        for request in requests:
+            yield compressed_model(ratio).answer(request.ids, request.max_tokens)
+
+    ruler-eval run ... --engine python --option function=mykv:generate --option ratio=0.25
+
+The function gets a list of `Request`s, which hold the token ids of the prompt, its text and the
+frozen row, and returns or yields one result for each, in the same order: the generated text, or a
+`Generation`. Other options go to the function as keyword arguments. If it raises, the rows of that
+call are unscored, with the reason, and the next run asks them again.
+"""
+
+import hashlib
+import inspect
+import json
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+from ruler_data.errors import UsageError
+from ruler_data.names import quote
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.engines.interface import Engine, Request, published_options, read_options
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model
+from ruler_eval.prompts import PromptFormat
+from ruler_eval.schema import Prediction
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A generated text, and what is known of it.
+
+    Attributes:
+        text: generated, without the prompt.
+        finish_reason: `stop` if the model ended the answer, `length` if it reached `max_tokens`;
+            anything else leaves the row unscored.
+        tokens: number of generated tokens; None if unknown.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    tokens: int | None = None
+
+
+#: What a function may be. A plain text counts as finished by `stop`.
+Function = Callable[..., str | Generation | Iterable[str | Generation]]
+
+
+@dataclass(frozen=True)
+class PythonOptions:
+    """Options of the engine; all others are keyword arguments of the function.
+
+    Attributes:
+        function: `package.module:name`.
+        batch: requests per call, at most.
+    """
+
+    function: str | None = None
+    batch: int = 1
+
+
+def prepare(
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
+) -> Engine:
+    """Return the engine; the function is imported, not called.
+
+    Raises:
+        UsageError: no function is given, it cannot be imported, or it does not take the options.
+    """
+    assert tokenizer is not None
+    own = {name: config.options[name] for name in ("function", "batch") if name in config.options}
+    arguments = {name: value for name, value in config.options.items() if name not in own}
+    options = read_options("python", PythonOptions, own)
+    if options.batch < 1:
+        msg = f"--option batch={options.batch}: must be at least 1"
+        raise UsageError(msg)
+    if (options.function is None) == (config.generate is None):
+        msg = "engine python needs one function: --option function=package.module:name"
+        raise UsageError(msg)
+    function = config.generate or _load(options.function or "")
+    try:
+        json.dumps(arguments)  # they are part of run.json
+        with suppress(ValueError):  # some builtins have no signature
+            inspect.signature(function).bind([], **arguments)
+    except TypeError as error:
+        msg = f"{_name(function)}: cannot be called with requests and these options: {error}"
+        raise UsageError(msg) from error
+    call = partial(function, **arguments)
+    return Engine(
+        partial(_generate, call, options.batch, tokenizer, config.prompts),
+        info={
+            "function": _name(function),
+            "source": _source_hash(function),
+            "batch": options.batch,
+            "arguments": published_options(arguments),
+        },
+        sampling={},
+        window=model.window,
+    )
+
+
+def _generate(
+    function: Function,
+    size: int,
+    tokenizer: PromptTokenizer,
+    prompts: PromptFormat,
+    requests: Iterator[Request | None],
+) -> Iterator[Prediction]:
+    """Yield a prediction for each row, in order, `size` rows per call."""
+    rendered = (
+        replace(request, prompt=prompts.text(tokenizer, request.row))
+        for request in filter(None, requests)
+    )
+    while batch := list(islice(rendered, size)):
+        yield from _call(function, batch)
+
+
+def _call(function: Function, batch: Sequence[Request]) -> list[Prediction]:
+    """Return the predictions of one call."""
+    started = time.monotonic()
+    try:
+        results = function(batch)
+        whole = isinstance(results, str | Generation)
+        results = [results] if whole else list(results)  # type: ignore[list-item, arg-type]
+    except Exception as error:  # the function is the user's and raises anything
+        reason = _reason(error)
+        return [request.unscored(reason) for request in batch]
+    seconds = time.monotonic() - started
+    if len(results) != len(batch):
+        reason = f"the function returned {len(results)} results for {len(batch)} requests"
+        return [request.unscored(reason) for request in batch]
+    return [_prediction(*pair, seconds) for pair in zip(batch, results, strict=True)]
+
+
+def _prediction(request: Request, result: object, seconds: float) -> Prediction:
+    if isinstance(result, str):
+        result = Generation(result)
+    if not (isinstance(result, Generation) and isinstance(result.text, str)):
+        kind = type(getattr(result, "text", result)).__name__
+        return request.unscored(f"the function returned {kind}, not text")
+    if result.finish_reason not in ("stop", "length"):
+        return request.unscored(f"finish reason {result.finish_reason!r} is not stop or length")
+    return request.answered(result.text, result.finish_reason, result.tokens, seconds)
+
+
+def _reason(error: Exception) -> str:
+    """Return an exception as one line, with the place where it was raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    message = (str(error).strip().splitlines() or [""])[0][:200]
+    return f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
+
+
+def _name(function: Function) -> str:
+    """Return `module:name` of a function, or of the class of another callable.
+
+    >>> _name(_name)
+    'ruler_eval.engines.python:_name'
+    """
+    function = _unwrapped(function)
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _source_hash(function: Function) -> str | None:
+    """Return the sha256 of the file that defines a function; None where there is no file."""
+    defined = _unwrapped(function)
+    try:
+        file = inspect.getsourcefile(defined if hasattr(defined, "__code__") else type(defined))
+        data = Path(file or "").read_bytes()
+    except (TypeError, OSError):
+        return None
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def _unwrapped(function: Function) -> Function:
+    """Return the function inside decorators and `functools.partial`."""
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    return cast(Function, inspect.unwrap(inner))
+
+
+def _load(spec: str) -> Function:
+    """Return the function that `package.module:name` names; the working directory is searched too.
+
+    Raises:
+        UsageError: there is none.
+    """
+    module, colon, name = spec.partition(":")
+    where = f"--option function={quote(spec)}"
+    if not (colon and module and name):
+        msg = f"{where}: write package.module:name"
+        raise UsageError(msg)
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are texts
+        sys.path.insert(0, os.getcwd())  # noqa: PTH109
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a module is the user's and raises anything
+        msg = f"{where}: cannot be imported ({type(error).__name__}: {error})"
+        raise UsageError(msg) from error
+    if not callable(found):
+        msg = f"{where}: is {type(found).__name__}, not a function"
+        raise UsageError(msg)
+    return cast(Function, found)

@@ -1,0 +1,215 @@
+"""Engine `python` and the Python API: any function answers, with all that every run has."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import ruler_eval
+from ruler_data import Row, UsageError
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval import Generation, Request
+from tests.running.processes import all_keys, evaluate, keys, lines, refusal
+from tests.running.tiny import make_model
+
+
+def gold(requests: Sequence[Request]) -> list[str]:
+    return [", ".join(request.row.outputs) for request in requests]
+
+
+def run(data: Path, out: Path, **options: object) -> ruler_eval.Run:
+    return ruler_eval.run(data, out=out, **options)  # type: ignore[arg-type]
+
+
+def test_a_function_answers_every_row_without_a_model(frozen: Path, tmp_path: Path) -> None:
+    done = run(frozen, tmp_path, generate=gold)
+    assert (done.complete, done.answered, done.rows) == (True, 40, 40)
+    assert keys(tmp_path) == all_keys(frozen)
+    assert {line["finish"] for line in lines(tmp_path)} == {"stop"}
+    info = json.loads((tmp_path / "run.json").read_text())
+    assert (info["engine"], info["model"]) == ("python", "python")
+    assert info["engine_info"]["function"] == "tests.running.test_python:gold"
+    assert info["engine_info"]["source"].startswith("sha256:")
+    assert info["frame"].startswith("<s><|start|>user")
+
+
+def test_a_request_has_ids_text_and_the_parts_of_the_row(
+    frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer
+) -> None:
+    seen: list[Request] = []
+
+    def look(requests: Sequence[Request]) -> Iterator[str]:
+        seen.extend(requests)
+        return iter(gold(requests))
+
+    run(frozen, tmp_path, generate=look, tasks="vt", rows=5, batch=2)
+    assert len(seen) == 5
+    for request in seen:
+        row: Row = request.row
+        assert request.config == "vt_2048" and request.max_tokens == row.max_new_tokens
+        assert len(request.ids) + request.max_tokens == row.length
+        assert tokenizer.decode(request.ids) == request.prompt
+        assert request.prompt.endswith(row.question + "<|eot|><|start|>assistant<|end|>\n\n"
+                                       + row.answer_prefix)  # fmt: skip
+
+
+def test_what_a_generation_says_is_recorded(frozen: Path, tmp_path: Path) -> None:
+    def cut(requests: Sequence[Request]) -> Generation:
+        return Generation("A", finish_reason="length", tokens=requests[0].max_tokens)
+
+    done = run(frozen, tmp_path, generate=cut, configs=["vt_2048"], rows=2)
+    (vt,) = done.configs
+    assert (vt.truncated, vt.answer_tokens) == (2, 60)
+
+
+def broken(requests: Sequence[Request]) -> list[str]:
+    if any(request.row.index == 3 for request in requests):
+        msg = "no room\nfor keys"
+        raise MemoryError(msg)
+    return gold(requests)
+
+
+FAULTS = {
+    "raises": (broken, r"MemoryError: no room \(test_python.py:"),
+    "too many": (lambda _: ["a", "b"], "returned 2 results for 1 requests"),
+    "none": (lambda _: [None], "returned NoneType, not text"),
+    "nothing": (lambda _: None, "TypeError: "),
+    "aborts": (lambda _: [Generation("x", "abort")], "finish reason 'abort'"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_function_that_fails_leaves_its_rows_unscored_with_the_reason(
+    frozen: Path, tmp_path: Path, fault: str
+) -> None:
+    function, reason = FAULTS[fault]
+    done = run(frozen, tmp_path, generate=function, configs="vt_2048", rows=4)
+    assert not done.complete and set(done.unscored) >= {"vt_2048/3"}
+    with pytest.raises(AssertionError, match=reason):
+        raise AssertionError(done.unscored["vt_2048/3"])
+    assert done.outcome.unscored == len(done.unscored)
+    assert "unscored, e.g. vt_2048/" in repr(done)
+    assert [record["error"] is None for record in done.to_records()].count(False) == len(
+        done.unscored
+    )
+
+
+def test_unscored_rows_are_asked_again_by_the_same_function_only(
+    frozen: Path, tmp_path: Path
+) -> None:
+    calls: list[int] = []
+
+    def moody(requests: Sequence[Request]) -> list[str]:
+        calls.append(requests[0].row.index)
+        return gold(requests) if len(calls) > 1 else []
+
+    first = run(frozen, tmp_path, generate=moody, configs="vt_2048", rows=3)
+    assert len(first.unscored) == 1
+    second = run(frozen, tmp_path, generate=moody, configs="vt_2048", rows=3)
+    assert second.complete and len(calls) == 4
+    with pytest.raises(UsageError, match=r"engine_info\.function is"):
+        run(frozen, tmp_path, generate=gold, configs="vt_2048", rows=3)
+
+
+def test_the_command_imports_the_function_and_passes_its_options(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mykv.py").write_text(
+        "def generate(requests, times=1):\n"
+        "    for request in requests:\n"
+        "        yield ' '.join(request.row.outputs * times)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    asked = ("run", "--data", frozen, "--engine", "python", "--rows", 2, "--out", "run", "--option")
+    done = evaluate(*asked, "function=mykv:generate", "--option", "times=2", "--option", "batch=4")
+    assert done.returncode == 0, done.stderr
+    assert all(str(line["text"]).count(" ") in (5, 9) for line in lines(tmp_path / "run"))
+    info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
+    assert (info["function"], info["arguments"], info["batch"]) == (
+        "mykv:generate", {"times": 2}, 4,
+    )  # fmt: skip
+    said = refusal(evaluate(*asked, "function=mykv:generate", "--option", "sizes=2"))
+    assert "mykv:generate: cannot be called with requests and these options" in said
+    assert "'nowhere:f': cannot be imported" in refusal(evaluate(*asked, "function=nowhere:f"))
+    assert "write package.module:name" in refusal(evaluate(*asked, "function=mykv"))
+    assert "needs one function" in refusal(evaluate(*asked, "batch=2"))
+
+
+def test_a_command_exits_with_one_where_the_function_fails(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "badkv.py").write_text("def generate(requests):\n    raise ValueError('boom')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    done = evaluate(
+        "run", "--data", frozen, "--engine", "python", "--rows", 1, "--out", "run", "--option",
+        "function=badkv:generate",
+    )  # fmt: skip
+    assert "2 rows could not be answered (ValueError: boom (badkv.py:2))" in refusal(done, 1)
+
+
+def test_a_prompt_over_the_window_of_the_model_is_refused_before_the_first_call(
+    frozen: Path, tmp_path: Path
+) -> None:
+    model = make_model(tmp_path / "short", window=2000)
+    with pytest.raises(UsageError, match="the model's window is 2000"):
+        run(frozen, tmp_path / "out", generate=gold, model=model)
+
+
+def test_a_callable_without_a_name_of_its_own_is_named_by_its_class_or_function(
+    frozen: Path, tmp_path: Path
+) -> None:
+    class Answerer:
+        def __call__(self, requests: Sequence[Request]) -> list[str]:
+            return gold(requests)
+
+    for place, (function, name) in enumerate(
+        [(Answerer(), "Answerer"), (partial(gold), "gold"), (lambda r: gold(r), "<lambda>")]
+    ):
+        run(frozen, tmp_path / str(place), generate=function, configs="vt_2048", rows=1)
+        info = json.loads((tmp_path / str(place) / "run.json").read_text())["engine_info"]
+        assert info["function"].endswith(name) and info["source"]
+
+
+def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
+    done = run(frozen, tmp_path, generate=gold, rows=3)
+    assert repr(done) == f"<Run {tmp_path}: 6 of 6 rows answered>"
+    assert "<td>vt_2048</td><td>3</td><td>3</td>" in done._repr_html_()
+    (first, *_) = done.to_records()
+    assert {"config", "index", "text", "error"} <= set(first)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"engine": "gpt"}, "not known; known: vllm"),
+        ({"protocol": "chatty", "generate": gold}, "not known; known: completion"),
+        ({"rows": 0, "generate": gold}, "rows 0: must be at least 1"),
+        ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
+        ({"generate": gold, "batch": 0}, "batch=0"),
+        ({"generate": gold, "weights": object()}, "cannot be called"),
+        ({"engine": "oracle"}, "model is missing"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(
+    frozen: Path, tmp_path: Path, options: dict[str, object], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        run(frozen, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    import subprocess
+
+    code = (
+        "import sys, ruler_eval; assert set(dir(ruler_eval)) >= {'run', 'Run'}; "
+        "print([m for m in ('numpy', 'pyarrow', 'torch', 'rich', 'typer') if m in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+    assert all(hasattr(ruler_eval, name) for name in ruler_eval.__all__)
