@@ -121,7 +121,7 @@ def test_predictions_of_others_are_read(write: Any, sample_build: Path, tmp_path
 
 BAD = {
     "not json": ("{", "line 3: not JSON"),
-    "a list": ("[1]", "line 3: not a JSON object"),
+    "a list": ("[1]", "line 3: a mapping expected, found list"),
     "no text": ('{"id": "vt_4096/3"}', "line 3: no prediction"),
     "null": ('{"id": "vt_4096/3", "prediction": null}', "line 3: field prediction: str expected"),
     "id": ('{"id": "vt_4096", "prediction": ""}', "line 3: id 'vt_4096' is not a row"),

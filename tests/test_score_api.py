@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import ruler_data
 import ruler_eval
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_eval.data import open_dataset
@@ -70,7 +71,12 @@ def test_every_form_has_the_scores_of_the_run_s_results(
     predictions = form(said(sample_build, say, CONFIGS), tmp_path)
     assert ruler_eval.score(predictions, sample_build).configs == expected
     assert ruler_eval.score(run, sample_build).configs == expected
-    assert ruler_eval.score(str(run), open_dataset(str(sample_build))).configs == expected
+    loaded = ruler_data.load(sample_build)
+    for data in (loaded, open_dataset(str(sample_build))):
+        assert ruler_eval.score(str(run), data).configs == expected
+    assert ruler_eval.score({"vt_4096/0": ""}, loaded["vt_4096"], partial=True).unscored == [
+        f"vt_4096/{index}" for index in range(1, 6)
+    ]
 
 
 @pytest.mark.parametrize("write", [write_plain, write_upstream, write_samples])
@@ -117,7 +123,10 @@ REFUSED: list[tuple[Any, str]] = [
     ({"vt_4096": "x"}, "record 1: id 'vt_4096' is not a row"),
     ({"vt_4096/0": None}, "record 1: field prediction: str expected, found NoneType"),
     ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: vt_4096/0 already has a prediction"),
-    ([{"id": "vt_4096/0"}], "record 1: field prediction: str expected, found missing"),
+    (
+        [{"id": "vt_4096/0"}],
+        "record 1: no prediction: none of the fields prediction, pred, doc, text",
+    ),
     ({}, "0 of 78 rows have an answer"),
     (["x"], "record 1: a mapping expected, found str"),
 ]

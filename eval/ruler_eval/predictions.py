@@ -158,24 +158,14 @@ def from_records(
     """
     if isinstance(records, Mapping):
         records = ({"id": row, "prediction": text} for row, text in records.items())
-    return Predictions(_index(_parse_records(records), rows), parse_line)
+    numbered = ((record, f"record {number}") for number, record in enumerate(records, 1))
+    located = ((_parse_record(record, where, Path()), where) for record, where in numbered)
+    return Predictions(_index(located, rows), parse_line)
 
 
 _RUN = TypeAdapter(RunInfo)
 #: Where a prediction is: a line, or the number of a record.
 _Located = tuple[Prediction, Line | str]
-
-
-def _parse_records(records: Iterable[Mapping[str, Any]]) -> Iterator[_Located]:
-    for number, record in enumerate(records, 1):
-        try:
-            if not isinstance(record, Mapping):
-                msg = f"a mapping expected, found {type(record).__name__}"
-                raise ValueError(msg)
-            yield _plain(record, Path()), f"record {number}"
-        except ValueError as error:
-            msg = f"record {number}: {error}"
-            raise RulerError(msg) from error
 
 
 def _read(
@@ -212,14 +202,13 @@ def _index(
             msg = f"{where}: {quote(f'{config}/{index}')} is not a row to score; {known}"
             raise RulerError(msg)
         answered = key in entries and key not in failed
-        if prediction.text is None and answered:
-            continue
-        if answered:
+        if answered and prediction.text is not None:
             first = f", in {entries[key]}" if isinstance(where, Line) else ""
             msg = f"{where}: {config}/{index} already has a prediction{first}"
             raise RulerError(msg)
-        (failed.add if prediction.text is None else failed.discard)(key)
-        entries[key] = where if isinstance(where, Line) else prediction
+        if not answered:
+            entries[key] = where if isinstance(where, Line) else prediction
+            (failed.add if prediction.text is None else failed.discard)(key)
     return entries
 
 
@@ -231,30 +220,30 @@ def parse_line(line: bytes, where: Line) -> ImportedPrediction:
     """Return the prediction of a line of any form that another tool writes.
 
     Raises:
-        RulerError: the line has none of the forms, or a field is missing.
+        RulerError: the line has none of the forms, or a field is missing or of another type.
     """
-    try:
-        record = _load_object(line)
-        for field, parse in _FORMS.items():
-            if field in record:
-                return parse(record, where.path)
-        msg = f"no prediction: none of the fields {', '.join(_FORMS)}"
-        raise ValueError(msg)
-    except ValueError as error:
-        msg = f"{where}: {error}"
-        raise RulerError(msg) from error
-
-
-def _load_object(line: bytes) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
-        msg = f"not JSON ({type(error).__name__})"
-        raise ValueError(msg) from error
-    if not isinstance(record, dict):
-        msg = "not a JSON object"
-        raise ValueError(msg)
-    return record
+        msg = f"{where}: not JSON ({type(error).__name__})"
+        raise RulerError(msg) from error
+    return _parse_record(record, str(where), where.path)
+
+
+def _parse_record(record: Any, where: str, path: Path) -> ImportedPrediction:  # noqa: ANN401
+    """Return the prediction of a record; `path` is the file that it is from."""
+    try:
+        if not isinstance(record, Mapping):
+            msg = f"a mapping expected, found {type(record).__name__}"
+            raise TypeError(msg)
+        form = next((form for field, form in _FORMS.items() if field in record), None)
+        if form is None:
+            msg = f"no prediction: none of the fields {', '.join(_FORMS)}"
+            raise ValueError(msg)
+        return form(record, path)
+    except (TypeError, ValueError) as error:
+        msg = f"{where}: {error}"
+        raise RulerError(msg) from error
 
 
 _SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")

@@ -19,10 +19,11 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from ruler_data.dataset import Dataset as LoadedDataset
+from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
-from ruler_data.tasks import Task
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
 from ruler_eval.predictions import (
@@ -37,8 +38,8 @@ from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 
 #: A run folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
-#: A folder, a Hub repo, or a dataset that is open.
-Data = str | os.PathLike[str] | Dataset
+#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
+Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,7 +140,8 @@ def score(
         predictions: folder of a run; file or folder of predictions (`ruler_eval.predictions`);
             texts by row, `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`)
             and `text` (or `prediction`). Every row of a config that they touch is scored.
-        data: folder, Hub repo or open dataset of the rows; by default the repo of the run.
+        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
+            repo of the run.
         revision: commit or tag of the repo; by default that of the run.
         protocol: of predictions that are not a run; `thinking` removes the reasoning block.
         partial: score what is there if rows have no answer; the scores then say n of N.
@@ -152,7 +154,8 @@ def score(
     rows.fetch()
     configs: dict[str, tuple[float | None, ...]] = {}
     for config in rows.rows:
-        task, pairs = task_of(rows, config), pair_rows(rows, found, config)
+        task = rows.manifest.table[parse_config(config)[0]]
+        pairs = pair_rows(rows, found, config)
         answers = ((row, answer_of(run, prediction)) for row, prediction in pairs)
         configs[config] = tuple(
             None if answer is None else score_row(row, task, answer) for row, answer in answers
@@ -216,7 +219,13 @@ def _open(data: Data | None, revision: str | None) -> Dataset:
     if data is None:
         msg = "which rows were answered is not known; name them with --data FOLDER or a Hub repo"
         raise UsageError(msg)
-    return data if isinstance(data, Dataset) else open_dataset(str(data), revision)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Rows):
+        return Dataset(data.source, {data.config: len(data)})
+    if isinstance(data, LoadedDataset):
+        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
+    return open_dataset(str(data), revision)
 
 
 def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
@@ -260,20 +269,6 @@ def pair_rows(
                 )
                 raise RulerError(msg)
             yield row, prediction
-
-
-def task_of(data: Dataset, config: str) -> Task:
-    """Return the task of a config.
-
-    Raises:
-        UsageError: the dataset's table has no such task.
-    """
-    table = data.manifest.table
-    name, _ = parse_config(config)
-    if name not in table:
-        msg = f"{quote(config)}: no such task; known are {', '.join(table)}"
-        raise UsageError(msg)
-    return table[name]
 
 
 def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:

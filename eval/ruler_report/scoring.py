@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
 from ruler_eval.predictions import Predictions, read_run
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_eval.scoring import answer_of, load, pair_rows, task_of
+from ruler_eval.scoring import answer_of, load, pair_rows
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
 from ruler_report.strict import STRICT
@@ -124,7 +124,7 @@ class _Scored:
 def _score_config(
     config: str, run: RunInfo, data: Dataset, predictions: Predictions, bare: Predictions | None
 ) -> tuple[ConfigResult, list[Example]]:
-    task = task_of(data, config)
+    task = data.manifest.table[parse_config(config)[0]]
     rows: list[_Scored | None] = []
     failed: list[int] = []
     missing: list[int] = []
