@@ -4,11 +4,12 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import commands
-from tests.commands import HANG, Done, Process, call, spawn
+from tests.commands import HANG, Done, Process
 
 Asked = tuple[object, ...]
 
@@ -19,16 +20,9 @@ FOUR = (
 FIRST = "vt_1536"
 
 
-def run(
-    *arguments: object,
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
-    wrapper: tuple[str, ...] = (),
-) -> Done:
-    """Run `ruler-data build` to its end; `env` or a `wrapper` takes a process of its own."""
-    if env or wrapper:
-        return spawn("ruler-data", "build", *arguments, cwd=cwd, env=env, wrapper=wrapper)
-    return call("ruler-data", "build", *arguments, cwd=cwd)
+def run(*arguments: object, **how: Any) -> Done:  # noqa: ANN401 - what `commands.run` takes
+    """Run `ruler-data build` to its end."""
+    return commands.run("ruler-data", "build", *arguments, **how)
 
 
 def started(*arguments: object) -> AbstractContextManager[Process]:

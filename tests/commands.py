@@ -18,11 +18,35 @@ HANG = 120
 #: Each program's package.
 PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_eval"}
 
+#: Variables that commands read when they run; any other takes a process of its own.
+READ_LATE = {
+    "COLUMNS", "CUDA_VISIBLE_DEVICES", "OPENAI_API_KEY", "RULER_CACHE", "RULER_SOURCES",
+    "RULER_TOKENIZERS",
+}  # fmt: skip
+
 Done = subprocess.CompletedProcess[str]
 Process = subprocess.Popen[str]
 
 
-def call(program: str, *arguments: object, cwd: Path | None = None) -> Done:
+def run(
+    program: str,
+    *arguments: object,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+    wrapper: tuple[str, ...] = (),
+) -> Done:
+    """Run a command to its end, in this process unless `env` or a `wrapper` takes another."""
+    if wrapper or not (env or {}).keys() <= READ_LATE:
+        return spawn(program, *arguments, cwd=cwd, env=env, wrapper=wrapper)
+    return call(program, *arguments, cwd=cwd, env=env)
+
+
+def call(
+    program: str,
+    *arguments: object,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> Done:
     """Call a command in this process, as its own would: what has been loaded stays loaded.
 
     A start of Python that loads a tokenizer takes seconds, of which a test of what a command says
@@ -40,6 +64,8 @@ def call(program: str, *arguments: object, cwd: Path | None = None) -> Done:
         pytest.raises(SystemExit) as end,
     ):
         patch.setattr(sys, "argv", typed)
+        for name, value in (env or {}).items():
+            patch.setenv(name, value)
         main()
     return Done(typed, int(end.value.code or 0), _text(said["stdout"]), _text(said["stderr"]))
 

@@ -12,10 +12,10 @@ from ruler_builders.pipeline.build import build
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import RowConfig
 from ruler_builders.sources import Library
-from tests import leftovers
+from tests import commands, leftovers
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
-from tests.commands import Done, call, spawn, succeeded
+from tests.commands import Done, succeeded
 from tests.hub import Hub, running
 from tests.publishing import Publisher, publishing
 from tests.running.tiny import make_model
@@ -63,12 +63,10 @@ def llama3(shared: Path) -> str:
 
 @pytest.fixture(scope="session")
 def cli() -> Cli:
-    """Run `ruler-data` to its end; `env` takes a process of its own."""
+    """Run `ruler-data` to its end."""
 
     def run(*arguments: object, env: dict[str, str] | None = None) -> Done:
-        if env:
-            return spawn("ruler-data", *arguments, env=env)
-        return call("ruler-data", *arguments)
+        return commands.run("ruler-data", *arguments, env=env)
 
     return run
 
@@ -82,7 +80,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def asked(tiny: Path) -> Asked:
     """What a small build is asked for, in a tokenizer that is loaded at once."""
-    return (*FOUR, "--tokenizer", tiny, "--counter", "tokenizers")
+    return (*FOUR, "--tokenizer", tiny)
 
 
 @pytest.fixture(scope="module")

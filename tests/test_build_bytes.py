@@ -41,7 +41,7 @@ TEMPLATE = "{{ 'x ' * (strftime_now('%Y') | int - 2000) }}{{ messages[0]['conten
 def asked(tiny: Path) -> Asked:
     """All 13 tasks, in a tokenizer that is loaded at once."""
     order = ("--sources-kind", "sample", "--rows", 2, "--lengths", 1536)
-    return (*order, "--tokenizer", tiny, "--counter", "tokenizers")
+    return (*order, "--tokenizer", tiny)
 
 
 @pytest.fixture(scope="module")

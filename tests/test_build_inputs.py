@@ -8,18 +8,30 @@ import pyarrow.parquet as pq
 import pytest
 
 from ruler_data import TASKS
-from tests.builds import assert_same, run, snapshot
+from tests.builds import Asked, assert_same, run, snapshot
 from tests.commands import one_line, succeeded
 
-SAMPLE = ("--sources-kind", "sample", "--rows", 2)
-SMALL = ("--sources-kind", "sample", "--tasks", "vt,fwe", "--rows", 2, "--lengths")
+#: In a real tokenizer, by the counter that is loaded sooner.
+MISTRAL = ("--sources-kind", "sample", "--rows", 2, "--counter", "tokenizers")
+
+
+@pytest.fixture(scope="session")
+def sample(tiny: Path) -> Asked:
+    """Two rows of the sample corpus."""
+    return ("--sources-kind", "sample", "--rows", 2, "--tokenizer", tiny)
+
+
+@pytest.fixture(scope="session")
+def two_tasks(sample: Asked) -> Asked:
+    """Two configs; a length is to follow."""
+    return (*sample, "--tasks", "vt,fwe", "--lengths")
 
 
 @pytest.fixture(scope="module")
 def minima(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     """The least length of each task, as one refusal of all of them names it."""
     never = tmp_path_factory.mktemp("minima") / "never"
-    line = one_line(run(*SAMPLE, "--lengths", 16, "--out", never), code=2)
+    line = one_line(run(*MISTRAL, "--lengths", 16, "--out", never), code=2)
     assert not never.exists()
     return {name: int(least) for name, least in re.findall(r"(\w+)_16 needs at least (\d+)", line)}
 
@@ -29,16 +41,16 @@ def refusal(tmp_path_factory: pytest.TempPathFactory, minima: dict[str, int]) ->
     """What is said to all tasks at all those lengths, and at one token less."""
     lengths = ",".join(f"{least - 1},{least}" for least in minima.values())
     never = tmp_path_factory.mktemp("refusal") / "never"
-    line = one_line(run(*SAMPLE, "--lengths", lengths, "--out", never), code=2)
+    line = one_line(run(*MISTRAL, "--lengths", lengths, "--out", never), code=2)
     assert not never.exists()
     return line
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small(two_tasks: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished build of two configs; not to be changed."""
     folder = tmp_path_factory.mktemp("small") / "out"
-    succeeded(run(*SMALL, 1024, "--out", folder))
+    succeeded(run(*two_tasks, 1280, "--out", folder))
     return folder
 
 
@@ -49,7 +61,7 @@ def test_a_task_is_built_at_its_least_length_and_refused_one_token_below(
     least, out = minima[task], tmp_path / "out"
     assert f" {task}_{least - 1} needs at least {least} tokens" in refusal
     assert f" {task}_{least} " not in refusal
-    succeeded(run(*SAMPLE, "--tasks", task, "--lengths", least, "--out", out))
+    succeeded(run(*MISTRAL, "--tasks", task, "--lengths", least, "--out", out))
     lengths = pq.read_table(out / f"{task}_{least}", columns=["length"])["length"].to_pylist()
     assert len(lengths) == 2
     assert max(lengths) <= least
@@ -57,9 +69,9 @@ def test_a_task_is_built_at_its_least_length_and_refused_one_token_below(
 
 @pytest.mark.parametrize("name", ["nosuch", "org/nosuch", "llama3", "./nosuch", "/no/such"])
 def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known(
-    tmp_path: Path, name: str
+    two_tasks: Asked, tmp_path: Path, name: str
 ) -> None:
-    line = one_line(run(*SMALL, 1024, "--tokenizer", name, cwd=tmp_path), code=2)
+    line = one_line(run(*two_tasks, 1280, "--tokenizer", name, cwd=tmp_path), code=2)
     assert name in line
     assert "known names: mistral, mistral-v0.2, llama3, qwen2.5" in line
     assert snapshot(tmp_path) == {}
@@ -79,12 +91,12 @@ def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known
     ],
 )
 def test_a_broken_tokenizer_folder_is_refused_in_one_line(
-    tmp_path: Path, shared: Path, file: str, data: bytes
+    two_tasks: Asked, tmp_path: Path, shared: Path, file: str, data: bytes
 ) -> None:
     folder = tmp_path / "mine"
     shutil.copytree(shared / "tokenizers" / "llama3", folder, copy_function=shutil.copyfile)
     (folder / file).write_bytes(data)
-    line = one_line(run(*SMALL, 1024, "--tokenizer", folder, "--out", tmp_path / "out"), code=2)
+    line = one_line(run(*two_tasks, 1280, "--tokenizer", folder, "--out", tmp_path / "out"), code=2)
     assert "mine" in line
     assert not (tmp_path / "out").exists()
 
@@ -102,9 +114,9 @@ HOSTILE = ("", "../x", "/etc", "two\nlines", "a" * 300, "-rf", "\x1b[31mred")
     ],
 )
 def test_a_hostile_name_is_refused_in_one_line_before_anything_is_written(
-    tmp_path: Path, option: str, value: str
+    sample: Asked, tmp_path: Path, option: str, value: str
 ) -> None:
-    line = one_line(run(*SAMPLE, option, value, cwd=tmp_path), code=2)
+    line = one_line(run(*sample, option, value, cwd=tmp_path), code=2)
     assert line.isprintable()
     assert len(line) < 1000
     assert snapshot(tmp_path) == {}
@@ -115,15 +127,15 @@ def test_a_hostile_name_is_refused_in_one_line_before_anything_is_written(
     [("--rows", 3), ("--seed", 7), ("--reserve", 9), ("--tokenizer", "mistral-v0.2")],
 )
 def test_a_build_of_other_inputs_is_refused_unless_force_replaces_it(
-    tmp_path: Path, small: Path, option: str, value: object
+    sample: Asked, two_tasks: Asked, tmp_path: Path, small: Path, option: str, value: object
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(small, out)
-    line = one_line(run(*SMALL, 1024, "--out", out, option, value), code=2)
+    line = one_line(run(*two_tasks, 1280, "--out", out, option, value), code=2)
     assert option.strip("-") in line
     assert str(value) in line
     assert_same(out, snapshot(small))
-    other = (*SMALL[:2], "--tasks", "vt", "--rows", 2, "--lengths", 1024, option, value)
+    other = (*sample, "--tasks", "vt", "--lengths", 1280, option, value)
     succeeded(run(*other, "--out", out, "--force"))
     succeeded(run(*other, "--out", tmp_path / "fresh"))
     assert_same(out, snapshot(tmp_path / "fresh"))
@@ -132,51 +144,51 @@ def test_a_build_of_other_inputs_is_refused_unless_force_replaces_it(
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        (("vt,fwe", "1024"), ("vt,fwe", "1024,1536")),
-        (("vt,fwe", "1024"), ("vt,fwe", "1536")),
-        (("fwe", "1024,1536"), ("vt", "1024,1536")),
+        (("vt,fwe", "1280"), ("vt,fwe", "1280,1536")),
+        (("vt,fwe", "1280"), ("vt,fwe", "1536")),
+        (("fwe", "1280,1536"), ("vt", "1280,1536")),
     ],
     ids=["both lengths", "only the new length", "another task"],
 )
 def test_what_is_added_to_a_finished_folder_leaves_the_old_configs_as_they_are(
-    tmp_path: Path, first: tuple[str, str], then: tuple[str, str]
+    sample: Asked, tmp_path: Path, first: tuple[str, str], then: tuple[str, str]
 ) -> None:
     out = tmp_path / "out"
     for tasks, lengths in (first, then):
-        order = (*SAMPLE, "--tasks", tasks, "--lengths", lengths, "--out", out)
+        order = (*sample, "--tasks", tasks, "--lengths", lengths, "--out", out)
         before = {path: path.stat() for path in out.rglob("*.parquet")}
         succeeded(run(*order))
         assert {path: path.stat() for path in before} == before
-    whole = (*SAMPLE, "--tasks", "vt,fwe", "--lengths", "1024,1536", "--out", tmp_path / "fresh")
+    whole = (*sample, "--tasks", "vt,fwe", "--lengths", "1280,1536", "--out", tmp_path / "fresh")
     succeeded(run(*whole))
     assert_same(out, snapshot(tmp_path / "fresh"))
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "LICENSES.md", "vt_1024/test-00000-of-00001.parquet"]
+    "name", ["README.md", "LICENSES.md", "vt_1280/test-00000-of-00001.parquet"]
 )
 @pytest.mark.parametrize("lost", [True, False], ids=["lost", "changed"])
 def test_the_same_command_repairs_a_finished_folder(
-    tmp_path: Path, small: Path, name: str, lost: bool
+    two_tasks: Asked, tmp_path: Path, small: Path, name: str, lost: bool
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(small, out)
     data = bytearray((out / name).read_bytes())
     data[len(data) // 2] ^= 1
     (out / name).unlink() if lost else (out / name).write_bytes(data)
-    succeeded(run(*SMALL, 1024, "--out", out))
+    succeeded(run(*two_tasks, 1280, "--out", out))
     assert_same(out, snapshot(small))
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b'{"format": 9}'])
 def test_a_damaged_manifest_is_refused_and_replaced_only_by_force(
-    tmp_path: Path, small: Path, data: bytes
+    two_tasks: Asked, tmp_path: Path, small: Path, data: bytes
 ) -> None:
     out = tmp_path / "out"
     shutil.copytree(small, out)
     (out / "manifest.json").write_bytes(data)
     before = snapshot(out)
-    assert "manifest.json" in one_line(run(*SMALL, 1024, "--out", out), code=1)
+    assert "manifest.json" in one_line(run(*two_tasks, 1280, "--out", out), code=1)
     assert_same(out, before)
-    succeeded(run(*SMALL, 1024, "--out", out, "--force"))
+    succeeded(run(*two_tasks, 1280, "--out", out, "--force"))
     assert_same(out, snapshot(small))

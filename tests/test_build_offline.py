@@ -21,7 +21,7 @@ HASHES = re.compile(r"sha256 expected ([0-9a-f]{64}), found ([0-9a-f]{64})")
 def asked(tiny: Path) -> Asked:
     """A small build of every source, in a tokenizer that is loaded at once."""
     tasks = ("--tasks", "niah_single_2,cwe,qa_1,qa_2", "--rows", 2, "--lengths", 2048)
-    return (*tasks, "--tokenizer", tiny, "--counter", "tokenizers")
+    return (*tasks, "--tokenizer", tiny)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ruler_data.parquet import read_rows
 from tests import commands
-from tests.commands import Done, Process, call, spawn
+from tests.commands import Done, Process
 
 
 def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
@@ -15,10 +15,8 @@ def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
 
 
 def evaluate(*arguments: object, env: dict[str, str] | None = None) -> Done:
-    """Run a command of `ruler-eval` to its end; `env` takes a process of its own."""
-    if env:
-        return spawn("ruler-eval", *arguments, env=env)
-    return call("ruler-eval", *arguments)
+    """Run a command of `ruler-eval` to its end."""
+    return commands.run("ruler-eval", *arguments, env=env)
 
 
 def started(*arguments: object) -> AbstractContextManager[Process]:
