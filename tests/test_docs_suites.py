@@ -18,9 +18,9 @@ AROUND = 90
 TOP = """\
 # A row of each suite
 
-Written by `make regold` from rows as they are built: row 0 at 4,096 tokens, of the sample corpus
-and for the `mistral` tokenizer, `[...]` for what is left out. Of a sweep the last task is shown.
-What the suites are for: [suites.md](suites.md).
+Written by `make regold` from built rows: row 0 at 4,096 tokens, with the sample corpus and the
+`mistral` tokenizer. `[...]` marks omitted text. For a sweep, only the last task is shown.
+[suites.md](suites.md) says what each suite is for.
 """
 
 
@@ -35,7 +35,7 @@ def example(task: Task, row: Row) -> str:
     text = excerpt(row, AROUND) + row.question + row.answer_prefix
     answers = ", ".join(f"`{output}`" for output in row.outputs)
     fenced = text.replace("```", "``")
-    return f"### {task.name}\n\n{task.about}\n\n```text\n{fenced}\n```\n\nGolden: {answers}\n"
+    return f"### {task.name}\n\n{task.about}\n\n```text\n{fenced}\n```\n\nGold answers: {answers}\n"
 
 
 def section(suite: Suite) -> str:
