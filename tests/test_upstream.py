@@ -1,0 +1,195 @@
+"""Editions of upstream: what can be seen without upstream's own scripts."""
+
+import json
+import random
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ruler_builders.sources.essays import punkt_cutter, punkt_folder
+from ruler_builders.sources.words import wonderwords_assets
+from ruler_builders.upstream import (
+    EDITIONS,
+    Arguments,
+    UpstreamSources,
+    edition_of,
+    model_template,
+    replay,
+)
+from ruler_builders.upstream.qa import Question
+from ruler_builders.upstream.sources import EssaySentences, NeedleWords, read_lines
+from ruler_builders.upstream.state import UpstreamRow
+from ruler_data import TASKS
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.tokenizers import load_tokenizer
+from tests.test_golden import compare
+
+#: Tasks that read no texts.
+FREE = ("niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe")
+
+
+def rows(
+    edition: str,
+    task: str,
+    length: int,
+    number: int,
+    tokenizer: str = "mistral-v0.2",
+    sources: UpstreamSources | None = None,
+    template: str = "base",
+) -> list[UpstreamRow]:
+    """Replay the first rows of a config."""
+    counter = load_tokenizer(tokenizer)
+    arguments = Arguments(
+        edition_of(edition), TASKS[task], length, number, template=model_template(template)
+    )
+    sources = sources or UpstreamSources(None)
+    return list(replay(arguments, sources, lambda text: counter.count([text])[0]))
+
+
+def digest(made: list[UpstreamRow]) -> str:
+    """Return a digest of all that upstream writes."""
+    texts = [json.dumps([row.index, row.input, row.outputs, row.length, row.answer_prefix])
+             for row in made]  # fmt: skip
+    return sha256("\n".join(texts).encode()).hexdigest()
+
+
+def test_rows_that_need_no_texts_are_upstreams() -> None:
+    found = {
+        f"{edition} {task} {template}": digest(rows(edition, task, 4096, 2, template=template))
+        for edition, task, template in product(EDITIONS, FREE, ("base", "meta-chat"))
+    }
+    compare("upstream-mistral-v0.2.json", json.dumps(found, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("tokenizer", ["llama3", "qwen2.5"])
+def test_rows_of_real_sources_are_upstreams(tokenizer: str, shared: Path) -> None:
+    folder = str(shared / "tokenizers" / tokenizer)
+    sources = UpstreamSources(shared / "sources")
+    found = {
+        f"{edition} {task}": digest(rows(edition, task, 4096, 2, folder, sources))
+        for edition, task in product(EDITIONS, TASKS)
+    }
+    compare(f"upstream-{tokenizer}.json", json.dumps(found, indent=1) + "\n")
+
+
+def test_published_rows_of_2024_and_2025_come_out_again(llama3: str) -> None:
+    """`tonychenxyz/ruler-full` has them; with wonderwords 3.0.1 only the words differ."""
+    made = rows("upstream-2025-01", "niah_single_1", 4096, 3, llama3)
+    assert [row.outputs for row in made] == [["8090293"], ["4612365"], ["7374122"]]
+
+
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_words_of_needles_are_those_of_the_sorted_list(data: st.DataObject) -> None:
+    word = st.text("ab-", min_size=1, max_size=4)
+    nouns = data.draw(st.lists(word, min_size=1, max_size=6))
+    adjectives = data.draw(st.lists(word, min_size=1, max_size=6))
+    expected = sorted({f"{adjective}-{noun}" for adjective in adjectives for noun in nouns})
+    assert list(NeedleWords(nouns, adjectives)) == expected
+
+
+def test_all_words_of_the_package_are_in_order() -> None:
+    lists = [read_lines(wonderwords_assets() / f"{kind}list.txt") for kind in ("noun", "adjective")]
+    words = NeedleWords(*lists)
+    few = NeedleWords(lists[0][::50], lists[1])
+    assert list(few) == sorted({f"{adj}-{noun}" for adj in lists[1] for noun in lists[0][::50]})
+    places = random.Random(0).sample(range(len(words)), 1000)
+    drawn = [words[place] for place in sorted(places)]
+    assert drawn == sorted(set(drawn))
+
+
+@pytest.fixture(scope="session")
+def essays(shared: Path) -> tuple[str, EssaySentences]:
+    sources = UpstreamSources(shared / "sources")
+    text = json.loads((shared / "sources" / "PaulGrahamEssays.json").read_text())["text"]
+    return text, sources.essays
+
+
+@pytest.mark.parametrize("words", [0, 1, 2, 500, 3210, 27345, 61000])
+def test_first_words_have_the_sentences_that_punkt_gives(
+    words: int, essays: tuple[str, EssaySentences], shared: Path
+) -> None:
+    text, sentences = essays
+    cutter = punkt_cutter(punkt_folder(shared / "sources", allow_download=False))
+    for size in (words, words + 1, words + 2, words + 3):
+        expected = cutter.tokenize(" ".join(text.split()[:size]))
+        passage = sentences.first(size, repeat=False)
+        assert len(passage) == len(expected)
+        assert passage.join(0, len(passage)) == " ".join(expected)
+        middle = len(expected) // 2
+        assert passage.join(middle, len(expected)) == " ".join(expected[middle:])
+        assert passage.join(1, middle) == " ".join(expected[1:middle])
+
+
+@given(
+    text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip),
+    words=st.integers(0, 90),
+    block=st.integers(1, 30),
+)
+@settings(max_examples=300, deadline=None)
+def test_small_blocks_and_repetition_give_the_same_sentences(
+    text: str, words: int, block: int, shared: Path
+) -> None:
+    cutter = punkt_cutter(punkt_folder(shared / "sources", allow_download=False))
+    once = " ".join(text.replace(".", ". ").split())
+    listed = once.split(" ")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ruler_builders.upstream.sources.BLOCK", block)
+        sentences = EssaySentences(once, cutter.span_tokenize)
+        passage = sentences.first(words, repeat=True)
+    repeats = words // len(listed) + 1
+    expected = cutter.tokenize(" ".join((listed * repeats)[:words]))
+    assert passage.join(0, len(passage)) == " ".join(expected)
+    assert len(passage) == len(expected)
+
+
+def test_a_row_that_upstream_never_finishes_is_named(llama3: str) -> None:
+    with pytest.raises(RulerError, match=r"niah_single_3_512/0: upstream does not finish this row"):
+        rows("upstream-2026-07", "niah_single_3", 512, 1, llama3, _FewWords())
+    with pytest.raises(RulerError, match=r"vt_200/0: upstream does not finish"):
+        rows("upstream-2025-01", "vt", 200, 1, llama3)
+
+
+def test_questions_beyond_the_last_are_never_finished(llama3: str) -> None:
+    with pytest.raises(RulerError, match=r"qa_1_4096/2: .*: there are 2 questions"):
+        rows("upstream-2025-01", "qa_1", 4096, 3, llama3, _FewDocuments())
+
+
+def test_a_length_without_vocabulary_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="fwe_90"):
+        rows("upstream-2026-07", "fwe", 90, 1)
+
+
+def test_a_list_beyond_wonderwords_names_the_missing_file(llama3: str) -> None:
+    with pytest.raises(RulerError, match=r"cwe_131072: .*english_words\.json"):
+        rows("upstream-2026-07", "cwe", 131072, 1, llama3)
+
+
+def test_unknown_editions_and_templates_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="upstream-2026-07"):
+        edition_of("upstream-2023-01")
+    with pytest.raises(UsageError, match="meta-llama3"):
+        model_template("llama-3")
+
+
+class _FewWords(UpstreamSources):
+    """Essays of one long sentence."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.essays = EssaySentences("word " * 1000, lambda text: [(0, len(text.rstrip()))])
+
+
+class _FewDocuments(UpstreamSources):
+    """Twelve documents and two questions."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def corpus(self, name: str) -> tuple[list[str], list[Question]]:  # type: ignore[override]
+        documents = [f"Document of {name} {number}." for number in range(12)]
+        return documents, [Question(f"Which {n}?", ["it"], [n], [n + 1, n + 2]) for n in range(2)]
