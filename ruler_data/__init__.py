@@ -1,8 +1,9 @@
-"""The contract that builders, evaluators and readers of the dataset share.
+"""The contract that builders, evaluators and users of the dataset share.
 
-Three types carry everything: `Row` (what is published), `Task` (what is asked) and
-`Manifest` (what proves it). Names are loaded when they are first used, so that an import of the
-package costs nothing.
+    rows = ruler_data.load("org/ruler", "vt_4096", revision="v1.0.0")
+
+The core types are `Row` (what is published), `Task` (what is asked) and `Manifest` (what proves
+it). A module is loaded when one of its names is first used, so importing the package is fast.
 """
 
 from importlib import import_module
@@ -48,7 +49,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - a name of any type
     if name not in _HOME:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -1,10 +1,8 @@
-"""The parts of a manifest: facts of a tokenizer, a source, a config and a file.
-
-The manifest: what a built folder holds, and what it was made from.
+"""The manifest: what a built folder holds, and what it was built from.
 
 It is written last, so a folder that has one is complete. It names every file with its sha256
-and every config with the digest of its rows, and it carries a digest of itself, so an edit is
-noticed. It holds no time, path or user name: the same build gives the same bytes.
+and every config with the digest of its rows. It holds a digest of itself, so an edit is
+detected. It holds no time, path or user name, so the same build gives the same bytes.
 """
 
 import hashlib
@@ -27,12 +25,12 @@ class TokenizerInfo:
     """The tokenizer that lengths are counted in.
 
     Attributes:
-        name: registry name, or the folder's own name.
-        hub_id: where it comes from on the Hub; None for a local folder.
-        revision: commit on the Hub, or the version of the package that ships it.
-        files: sha256 of each file that decides on tokens or on the chat template.
+        name: registry name, or name of the folder.
+        hub_id: id on the Hub; None for a local folder.
+        revision: commit on the Hub, or version of the package that includes it.
+        files: sha256 of each file that determines tokens or the chat template.
         template_reserve: tokens that the chat template adds around one user turn.
-        extra_reserve: tokens kept free beyond that (`--reserve`), e.g. for reasoning.
+        extra_reserve: more tokens kept free (`--reserve`), e.g. for reasoning.
         engine: library and version that counted the finished prompts of the newest configs.
     """
 
@@ -46,24 +44,24 @@ class TokenizerInfo:
 
     @property
     def fingerprint(self) -> str:
-        """Return one sha256 for all files: tokenizers with the same one count the same."""
+        """Return one sha256 for all files; tokenizers with the same fingerprint count alike."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """A text that rows are made of.
+    """A source: a text that rows are made of.
 
     Attributes:
         name: essays, squad, hotpotqa, words, or domain_NAME.
-        title: what it is, for people.
+        title: what it is, in words.
         kind: `real`; `sample` for the small corpus in the package; `own` for the user's texts.
         url: where it comes from.
         sha256: of the bytes used (several files: of their names and hashes).
         licence: SPDX id where there is one.
-        attribution: whom to credit.
-        pinned: whether the bytes are those that this version of the package names.
-        detail: what else decides on the text, e.g. the sentence cutter.
+        attribution: author to credit.
+        pinned: whether the sha256 is the one that this version of the package expects.
+        detail: what else determines the text, e.g. the sentence splitter.
     """
 
     name: str
@@ -79,7 +77,7 @@ class SourceInfo:
 
 @dataclass(frozen=True)
 class ConfigInfo:
-    """One config: its file, its rows and what was found when they were audited.
+    """One config: its file, its rows and the result of their audit.
 
     Attributes:
         file: path within the folder.
@@ -91,7 +89,7 @@ class ConfigInfo:
             `length_mean` and `length_max`.
         fill_min: shortest row's share of the config's length; likewise `fill_mean`.
         audit: result of the audit at build, check by check.
-        exhausted: what ran out and was repeated, in words; empty where nothing did.
+        exhausted: what ran out and was repeated, in words; empty if nothing was.
     """
 
     file: str
@@ -110,25 +108,25 @@ class ConfigInfo:
 
 @dataclass(frozen=True)
 class FileInfo:
-    """A file of the folder beside the rows."""
+    """A file of the folder that holds no rows."""
 
     bytes: int
     sha256: str
 
 
 def config_info(record: Mapping[str, Any]) -> ConfigInfo:
-    """Return a config's entry as read from JSON, where tuples are lists."""
+    """Return the entry of a config that was read from JSON, where tuples are lists."""
     return ConfigInfo(**{**record, "exhausted": tuple(record.get("exhausted", ()))})
 
 
-#: Files beside the configs.
+#: Names of files that hold no rows.
 FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[a-z]+)?")
 
 #: Version of the manifest's own layout.
 FORMAT = 1
 FILENAME = "manifest.json"
 
-#: Seeds from this one on are private: drawn for one build (`build --fresh`), known to its owner.
+#: Seeds of at least this value are private: drawn for one build (`build --fresh`).
 PRIVATE_SEEDS = 2**63
 
 
@@ -137,17 +135,18 @@ class Manifest:
     """What proves a folder: versions, tokenizer, sources, configs and files.
 
     Attributes:
-        data_version: of this dataset; a release's is that of its tag, and it is the publisher's.
-        rows_version: data version of the package that drew the rows; its MAJOR number seeded them.
+        data_version: of this dataset; for a release, that of its tag.
+        rows_version: data version of the package that drew the rows; its MAJOR number is part of
+            every seed.
         package_version: of the package that built or released it.
-        seed: of all draws; from `PRIVATE_SEEDS` on it is a private one.
+        seed: of all draws; private if it is at least `PRIVATE_SEEDS`.
         suite: that the configs belong to.
         tokenizer: that lengths are counted in.
         sources: that rows are made of.
         configs: by name, in the order of the table of tasks, then by length.
-        files: beside the configs, by path.
+        files: that hold no rows, by path.
         pyarrow: version that wrote the newest configs.
-        tasks: those of the suite that are none of the thirteen, so that a reader needs no suite.
+        tasks: of the suite, without the thirteen, so that a reader needs no suite.
         format: of the manifest itself.
     """
 
@@ -166,17 +165,17 @@ class Manifest:
 
     @property
     def table(self) -> dict[str, Task]:
-        """All tasks that configs may be of: the thirteen, and the suite's own."""
+        """All tasks that configs may have: the thirteen, and those of the suite."""
         return {**self.tasks, **TASKS}
 
     @property
     def is_private(self) -> bool:
-        """Whether the rows are drawn from a private seed, so that no model has seen them."""
+        """Whether the rows are drawn from a private seed, so that no model was trained on them."""
         return self.seed >= PRIVATE_SEEDS
 
     @property
     def has_own_texts(self) -> bool:
-        """Whether any row holds texts of whoever built it, of a licence that nobody here knows."""
+        """Whether any row holds texts of the user who built it, with an unknown licence."""
         return any(source.kind == "own" for source in self.sources)
 
     @property
@@ -187,35 +186,35 @@ class Manifest:
     def select(
         self, tasks: Collection[str] | None = None, lengths: Collection[int] | None = None
     ) -> tuple[str, ...]:
-        """Return the names of the configs of some tasks and lengths (tokens); None is all.
+        """Return the names of the configs with these tasks and lengths (tokens); None for all.
 
         Raises:
-            UsageError: a task or a length is in no config, or none has both.
+            UsageError: no config has one of the tasks, or one of the lengths, or both.
         """
         if tasks is None and lengths is None:
             return tuple(self.configs)
-        have = {name: parse_config(name) for name in self.configs}
-        for kind, asked, at in (("task", tasks, 0), ("length", lengths, 1)):
-            there = sorted({place[at] for place in have.values()})
-            for one in asked or ():
-                if one not in there:
-                    msg = f"{kind} {quote(str(one))} is not here; there are {there}"
+        parsed = {name: parse_config(name) for name in self.configs}
+        for kind, wanted, at in (("task", tasks, 0), ("length", lengths, 1)):
+            known = sorted({parts[at] for parts in parsed.values()})
+            for value in wanted or ():
+                if value not in known:
+                    msg = f"{kind} {quote(str(value))} is not here; there are {known}"
                     raise UsageError(msg)
-        found = tuple(
+        chosen = tuple(
             name
-            for name, (task, length) in have.items()
+            for name, (task, length) in parsed.items()
             if (tasks is None or task in tasks) and (lengths is None or length in lengths)
         )
-        if not found:
+        if not chosen:
             msg = "no config has one of these tasks at one of these lengths"
             raise UsageError(msg)
-        return found
+        return chosen
 
     def check(self, where: str) -> None:
-        """Refuse names that a stranger's manifest could lead elsewhere with.
+        """Refuse names with which a manifest from elsewhere could reach other files.
 
         Raises:
-            RulerError: a config is of no task that it knows, or a file does not lie where it must.
+            RulerError: a config has an unknown task, or a file is not where it must be.
         """
         for name, info in self.configs.items():
             try:
@@ -224,7 +223,7 @@ class Manifest:
                 msg = f"{where}: {error}"
                 raise RulerError(msg) from error
             if task not in self.table:
-                msg = f"{where}: config {quote(name)} is of no known task"
+                msg = f"{where}: config {quote(name)} has no known task"
                 raise RulerError(msg)
             if info.file != config_file(name):
                 msg = f"{where}: config {name} names the file {quote(info.file)}"
@@ -235,15 +234,16 @@ class Manifest:
                 raise RulerError(msg)
 
     def with_files(self, texts: Mapping[str, str]) -> "Manifest":
-        """Return the manifest of a folder that holds these texts beside its configs."""
+        """Return the manifest of a folder with these texts besides its configs."""
         data = {name: text.encode() for name, text in texts.items()}
         files = {
-            name: FileInfo(len(one), hashlib.sha256(one).hexdigest()) for name, one in data.items()
+            name: FileInfo(len(text), hashlib.sha256(text).hexdigest())
+            for name, text in data.items()
         }
         return replace(self, files=files)
 
     def to_json(self) -> str:
-        """Return the manifest as JSON, with a digest of all the rest in `digest`."""
+        """Return the manifest as JSON; `digest` is the digest of everything else."""
         body = asdict(self)
         body = {"digest": _self_digest(body), **body}
         return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
@@ -303,7 +303,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def shown_seed(seed: int) -> str:
-    """Return a seed as people are shown it; a private one is not given away.
+    """Return a seed for display; a private one is not revealed.
 
     >>> shown_seed(42), shown_seed(2**63)
     ('42', 'a private one')

@@ -1,4 +1,4 @@
-"""Names of configs and tokenizers, and what a name may not be."""
+"""Names of configs, files, repos and shards: how they are built, parsed and checked."""
 
 import re
 
@@ -85,7 +85,7 @@ def check_repo(repo: str) -> str:
     """
     owner, _, name = repo.partition("/")
     if not (owner and name) or name.endswith((".git", ".ipynb", "-", ".")) or "--" in repo:
-        msg = f"repo {quote(repo)} is no repo of the Hub; name one as OWNER/NAME, e.g. org/ruler"
+        msg = f"repo {quote(repo)} is not a repo of the Hub; name one as OWNER/NAME, e.g. org/ruler"
         raise UsageError(msg)
     check_name("repo", owner)
     check_name("repo", name)

@@ -1,4 +1,4 @@
-"""The parquet files of a dataset: their schema, where they lie, and how their rows are read."""
+"""The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
 
-#: What reading a file raises that is damaged, or that holds something else than rows.
+#: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
 
 SCHEMA = pa.schema(
@@ -34,21 +34,21 @@ SCHEMA = pa.schema(
     ]
 )
 
-#: Where the long column stands, which is read and written as UTF-8, and all others.
+#: Position of the long column, which is read and written as UTF-8, and names of the others.
 CONTEXT = SCHEMA.names.index("context")
 SHORT = [name for name in SCHEMA.names if name != "context"]
 SHORT_VALUES = attrgetter(*SHORT)
 
 
 class TableBuilder:
-    """Rows on their way into a table.
+    """Collects rows into a table.
 
-    Contexts are copied into one buffer as they come, so the memory that a row took is free for the
-    next one. Memory that is new to a process costs more than a copy.
+    Each context is copied into one buffer, so the row's own memory can be used for the next row.
+    That is cheaper than allocating new memory from the system for each row.
     """
 
     def __init__(self, room: int) -> None:
-        """Begin a table whose contexts have up to `room` bytes."""
+        """Start a table whose contexts have at most `room` bytes in all."""
         self._buffer = pa.allocate_buffer(room)
         self._edges = [0]
         self._rows: list[tuple[Any, ...]] = []
@@ -57,11 +57,11 @@ class TableBuilder:
         return len(self._rows)
 
     def has_room(self, text: bytes | memoryview) -> bool:
-        """Whether a context still fits."""
+        """Whether the buffer has room for a context."""
         return bool(self._edges[-1] + len(text) <= self._buffer.size)
 
     def add(self, row: Row | PackedRow, text: bytes | memoryview) -> None:
-        """Take in the next row, its context in UTF-8 beside it.
+        """Add the next row, with its context in UTF-8.
 
         Raises:
             ValueError: there is no room for the context.
@@ -72,7 +72,7 @@ class TableBuilder:
         self._rows.append(SHORT_VALUES(row))
 
     def table(self) -> pa.Table:
-        """Return the rows so far as a table, which shares its memory with this.
+        """Return the rows so far as a table that shares the buffer.
 
         Raises:
             ValueError: a packed row's context is not UTF-8.
@@ -82,7 +82,7 @@ class TableBuilder:
         buffers = [None, pa.py_buffer(np.array(self._edges, dtype=np.int32)), self._buffer]
         columns.insert(CONTEXT, pa.BinaryArray.from_buffers(pa.binary(), len(self), buffers))
         columns.append(_spans(evidence))
-        # To cast bytes to a text checks that they are UTF-8.
+        # Casting bytes to a string checks that they are UTF-8.
         return pa.Table.from_arrays(
             [column.cast(field.type) for column, field in zip(columns, SCHEMA, strict=True)],
             schema=SCHEMA,
@@ -90,9 +90,9 @@ class TableBuilder:
 
 
 def _spans(evidence: Sequence[Any]) -> pa.ListArray:
-    """Return a column of spans, made of all at once, since cwe has 300 a row."""
+    """Return a column of spans, built in one step because cwe has 300 per row."""
     spans = np.concatenate(
-        [NO_SPANS, *(np.array(one, dtype=np.int64).reshape(-1, 2) for one in evidence)]
+        [NO_SPANS, *(np.array(spans, dtype=np.int64).reshape(-1, 2) for spans in evidence)]
     )
     pairs = pa.StructArray.from_arrays(
         [pa.array(side, pa.int32()) for side in spans.T],
@@ -139,7 +139,7 @@ def read_group(path: Path, number: int) -> pa.Table:
 
 
 def read_packed(path: Path) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a file as `read_rows` does, their texts left in UTF-8."""
+    """Yield the rows of a file as `read_rows` does, but packed."""
     with closing(read_groups(path)) as groups:
         for group in groups:
             for place in range(len(group)):
@@ -149,30 +149,29 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
 def row_at(group: pa.Table, place: int) -> Row:
     """Return the row at a place of a row group.
 
-    One by one as they are asked for: a group's rows made at once keep other threads from the
-    interpreter for a quarter of a second.
+    Converting a whole group at once would block other threads for a quarter of a second.
 
     Raises:
-        ValueError: a value is absent; see `UNREADABLE` for a table of other columns.
+        ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
     return packed_at(group, place).unpack()
 
 
 def packed_at(group: pa.Table, place: int) -> PackedRow:
-    """Return the row at a place of a row group, its text left in UTF-8; see `row_at`."""
+    """Return the packed row at a place of a row group; see `row_at`."""
     *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
     text = plain[CONTEXT].as_buffer()
     values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
     spans = evidence.values
     sides = [spans.field(side) for side in ("start", "end")]
-    index, task, question, prefix, outputs, room, length = values
-    lacking = text is None or None in values or None in outputs
-    if lacking or any(part.null_count for part in (spans, *sides)):
-        msg = f"row {place} of its group lacks a value"
+    index, task, question, prefix, outputs, budget, length = values
+    is_incomplete = text is None or None in values or None in outputs
+    if is_incomplete or any(part.null_count for part in (spans, *sides)):
+        msg = f"row {place} of its group has a missing value"
         raise ValueError(msg)
     pairs = np.stack([side.to_numpy() for side in sides], axis=1).astype(np.int64)
     return PackedRow(
-        index, task, text.to_pybytes(), question, prefix, tuple(outputs), room, length, pairs
+        index, task, text.to_pybytes(), question, prefix, tuple(outputs), budget, length, pairs
     )
 
 
@@ -184,12 +183,12 @@ def read_columns(path: Path, columns: list[str]) -> pa.Table:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file to be read by this thread alone.
+    """Open a file that only this thread reads.
 
-    A thread of pyarrow's that reads ahead, as `pq.read_table` starts some, may outlive its reader,
-    and aborts a process that ends meanwhile.
+    `pq.read_table` starts threads that read ahead. One of them may outlive its reader, and aborts
+    the process if it exits meanwhile.
     """
-    # Opened here, since pyarrow takes `~` and `file:` in a path for more than they are.
+    # Opened by Python, because pyarrow would interpret `~` and `file:` in a path.
     with (
         path.open("rb") as raw,
         pq.ParquetFile(raw, page_checksum_verification=True, pre_buffer=False) as file,

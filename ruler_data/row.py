@@ -1,10 +1,9 @@
-"""A row of the dataset: one question over one context, with its golden answers.
+"""A row of the dataset, one question about one context, and the content digest of rows.
 
-The content digest: what a config's rows are, whatever file holds them.
-
-pyarrow 21, 24 and 26 write three different files for the same rows, so a file's hash cannot
-say that two datasets are equal. The digest is a sha256 over the rows themselves, each field
-framed as a netstring (https://cr.yp.to/proto/netstrings.txt), which no field's content can break.
+pyarrow 21, 24 and 26 write three different files for the same rows, so the hash of a
+file cannot show that two datasets are equal. The digest is a sha256 over the rows themselves. Each
+field is framed as a netstring (https://cr.yp.to/proto/netstrings.txt), so that different fields
+never give the same bytes.
 """
 
 import hashlib
@@ -33,15 +32,15 @@ class Row:
         index: 0-based; the row's identity is `{task}_{length}/{index}`.
         task: name of the task.
         context: instruction, in-context example where the task has one, and haystack.
-        question: the query that follows the context.
-        answer_prefix: what opens the model's answer in the `completion` protocol.
-        outputs: golden answers; never empty.
-        max_new_tokens: tokens that the answer may take.
+        question: query that follows the context.
+        answer_prefix: beginning of the model's answer in the `completion` protocol.
+        outputs: gold answers; never empty.
+        max_new_tokens: largest number of tokens of the answer.
         length: tokens of the prompt as the `completion` protocol sends it plus
-            `max_new_tokens`; never over the config's length.
-        evidence: spans of `context` that the answer rests on, in order; empty for fwe, whose
-            evidence is the whole text, and where a suite leaves out the needle (`none: "true"`)
-            or the documents.
+            `max_new_tokens`; at most the config's length.
+        evidence: spans of `context` that the answer depends on, in order; empty for fwe, whose
+            evidence is the whole text, and if a suite leaves out the needle (`none: "true"`) or the
+            documents.
     """
 
     index: int
@@ -56,7 +55,7 @@ class Row:
 
     @property
     def prompt(self) -> str:
-        """The text a model is asked to continue; plain concatenation, nothing to cut apart."""
+        """The text that a model continues: context, question and answer prefix, concatenated."""
         return self.context + self.question + self.answer_prefix
 
     def to_record(self) -> dict[str, Any]:
@@ -75,7 +74,7 @@ class Row:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Row":
-        """Return the row that `to_record` gave (as `datasets` and pyarrow return it)."""
+        """Return the row of a record, as `to_record`, `datasets` and pyarrow give it."""
         return cls(
             index=record["index"],
             task=record["task"],
@@ -90,23 +89,23 @@ class Row:
 
 
 def utf8(text: str | Utf8) -> bytes | Utf8:
-    """Return a text in UTF-8, which it may be in already."""
+    """Return a text in UTF-8; bytes are returned as they are."""
     return text.encode() if isinstance(text, str) else text
 
 
-#: No pieces of evidence.
+#: Evidence of a row that has none.
 NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 NO_SPANS.setflags(write=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedRow:
-    """A row on its way to a file: the same fields, its long ones as files hold them.
+    """A row whose long fields are stored as in a file.
 
     Attributes:
-        context: in UTF-8, so that a long text is encoded once at most; part of a longer one where
-            that saves a copy.
-        evidence: shape (spans, 2): beginnings and ends, in characters of the context.
+        context: in UTF-8, so that a long text is encoded at most once; may be a view of a larger
+            buffer, which saves a copy.
+        evidence: starts and ends in characters of the context, shape (spans, 2).
     """
 
     index: int
@@ -120,7 +119,7 @@ class PackedRow:
     evidence: NDArray[np.int64]
 
     def unpack(self) -> Row:
-        """Return the row."""
+        """Return the row with plain fields."""
         return Row(
             index=self.index,
             task=self.task,
@@ -134,23 +133,23 @@ class PackedRow:
         )
 
 
-#: Changes whenever the serialization does, so that digests of two kinds never look comparable.
+#: First bytes of what is hashed; they change with the serialization, so digests then differ.
 HEADER = b"ruler-rows/1\n"
 
 
 class RowDigest:
-    """A digest that rows are fed to one by one, in order."""
+    """Computes the content digest of rows that are added one by one, in order."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256(HEADER)
 
     def add(self, row: Row | PackedRow) -> None:
-        """Take in the next row."""
+        """Add the next row."""
         for piece in _pieces(row):
             self._hash.update(piece)
 
     def hexdigest(self) -> str:
-        """Return the digest so far as `sha256:` and 64 hexadecimal digits."""
+        """Return the digest of the rows so far, as `sha256:` and 64 hexadecimal digits."""
         return "sha256:" + self._hash.hexdigest()
 
 
@@ -160,7 +159,7 @@ def serialize(row: Row | PackedRow) -> bytes:
 
 
 def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
-    """Return the canonical bytes in pieces, so that a long context is not copied."""
+    """Return the canonical bytes in three parts, so that a long context is not copied."""
     context = utf8(row.context)
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
     after = b"," + _netstrings([
@@ -176,7 +175,7 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
 
 
 def _spans(spans: NDArray[np.int64]) -> list[bytes]:
-    """Return `start-end` of all spans, written in one step: cwe has 300 a row."""
+    """Return `start-end` of all spans, formatted in one step because cwe has 300 per row."""
     return ((b"%d-%d " * len(spans)) % tuple(spans.ravel().tolist())).split()
 
 

@@ -1,11 +1,8 @@
-"""The five families of tasks: the parameters of each, and what all tasks of a family share.
+"""Families of tasks with their parameters, and the table of the 13 tasks.
 
-A suite's YAML file sets these parameters, within the ranges given here. Budgets and scorers are
-upstream's (`tokens_to_generate`, `metric_fn`).
-
-The table of tasks: what is asked, with which parameters, scored how.
-
-Parameters of the thirteen are those of the paper's Table 5 (Hsieh et al. 2024, arXiv 2404.06654).
+The parameters of the 13 are those of the paper's Table 5 (Hsieh et al. 2024, arXiv 2404.06654);
+answer budgets and metrics are those of upstream (`tokens_to_generate`, `metric_fn`). A suite's YAML
+file sets other parameters, within the ranges given here.
 """
 
 import re
@@ -23,16 +20,22 @@ Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question an
 
 @dataclass(frozen=True)
 class Niah:
-    """Needles in a haystack: `keys` keys of `values` values each; `queries` keys are asked.
+    """Needles in a haystack.
 
-    With `depths` the needles of row i stand at depth i mod `depths` of a grid from the beginning
-    to the end of the haystack; without (0), anywhere, stratified over rows.
-
-    `wording` says needles plainly, in other words, or in two places half a haystack apart.
-    `lookalikes` needles more have a key and a value that nearly are the asked ones. With `none`
-    the question allows that the key is not there; it is there (`possible`) or not (`true`).
-
-    A haystack of `domains` holds texts of the domains named, in turns where there are several.
+    Attributes:
+        haystack: what surrounds the needles.
+        key_type: of keys; likewise `value_type` of values.
+        keys: number of keys.
+        values: number of values of each key.
+        queries: number of keys that the question is about.
+        depths: number of depths of a grid over the haystack, and row i has its needle at depth i
+            mod `depths`; 0 for depths stratified over the rows.
+        wording: of needles: plain, paraphrased, or split over two places half a haystack apart.
+        lookalikes: number of distractor needles, each with a key and a value close to the right
+            ones.
+        none: whether the question allows that the key is missing: `no`; or yes, and the key is
+            there (`possible`) or missing (`true`).
+        domains: of the texts of a haystack of domains, in turns if there are several.
     """
 
     haystack: Literal["noise", "essays", "needles", "domains"]
@@ -50,23 +53,23 @@ class Niah:
 
     @property
     def impossible(self) -> str:
-        """Why these values do not go together; empty if they do."""
+        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
         if self.queries > self.keys:
-            return f"queries: {self.queries} keys are asked and there are {self.keys}"
+            return f"queries: {self.queries} keys are queried and there are {self.keys}"
         if self.depths == 1:
-            return "depths: a grid has two depths at least"
+            return "depths: a grid has at least two depths"
         if self.depths and self.keys * self.values > 1:
-            return "depths: a grid is of one needle a row"
+            return "depths: a grid needs one needle per row"
         if self.wording != "plain" and self.haystack == "needles":
-            return f"wording: a haystack of needles would give away a {self.wording} one"
+            return f"wording: a {self.wording} needle would stand out in a haystack of needles"
         if self.none == "true" and self.queries * self.values > 1:
-            return "none: one key of one value is asked where it is missing"
+            return "none: a missing key needs one query and one value"
         if self.haystack == "domains" and not self.domains:
-            return "haystack: is of domains, and `domains` names none"
+            return "haystack: is of domains, and `domains` is empty"
         if self.domains and self.haystack != "domains":
-            return f"domains: are named, and the haystack is of {self.haystack}"
+            return f"domains: only for a haystack of domains, and this one is of {self.haystack}"
         if len(set(self.domains)) < len(self.domains):
-            return "domains: one is named twice"
+            return "domains: one stands twice"
         return ""
 
 
@@ -82,7 +85,7 @@ class Vt:
 
 @dataclass(frozen=True)
 class Cwe:
-    """Common words: `common` words stand `common_repeats` times, all others `other_repeats`."""
+    """Common words: `common` words occur `common_repeats` times, all others `other_repeats`."""
 
     common: Annotated[int, Interval(ge=10, le=10)] = 10  # the question says how many
     common_repeats: Annotated[int, Interval(ge=2, le=1000)] = 30
@@ -91,7 +94,7 @@ class Cwe:
 
     @property
     def impossible(self) -> str:
-        """Why these values do not go together; empty if they do."""
+        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
         if self.other_repeats >= self.common_repeats:
             return f"other_repeats: {self.other_repeats} is not below {self.common_repeats}"
         return ""
@@ -108,7 +111,7 @@ class Fwe:
 
 @dataclass(frozen=True)
 class Qa:
-    """Questions over documents of a source, or over none: what a model knows without them."""
+    """Questions about documents of a source, or without them, to measure what a model knows."""
 
     source: Literal["squad", "hotpotqa"]
     documents: Literal["all", "none"] = "all"
@@ -121,11 +124,11 @@ Params = Niah | Vt | Cwe | Fwe | Qa
 
 @dataclass(frozen=True)
 class Family:
-    """What all tasks of a kind of parameters share.
+    """What all tasks of a family share.
 
     Attributes:
-        max_new_tokens: tokens that the answer may take, unless a task says otherwise.
-        metric: `all` scores the share of golden answers named, `part` any of them.
+        max_new_tokens: default of the largest number of tokens of an answer.
+        metric: `all` scores the share of gold answers found, `part` whether any is found.
         category: the paper's category, over which reports average.
     """
 
@@ -145,13 +148,13 @@ FAMILIES: dict[type[Params], Family] = {
 
 @dataclass(frozen=True)
 class Task:
-    """A task: its name in config names, the parameters of its family, its budget.
+    """A task: the parameters of its family, with a name and an answer budget.
 
     Attributes:
         name: as in config names.
-        params: parameters of its family; their type names the family.
+        params: parameters of its family; their type is the family.
         about: what it measures, in one line.
-        max_new_tokens: tokens that the answer may take.
+        max_new_tokens: largest number of tokens of an answer.
     """
 
     name: str
@@ -171,12 +174,12 @@ class Task:
 
     @property
     def fills(self) -> bool:
-        """Whether its rows are as long as their config; a question without documents is not."""
+        """Whether rows fill the config's length; a question without documents does not."""
         return not (isinstance(self.params, Qa) and self.params.documents == "none")
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Texts that its rows are made of, beside those written for the benchmark."""
+        """Names of the sources that its rows are made of."""
         params = self.params
         if isinstance(params, Qa):
             return (params.source,)
@@ -189,12 +192,12 @@ class Task:
 
 
 def task_of(name: str, params: Params, about: str, max_new_tokens: int | None = None) -> Task:
-    """Return a task, with its family's budget unless another is given."""
+    """Return a task; its budget is the family's unless another is given."""
     return Task(name, params, about, max_new_tokens or FAMILIES[type(params)].max_new_tokens)
 
 
 def read_task(record: Mapping[str, Any]) -> Task:
-    """Return the task that `dataclasses.asdict` wrote."""
+    """Return the task of a record of `dataclasses.asdict`."""
     params: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value  # what JSON makes of a tuple
         for key, value in record["params"].items()
@@ -225,7 +228,7 @@ TASKS: dict[str, Task] = {task.name: task for task in _TABLE}
 
 
 def task_place(name: str) -> tuple[int, tuple[tuple[int, str], ...]]:
-    """Return where a task stands in tables: the thirteen in their order, then others by name.
+    """Return the sort key of a task in tables: the 13 in their order, then others by name.
 
     >>> sorted(["vt_hops_12", "vt_hops_2", "vt", "cwe"], key=task_place)
     ['vt', 'cwe', 'vt_hops_2', 'vt_hops_12']
@@ -237,7 +240,7 @@ def task_place(name: str) -> tuple[int, tuple[tuple[int, str], ...]]:
 
 
 def config_place(config: str) -> tuple[object, int]:
-    """Return where a config stands in tables: by task, then by length.
+    """Return the sort key of a config in tables: by task, then by length.
 
     >>> sorted(["vt_8192", "qa_1_4096", "vt_4096"], key=config_place)
     ['vt_4096', 'vt_8192', 'qa_1_4096']

@@ -1,4 +1,4 @@
-"""The templates of cards: in the wheel beside this module, in a checkout under `cards/`."""
+"""Templates of cards: beside this module in the wheel, under `cards/` in a checkout."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ _HERE = Path(__file__).parent
 
 
 def template(name: str) -> jinja2.Template:
-    """Return a template of `cards/`; a variable that is not given is an error."""
+    """Return a template of `cards/`; a missing variable is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_HERE / "cards", _HERE.parent / "cards"]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # Markdown, and the variables are our own
+        autoescape=False,  # Markdown, with variables of this package
     )
     return environment.get_template(name)

@@ -6,10 +6,10 @@ __version__ = "0.1.0"
 #: MAJOR: rows changed; only this number takes part in seeding, so MINOR adds without changing.
 DATA_VERSION = "1.0.0"
 
-#: Seed of all draws, unless another is asked for: that of published data.
+#: Default seed of all draws; published data uses it.
 DEFAULT_SEED = 42
 
 
 def data_major() -> int:
-    """Return the MAJOR number of the data version, the one that seeds every draw."""
+    """Return the MAJOR number of the data version, which is part of every seed."""
     return int(DATA_VERSION.split(".")[0])

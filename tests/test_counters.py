@@ -279,7 +279,7 @@ def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
 
 
 def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
-    monkeypatch: pytest.MonkeyPatch, cache: Path
+    monkeypatch: pytest.MonkeyPatch, verdicts: Path
 ) -> None:
     exact = GigatokenCounter.ids
 

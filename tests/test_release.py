@@ -84,7 +84,7 @@ def test_a_tag_on_another_release_is_refused(
     two: dict[str, str], repo: str, reader: Reader, hub: Hub
 ) -> None:
     hub.repos[repo].tags["v1.0.0"] = two["v2.0.0"]
-    assert "is of version 2.0.0" in reader.fetch(repo, "v1.0.0").refused
+    assert "has data version 2.0.0" in reader.fetch(repo, "v1.0.0").refused
 
 
 def test_a_torn_download_is_tried_again_and_a_false_one_refused(
@@ -117,7 +117,7 @@ def test_what_is_not_there_is_said_in_one_line(
     for name, words in {
         "org/nothing": "the Hub does not have it",
         "../x": "is not a valid name",
-        "ruler": "is no repo of the Hub",
+        "ruler": "is not a repo of the Hub",
     }.items():
         refused = reader.fetch(name, "v1.0.0").refused
         assert words in refused and len(refused.splitlines()) == 1
@@ -133,7 +133,7 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 def test_a_repo_without_a_manifest_is_no_release(repo: str, reader: Reader, hub: Hub) -> None:
     hub.create(repo)
-    assert "it is no release of ruler-data" in reader.fetch(repo, "main").refused
+    assert "it is not a release of ruler-data" in reader.fetch(repo, "main").refused
 
 
 def test_verify_reads_what_is_asked_of_a_release(

@@ -40,7 +40,7 @@ WRONG = {
     "a quoted number": ("hops: 2", "hops: '2'", "tasks.vt_two.hops: '2': Input should be a valid"),
     "too small": ("alpha: 3.5", "alpha: 1.0", "mine.yaml:10: tasks.fwe_steep.alpha: 1.0: Input"),
     "impossible": ("depths: 11", "depths: 1", "mine.yaml:12: tasks.niah_grid.depths: a grid has"),
-    "together impossible": ("depths: 11", "keys: 2, queries: 3", "queries: 3 keys are asked and"),
+    "together impossible": ("depths: 11", "keys: 2, queries: 3", "queries: 3 keys are queried and"),
     "no family": ("family: vt, ", "", "mine.yaml:7: tasks.vt_two.family: is missing; "),
     "no name of its own": ("name: mine\n", "", "mine.yaml:1: name: is missing; must be one"),
     "nothing about it": ("about: A few tasks of my own.\n", "", "mine.yaml:1: about: is missing; "),

@@ -18,9 +18,9 @@ tasks:
 NIAH = "niah_x: {family: niah, haystack: "
 
 WRONG = {
-    NIAH + "noise, domains: [a]}": "tasks.niah_x.domains: are named, and the haystack is of noise",
-    NIAH + "domains}": "tasks.niah_x.haystack: is of domains, and `domains` names none",
-    NIAH + "domains, domains: [a, a]}": "tasks.niah_x.domains: one is named twice",
+    NIAH + "noise, domains: [a]}": "tasks.niah_x.domains: only for a haystack of domains",
+    NIAH + "domains}": "tasks.niah_x.haystack: is of domains, and `domains` is empty",
+    NIAH + "domains, domains: [a, a]}": "tasks.niah_x.domains: one stands twice",
     NIAH + "domains, domains: [1]}": "tasks.niah_x.domains.0: 1: Input should be a valid string",
     NIAH + "domains, domains: a}": "tasks.niah_x.domains: 'a': Input should be a valid",
     "qa_x: {family: qa, source: squad, documents: some}": "tasks.qa_x.documents: 'some': Input",

@@ -38,7 +38,7 @@ def test_a_half_filled_cache_never_passes_for_a_tokenizer_without_a_template(
     cached: Path, tmp_path: Path, cli: Cli
 ) -> None:
     code, said = build(cli, cached, tmp_path / "out")
-    assert code == 2 and "not whole in the Hub's cache" in said
+    assert code == 2 and "not complete in the Hub's cache" in said
     assert not (tmp_path / "out").exists()
 
 

@@ -1,11 +1,10 @@
-"""The Hugging Face Hub: the one home of its client in both programs.
+"""The Hugging Face Hub; only this package imports its client.
 
-client.py    the client itself: time limits, silence, the token
-faults.py    what an error of the Hub means: it will pass, or one line to say
-retry.py     doing something again until it works, in bounded time
-release.py   a published dataset, pinned to a commit and checked against its manifest
-push.py      files into a repo in one commit, and a tag that never moves
-files.py     a few files of any repo, from the cache or the Hub (tokenizers)
+client.py     the client, with time limits
+retry.py      retries, and what errors mean
+revision.py   which commit a revision is; a few files of a model, from the cache or the Hub
+download.py   a published dataset, pinned to a commit and checked against its manifest
+repo.py       upload of files in one commit, and tags that never move
 """
 
 from ruler_data.hub.client import token

@@ -1,4 +1,4 @@
-"""The Hub's client, as both programs use it: with time limits, and silent about its own retries."""
+"""The Hub's client with time limits; it does not log its own retries."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def client() -> "HfApi":
     """Return the client; its address is HF_ENDPOINT, its token HF_TOKEN or the saved one.
 
-    The library's own HTTP client waits for ever, so it is given a limit, for the whole process.
+    The library's HTTP client has no time limit, so this sets one for the whole process.
     """
     from huggingface_hub import HfApi, set_client_factory
     from huggingface_hub.utils._http import default_client_factory
@@ -36,7 +36,7 @@ def client() -> "HfApi":
 
 
 def token() -> str | None:
-    """Return the token that requests carry, or None."""
+    """Return the token that is sent with requests, or None."""
     from huggingface_hub import get_token
 
     return get_token()

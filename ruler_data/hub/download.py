@@ -3,9 +3,9 @@
     release = fetch_release("org/ruler", "v1.0.0", ["vt_4096"])
     release.folder / "vt_4096/test-00000-of-00001.parquet"
 
-Names move and caches answer for them, so a name is turned into a commit once, by the Hub, or
-without it by what the Hub's cache noted, and every file is then asked for by that commit. (The
-plain `load_dataset` ignores `revision=` without a network and returns what it has.)
+Branches and tags can move, so a revision is resolved to a commit once, by the Hub or, without
+network, from the Hub's cache. Every file is then requested by that commit. (Without network, a
+plain `load_dataset` ignores `revision=` and returns whatever is cached.)
 """
 
 from collections.abc import Collection, Iterable
@@ -28,7 +28,7 @@ from ruler_data.names import (
     quote,
 )
 
-#: Files that are downloaded at once.
+#: Number of parallel downloads.
 AT_ONCE = 4
 
 
@@ -38,9 +38,9 @@ class Release:
 
     Attributes:
         repo: its id, e.g. `org/ruler`.
-        revision: what was asked for: a tag, a branch or a commit.
-        commit: what that is.
-        folder: where its files lie in the Hub's cache; only those fetched are there.
+        revision: requested tag, branch or commit.
+        commit: to which it was resolved.
+        folder: of its files in the Hub's cache; only those fetched are there.
         manifest: of that commit.
     """
 
@@ -51,13 +51,13 @@ class Release:
     manifest: Manifest
 
     def fetch(self, configs: Iterable[str] | None = None, files: Collection[str] = ()) -> Path:
-        """Download configs, all if None, and other files of the manifest; return the folder.
+        """Download configs (None for all) and other files of the manifest; return the folder.
 
-        What the cache holds with the right hash is not downloaded again.
+        A file in the cache with the right hash is not downloaded again.
 
         Raises:
             UsageError: the release has no such config.
-            RulerError: a file cannot be had, or its bytes are not those of the manifest.
+            RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
         wanted = {check_name("file", name): self.manifest.files[name].sha256 for name in files}
         for config in self.manifest.configs if configs is None else configs:
@@ -72,7 +72,7 @@ class Release:
         return self.folder
 
     def _fetch_file(self, name: str, sha256: str) -> None:
-        """Have one file in the cache with the right hash; a damaged one is fetched once more."""
+        """Download one file; if it is damaged in the cache, download it once more."""
         path = _download(self.repo, self.commit, name)
         if sha256_file(path) == sha256:
             return
@@ -97,16 +97,16 @@ def fetch_release(
 
 
 def open_release(repo: str, revision: str, pinned: str | None = None) -> Release:
-    """Return a release with nothing but its manifest downloaded.
+    """Return a release; only its manifest is downloaded.
 
     Args:
         repo: id of the dataset.
         revision: tag, branch or commit.
-        pinned: the commit that the revision was before, if it is known.
+        pinned: commit of the revision at an earlier time, if known.
 
     Raises:
-        UsageError: no such names.
-        RulerError: there is no such release, it cannot be had here, or it was moved.
+        UsageError: repo or revision is not a valid name.
+        RulerError: there is no such release, it is not available, or it was moved.
     """
     check_repo(repo)
     check_revision(revision)
@@ -122,18 +122,18 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
         raise RulerError(msg) from error
     manifest = Manifest.from_json(text, where)
     if released_version(revision) not in (None, manifest.data_version):
-        msg = f"{where}: is of version {manifest.data_version}, so the tag is on another release"
+        msg = f"{where}: has data version {manifest.data_version}, so the tag is on another release"
         raise RulerError(msg)
     manifest.check(where)
     return Release(repo, revision, commit, path.parent, manifest)
 
 
 def _manifest_path(repo: str, revision: str, commit: str) -> Path:
-    """Return the manifest of a commit; the cache notes which commit the revision is."""
+    """Return the path of a commit's manifest; the cache then knows the revision's commit."""
     if offline() or revision == commit or noted_commit(repo, revision) == commit:
         return _download(repo, commit, FILENAME)
     path = _download(repo, revision, FILENAME)
-    if path.parent.name != commit:  # it moved meanwhile
+    if path.parent.name != commit:  # it moved in between
         raise moved(repo, revision, commit, path.parent.name)
     return path
 
@@ -142,7 +142,7 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
     """Return a file of a repo in the cache.
 
     Raises:
-        RulerError: it is not there, or cannot be had.
+        RulerError: it does not exist or is not available.
     """
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
@@ -162,6 +162,6 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
         raise RulerError(msg) from error
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
-            msg = f"{repo} at {revision}: holds no {FILENAME}, so it is no release of ruler-data"
+            msg = f"{repo} at {revision}: holds no {FILENAME}, so it is not a release of ruler-data"
             raise RulerError(msg) from error
         raise

@@ -1,9 +1,7 @@
-"""What a dataset repo of the Hub holds, and whether it holds a file to be.
+"""Repos of the Hub: what they hold, upload of files in one commit, and tags that never move.
 
-Files into a repo of the Hub, in one commit; and a tag that never moves.
-
-Every step looks first at what the Hub holds and does what is missing, so doing it again after a
-lost answer, a race or a crash is the same as doing it once.
+Every step first reads the state of the Hub and then does what is missing, so repeating it after a
+lost response, a race or a crash has the same effect as doing it once.
 """
 
 import hashlib
@@ -22,19 +20,19 @@ if TYPE_CHECKING:
 
 #: The branch that releases are committed to.
 BRANCH = "main"
-#: What a replica that lags behind says of a new commit.
+#: Status of a new commit on a replica that lags behind.
 UNKNOWN = 404
 
 
 @dataclass(frozen=True)
 class PushFile:
-    """A file to be.
+    """A file to upload.
 
     Attributes:
         path: in the repo.
         size: in bytes.
-        sha256: by which the Hub knows large files.
-        source: returns its bytes or where they lie; asked only where it is to be sent.
+        sha256: by which the Hub identifies large files.
+        source: returns its bytes or their path; called only if it has to be sent.
     """
 
     path: str
@@ -44,7 +42,7 @@ class PushFile:
 
     @classmethod
     def of_bytes(cls, path: str, data: bytes) -> "PushFile":
-        """Return a file of these bytes."""
+        """Return a file with these bytes."""
         return cls(path, len(data), hashlib.sha256(data).hexdigest(), lambda: data)
 
     def read(self) -> bytes:
@@ -54,7 +52,7 @@ class PushFile:
 
     @cached_property
     def git_oid(self) -> str:
-        """The hash by which git, and the Hub, know small files."""
+        """The hash by which git and the Hub identify small files."""
         data = self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
@@ -66,7 +64,7 @@ class PushFile:
 
 
 def head(repo: str) -> str | None:
-    """Return the commit at the head of a dataset repo, or None if there is no such repo."""
+    """Return the newest commit of a dataset repo, or None if there is no such repo."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     def look() -> str | None:
@@ -98,7 +96,7 @@ def tags(repo: str) -> dict[str, str]:
 
 
 def changed(before: Mapping[str, "RepoFile"], now: Mapping[str, "RepoFile"]) -> list[str]:
-    """Return the paths that hold other bytes now, or none."""
+    """Return the paths whose files changed or are gone."""
     return [
         path
         for path, entry in before.items()
@@ -111,7 +109,7 @@ def missing(files: Iterable[PushFile], held: Mapping[str, "RepoFile"]) -> list[P
     return [file for file in files if not file.is_held(held.get(file.path))]
 
 
-#: Answers that another look resolves.
+#: Statuses after which the step reads the state again: another commit came first, or it exists.
 MOVED, EXISTS = 412, 409
 
 
@@ -131,19 +129,19 @@ def put_files(
     remove: Callable[[Mapping[str, "RepoFile"]], Iterable[str]] = lambda _: (),
     kind: str = "dataset",
 ) -> tuple[str, list[str]]:
-    """Make the head of a repo hold files, in one commit.
+    """Upload files to a repo in one commit, unless it holds them already.
 
-    What others commit meanwhile stays. A head that holds everything already is returned as it is.
+    Other people's commits in between are kept.
 
     Args:
-        repo: its id; it exists.
-        files: all that it shall hold; what it holds already is not sent.
+        repo: id of a repo that exists.
+        files: to upload; those that the repo holds already are not sent.
         message: of the commit.
-        remove: which of the files that it holds are to go.
+        remove: selects which of the repo's files to delete.
         kind: of the repo, `dataset` or `model`.
 
     Returns:
-        the commit that holds them, and the paths that were sent or removed.
+        the commit that holds the files, and the paths that were sent or removed.
 
     Raises:
         RulerError: the Hub refuses, or cannot be reached.
@@ -158,7 +156,7 @@ def put_files(
         new, gone = missing(files, held), sorted(set(remove(held)) & held.keys())
         if not new and not gone:
             return str(info.sha), sorted(additions)
-        for file in new:  # kept from one attempt to the next: they know what is uploaded
+        for file in new:  # kept between attempts: they remember what is uploaded
             if file.path not in additions:
                 additions[file.path] = _addition(file)
         adding = [additions[file.path] for file in new]
@@ -179,10 +177,10 @@ def put_files(
 
 
 def put_tag(repo: str, tag: str, commit: str) -> None:
-    """Put a tag on a commit, and read it back; a tag that is on another one stays there.
+    """Put a tag on a commit and read it back; a tag that exists is never moved.
 
     Raises:
-        RulerError: it is on another commit, or the Hub refuses.
+        RulerError: the tag is on another commit, or the Hub refuses.
     """
 
     def settle() -> None:

@@ -1,6 +1,6 @@
-"""Which commit a name is: asked of the Hub once, or else known from what its cache noted.
+"""Revisions of repos: which commit a name is, and single files of a model at a revision.
 
-A few files of a model on the Hub: from its cache, or from the Hub at a revision.
+Both come from the Hub, or without network from its cache.
 """
 
 import re
@@ -15,15 +15,15 @@ from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: How releases are tagged; other names are branches, which are meant to move.
+#: Tag of a release; other names are branches, which may move.
 _TAG = re.compile(r"v(\d+\.\d+\.\d+)")
 
 
 def commit_of(repo: str, revision: str) -> str:
-    """Return the commit that a revision is, from the Hub, or else from its cache.
+    """Return the commit of a revision, from the Hub or else from its cache.
 
     Raises:
-        RulerError: it is not known, or a tag is another commit than the cache noted.
+        RulerError: it is unknown, or the tag of a release has moved since it was cached.
     """
     if _COMMIT.fullmatch(revision):
         return revision
@@ -48,7 +48,7 @@ def commit_of(repo: str, revision: str) -> str:
 
 
 def noted_commit(repo: str, revision: str) -> str | None:
-    """Return the commit that the Hub's cache noted for a revision when it was last downloaded."""
+    """Return the commit that a revision had when it was last downloaded; None if never."""
     from huggingface_hub import try_to_load_from_cache
 
     path = try_to_load_from_cache(repo, FILENAME, revision=revision, repo_type="dataset")
@@ -56,7 +56,7 @@ def noted_commit(repo: str, revision: str) -> str | None:
 
 
 def released_version(revision: str) -> str | None:
-    """Return the version that a revision is the tag of, or None if it is another name.
+    """Return the version of a release's tag, or None for any other revision.
 
     >>> released_version("v1.0.0")
     '1.0.0'
@@ -66,10 +66,10 @@ def released_version(revision: str) -> str | None:
 
 
 def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
-    """Return the error that a name is another commit than before."""
+    """Return the error for a revision that is another commit than before."""
     return RulerError(
-        f"{repo}: {revision} was commit {before} and is {now} now; a release never moves, so "
-        "somebody changed it: ask for the commit that you mean"
+        f"{repo}: {revision} was commit {before} and is {now} now; a release must not move, so "
+        "somebody changed it: give the commit that you want as the revision"
     )
 
 
@@ -78,10 +78,10 @@ def fetch_files(
 ) -> tuple[Path, str]:
     """Return the folder that holds files of a model, and the commit that they are of.
 
-    What the cache holds is not asked for again; only the first file must exist.
+    Cached files are not requested again; only the first file must exist.
 
     Raises:
-        RulerError: why they cannot be had.
+        RulerError: they are not available; with the reason.
     """
     from huggingface_hub.errors import (
         EntryNotFoundError,
@@ -90,18 +90,18 @@ def fetch_files(
         RepositoryNotFoundError,
     )
 
-    reason = "it is not whole in the Hub's cache, and downloads are off"
+    reason = "it is not complete in the Hub's cache, and downloads are off"
     if allow_download and not _is_reachable():
         allow_download = False
-        reason = "it is not whole in the Hub's cache, and the Hub cannot be reached"
+        reason = "it is not complete in the Hub's cache, and the Hub cannot be reached"
     for local in (True, False) if allow_download else (True,):
         try:
             return _fetch(repo, files, revision, local)
         except GatedRepoError:
             reason = "it is gated: accept its licence on the Hub and log in with a token"
         except RepositoryNotFoundError:
-            reason = "the Hub knows no such repo, or your token may not see it"
-        except LocalEntryNotFoundError:  # a kind of the next, but of the cache
+            reason = "the Hub does not have this repo, or your token may not see it"
+        except LocalEntryNotFoundError:  # a subclass of the next, about the cache
             if not local:
                 reason = "the Hub cannot be reached"
         except EntryNotFoundError:
@@ -113,7 +113,7 @@ def fetch_files(
 
 
 def _is_reachable() -> bool:
-    """Whether the Hub answers at all; its client retries for half a minute to find out."""
+    """Whether the Hub answers; its own client would retry for half a minute to find out."""
     import requests
     from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
 
@@ -143,7 +143,7 @@ def _fetch(
                 repo, file, revision=revision, local_files_only=offline, etag_timeout=10
             )
         except LocalEntryNotFoundError:
-            # Not cached: the repo has no such file only if the cache has noted that.
+            # The cache also records that a repo does not have a file.
             noted = try_to_load_from_cache(repo, file, revision=revision)
             if file == files[0] or noted is not _CACHED_NO_EXIST:
                 raise
@@ -152,6 +152,6 @@ def _fetch(
                 raise
         else:
             folder = Path(path).parent
-            revision = folder.name  # the rest from the same commit
+            revision = folder.name  # take the rest from the same commit
     assert folder is not None
     return folder, folder.name

@@ -1,4 +1,4 @@
-"""Tokenizers: one interface over those that count, and the registry of known names."""
+"""Tokenizers: one interface for all libraries, and a registry of known names."""
 
 from ruler_data.tokenizers.protocol import Measure, PromptTokenizer, Tokenizer
 from ruler_data.tokenizers.registry import REGISTRY, load_tokenizer

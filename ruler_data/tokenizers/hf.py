@@ -1,6 +1,6 @@
-"""Chat templates: Jinja programs that models bring with them, run in a sandbox.
+"""Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template.
 
-Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template.
+A chat template is a program that comes with the model, so it runs in a sandbox.
 """
 
 import json
@@ -32,19 +32,19 @@ from ruler_data.tokenizers.counters import (
 )
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
-#: Templates that print today's date get this day, so that lengths do not hang on the clock.
-#: It is the default of Llama 3.1's own template.
+#: Templates that print the date get this one, so that lengths do not depend on the day.
+#: It is the default of Llama 3.1's template.
 TODAY = "26 Jul 2024"
 
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A compiled template, and the special tokens that it may name.
+    """A compiled template, and the special tokens that it may use.
 
     Attributes:
         program: the compiled template.
         special: text of each special token, by its name in the tokenizer's config.
-        owner: name of the tokenizer, for errors.
+        owner: name of the tokenizer, for error messages.
     """
 
     program: jinja2.Template
@@ -54,11 +54,11 @@ class ChatTemplate:
     def render(
         self, content: str, variables: Mapping[str, object], *, generation_prompt: bool = True
     ) -> str:
-        """Return the text of one user turn, opened for the answer.
+        """Return the text of one user turn, with the model's turn opened.
 
         Args:
             content: of the turn.
-            variables: what the template is told besides, e.g. `enable_thinking`.
+            variables: other variables of the template, e.g. `enable_thinking`.
             generation_prompt: whether to open the model's turn.
 
         Raises:
@@ -75,21 +75,20 @@ class ChatTemplate:
             )
         except UsageError:
             raise
-        except Exception as error:  # a template is a program, and may fail in any way
-            said = (str(error).splitlines() or [type(error).__name__])[0]
-            msg = f"tokenizer {self.owner}: its chat template fails: {said}"
+        except Exception as error:  # a template is a program and may raise anything
+            msg = f"tokenizer {self.owner}: its chat template fails: {_first_line(error)}"
             raise UsageError(msg) from error
 
     def frame(self) -> tuple[str, str] | None:
-        """Return the text before and behind a turn, if one turn is put between them as it is.
+        """Return the text before and after a turn, or None if the template changes the turn.
 
-        Templates may strip a turn; with no space around it, that is as it is.
+        A template may strip a turn, which does not change one without space around it.
         """
         before, turn, after = self.render(_TURN, {}).partition(_TURN)
         return (before, after) if turn else None
 
 
-#: A turn as prompts are: several lines, without space around them.
+#: A turn like those of prompts: several lines, without space around them.
 _TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
 
 
@@ -99,13 +98,13 @@ def compile_template(
     """Return the chat template, compiled in the sandbox that transformers uses, or None.
 
     Raises:
-        UsageError: it is no text, or does not compile.
+        UsageError: it is not text, or does not compile.
     """
     path = folder / "chat_template.jinja"
     try:
         source = path.read_text(encoding="utf-8") if path.exists() else config.get("chat_template")
         if isinstance(source, list):  # several named templates
-            source = next((one["template"] for one in source if one["name"] == "default"), None)
+            source = next((t["template"] for t in source if t["name"] == "default"), None)
     except (OSError, UnicodeDecodeError, KeyError, TypeError) as error:
         msg = f"tokenizer {name}: its chat template cannot be read ({type(error).__name__})"
         raise UsageError(msg) from error
@@ -137,18 +136,18 @@ def _tojson(value: object, indent: int | None = None) -> str:
 
 
 def token_text(token: object) -> str:
-    """Return the text of a special token, which configs write as a string or as an object."""
+    """Return the text of a special token, which a config gives as a string or an object."""
     if isinstance(token, dict):
         return str(token.get("content", ""))
     return "" if token is None else str(token)
 
 
-#: Files that decide on tokens or on the template; nothing else is read or hashed.
+#: Files that determine tokens or the template; no others are read or hashed.
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 class HfTokenizer:
-    """Counts with the `tokenizers` library; renders the template as transformers does."""
+    """A tokenizer of the `tokenizers` library; renders the template as transformers does."""
 
     def __init__(
         self, folder: Path, name: str, hub_id: str | None = None, revision: str | None = None
@@ -190,15 +189,15 @@ class HfTokenizer:
         return replace(self._info, engine=self._counter.version)
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, nothing added."""
+        """Return the number of tokens of each text, without any special tokens added."""
         return self._counter.count(texts)
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the tokens of a prompt of the `completion` protocol."""
+        """Return the number of tokens of a prompt of the `completion` protocol."""
         return self._count(self._counter, self._framed(utf8(content), answer_prefix))
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same, rendered by the template and counted by the reference."""
+        """Return the same, always rendered by the template and counted by the reference."""
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
@@ -224,7 +223,7 @@ class HfTokenizer:
         self._counter = fast
 
     def _framed(self, content: bytes, answer_prefix: str) -> bytes:
-        """Return what `render` does, put together in one step where the template allows that."""
+        """Return what `render` does, without running the template where its frame is known."""
         if self._frame is None or not _is_stripped(content):
             return self.render(content.decode(), answer_prefix).encode()
         before, after = self._frame
@@ -240,11 +239,11 @@ class HfTokenizer:
         text = self.render(content, answer_prefix, variables)
         bos = self._missing_bos(text[: len(self._bos_text or "")].encode())
         if variables is None and not bos and self.wants_bos and self.bos_id is not None:
-            bos = [self.bos_id]  # it is the template, left out here, that writes it
+            bos = [self.bos_id]  # the template, which is not used here, would write it
         return bos + self._counter.ids(text)
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
-        """Return the text of token ids, special tokens written out or left out."""
+        """Return the text of token ids, with or without special tokens."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=not special)
 
     @property
@@ -254,24 +253,24 @@ class HfTokenizer:
 
     @property
     def opens_turn(self) -> bool:
-        """Whether the template opens the model's turn when it is asked to."""
+        """Whether the template has a generation prompt, which opens the model's turn."""
         if self._template is None:
             return False
         opened, closed = (
-            self._template.render("x", PLAIN, generation_prompt=asked) for asked in (True, False)
+            self._template.render("x", PLAIN, generation_prompt=flag) for flag in (True, False)
         )
         return opened != closed
 
     @property
     def bos_id(self) -> int | None:
-        """Id of the token that texts begin with: the one added, else the one that is named."""
+        """Id of BOS: the token that the tokenizer adds, else the one that its config names."""
         if self._added_bos is not None or self._bos_text is None:
             return self._added_bos
         return self._tokenizer.token_to_id(self._bos_text)
 
     @property
     def wants_bos(self) -> bool:
-        """Whether tokenizer, config or template puts a BOS before prompts."""
+        """Whether the tokenizer, its config or its template puts BOS before prompts."""
         bos = self._bos_text
         return (
             self._added_bos is not None
@@ -288,13 +287,13 @@ class HfTokenizer:
         return self._template.render(content, variables) + answer_prefix
 
     def _missing_bos(self, text: bytes) -> list[int]:
-        """Return the BOS that a text lacks: templates that write it must not get a second one."""
+        """Return BOS unless the text has it: a template may write it, and two would be wrong."""
         if self._added_bos is None or (self._bos_text and text.startswith(self._bos_text.encode())):
             return []
         return [self._added_bos]
 
     def _find_bos(self) -> int | None:
-        """Return the token that the tokenizer itself puts before every text, if it does."""
+        """Return the token that the tokenizer puts before every text, or None."""
         plain = self._tokenizer.encode("a", add_special_tokens=False).ids
         full = self._tokenizer.encode("a", add_special_tokens=True).ids
         return full[0] if len(full) > len(plain) and full[0] != plain[0] else None
@@ -302,7 +301,7 @@ class HfTokenizer:
 
 @lru_cache(maxsize=2)
 def _loaded(path: Path, _changed: int) -> tokenizers.Tokenizer:
-    """Load a file once a process: a command asks for its tokenizer in several places."""
+    """Load a file once per process: a command loads its tokenizer in several places."""
     tokenizer = tokenizers.Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -325,7 +324,7 @@ def _read_config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _is_stripped(text: bytes) -> bool:
-    """Whether a text has no white space around it; characters are four bytes at the most."""
+    """Whether a text has no white space around it; a character has at most four bytes."""
     ends = text[:4].decode(errors="ignore")[:1], text[-4:].decode(errors="ignore")[-1:]
     return not any(end.isspace() for end in ends)
 

@@ -1,16 +1,16 @@
-"""Mistral's tokenizers, which the `mistral-common` package ships: Tekken and SentencePiece.
+"""Mistral's tokenizers, which the package `mistral-common` includes: Tekken and SentencePiece.
 
-Tekken files as `tokenizer.json`, the format that fast counters read.
-
-A Tekken file ranks tokens, as tiktoken's do: of all neighbouring pieces that are a token
-together, those of the lowest rank are joined first. `tokenizer.json` lists the joins instead: each
-token is the join of the two pieces that are left of it when only lower ranks may be joined.
+The fast counter reads `tokenizer.json`, so `convert` writes a Tekken file in that format. A Tekken
+file gives each token a rank, as tiktoken does: of all neighbouring pieces that form a token, the
+pair with the lowest rank is merged first. `tokenizer.json` lists the merges instead: a token is the
+merge of the two pieces that remain of it if only lower ranks are merged.
 """
 
 import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Frame:
-    """How a generation of Mistral's templates wraps one user turn.
+    """How one version of Mistral's chat template wraps one user turn.
 
     Attributes:
-        specials: control tokens, BOS included.
+        specials: number of control tokens, including BOS.
         before: text before the turn, tokenized with it.
-        after: text behind it, likewise.
+        after: text after it, likewise.
     """
 
     specials: int
@@ -64,10 +64,10 @@ CONTROLS = ("<s>", "</s>", "<unk>")
 
 
 class MistralCommonTokenizer:
-    """Counts as Mistral's own library does; the template is that library's, token for token."""
+    """A tokenizer that counts and renders exactly as Mistral's own library does."""
 
     def __init__(self, path: Path, name: str) -> None:
-        """Prepare a tokenizer file; it is loaded when first used (Tekken takes a second)."""
+        """Name a tokenizer file; it is loaded at first use, because Tekken takes a second."""
         self._path, self._name = path, name
         self._fast: Counter | None = None
         self._frame: Frame | None = None
@@ -99,37 +99,37 @@ class MistralCommonTokenizer:
         return hash_files(self._path.parent, [self._path.name])
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, nothing added."""
+        """Return the number of tokens of each text, without any special tokens added."""
         return (self._fast or self._reference).count(texts)
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the tokens of a prompt of the `completion` protocol."""
+        """Return the number of tokens of a prompt of the `completion` protocol."""
         if self._fast is None or self._frame is None:
             return self.recount_prompt(decoded(content), answer_prefix)
         return self._framed(self._fast, self._frame, content, answer_prefix)
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same, counted by the vendor's library.
+        """Return the same, always counted by Mistral's library.
 
-        The answer prefix is counted as text that follows the user turn; the library's own
-        `prefix=True` messages would drop the space at the end of vt's.
+        The answer prefix is encoded as text after the user turn, because the library's messages
+        with `prefix=True` would drop the space at the end of the prefix of vt.
         """
         return len(self.prompt_ids(content, answer_prefix))
 
-    special_tokens: tuple[str, ...] = ()  # the library reads text as text
+    special_tokens: tuple[str, ...] = ()  # the library recognizes none in text
     has_template = True
     wants_bos = True
     opens_turn = True  # [/INST] ends the user's turn and opens the model's
 
     @property
     def bos_id(self) -> int:
-        """Id of the token that texts begin with."""
+        """Id of the BOS token."""
         return self._tokenizer.instruct_tokenizer.tokenizer.bos_id
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:
-        """Return the token ids of a prompt; the library's format takes no variables."""
+        """Return the token ids of a prompt; the library's template has no variables."""
         encode = self._tokenizer.instruct_tokenizer.tokenizer.encode
         if variables is None:
             return encode(content + answer_prefix, bos=True, eos=False)
@@ -139,12 +139,12 @@ class MistralCommonTokenizer:
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
-        """Return the text of a prompt as the library shows it."""
+        """Return the text of a prompt as the library decodes it."""
         turn = content if variables is None else self.decode(self._turn(content).tokens)
         return turn + answer_prefix
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
-        """Return the text of token ids, special tokens written out or left out."""
+        """Return the text of token ids, with or without special tokens."""
         from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 
         policy = SpecialTokenPolicy.KEEP if special else SpecialTokenPolicy.IGNORE
@@ -191,7 +191,7 @@ class MistralCommonTokenizer:
         return GuardedCounter(fast, self._reference, CONTROLS)
 
     def _fits(self, frame: Frame, prompts: Iterable[tuple[str, str]]) -> bool:
-        """Whether a frame gives the vendor's counts."""
+        """Whether a frame gives the library's counts."""
         return all(
             self._framed(self._reference, frame, *prompt) == self.recount_prompt(*prompt)
             for prompt in prompts
@@ -206,17 +206,17 @@ class MistralCommonTokenizer:
 
 @lru_cache(maxsize=2)
 def _loaded(path: Path, _changed: int) -> "MistralTokenizer[Any, Any, Any, Any, Any]":
-    """Load a file once a process: a command asks for its tokenizer in several places."""
+    """Load a file once per process: a command loads its tokenizer in several places."""
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
     return MistralTokenizer.from_file(str(path))
 
 
 def packaged(filename: str, name: str) -> MistralCommonTokenizer:
-    """Return a tokenizer that the installed `mistral-common` ships.
+    """Return a tokenizer that the installed `mistral-common` includes.
 
     Raises:
-        UsageError: the package is not installed, or its version ships another file.
+        UsageError: the package is not installed, or its version does not include the file.
     """
     try:
         package = version("mistral-common")
@@ -227,23 +227,21 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
 
     path = Path(mistral_common.__file__).parent / "data" / filename
     if not path.exists():
-        msg = f"tokenizer {name}: mistral-common {package} ships no {filename}"
+        msg = f"tokenizer {name}: mistral-common {package} does not include {filename}"
         raise UsageError(msg)
     return MistralCommonTokenizer(path, name)
 
 
 def converted(path: Path) -> bytes:
-    """Return a Tekken file as `tokenizer.json`, from the cache if it was converted before."""
+    """Return a Tekken file as `tokenizer.json`, from the cache if possible."""
     data = path.read_bytes()
     kept = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-1.json"
     if kept.is_file():
         return kept.read_bytes()
-    found = convert(data)
-    try:
-        write_bytes(kept, found)
-    except RulerError:
-        return found  # a cache that cannot be written costs time and nothing else
-    return found
+    body = convert(data)
+    with suppress(RulerError):  # a cache that cannot be written costs time and nothing else
+        write_bytes(kept, body)
+    return body
 
 
 def convert(data: bytes) -> bytes:
@@ -278,14 +276,14 @@ def convert(data: bytes) -> bytes:
 
 
 def _joins(ranks: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two pieces that each token is joined of, in order of rank."""
+    """Yield the two pieces that each token is merged from, in order of rank."""
     for token, rank in ranks.items():
         pieces = [token[i : i + 1] for i in range(len(token))]
         while len(pieces) > 2:
             joined = [ranks.get(pieces[i] + pieces[i + 1], rank) for i in range(len(pieces) - 1)]
             lowest = min(joined)
             if lowest >= rank:
-                break  # no join leads to this token: only a text that is it alone gives it
+                break  # no merge gives this token; it only matches a whole text
             at = joined.index(lowest)
             pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
         if len(pieces) == 2:
@@ -297,7 +295,7 @@ def _letters(token: bytes) -> str:
 
 
 def _byte_letters() -> list[str]:
-    """Return the letter that stands for each byte in byte-level vocabularies (GPT-2's table)."""
+    """Return the letter of each byte in byte-level vocabularies (the table of GPT-2)."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     hidden = (code for code in range(256, 512))
     return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]

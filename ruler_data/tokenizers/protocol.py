@@ -1,4 +1,4 @@
-"""What a tokenizer must do for us: count text, and count a prompt as the model sees it."""
+"""The interface of tokenizers: count texts, and count prompts as the model sees them."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -7,25 +7,25 @@ from typing import Protocol
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.tokenizers.counters import CounterName, Probes, Text
 
-#: Nothing told to the chat template besides the turn.
+#: No variables for the chat template.
 PLAIN: Mapping[str, object] = MappingProxyType({})
 #: A parity check on odd texts alone.
 NO_PROBES = Probes()
 
 
 class Measure(Protocol):
-    """What rows are fitted with: the tokens of texts and of prompts."""
+    """Counts the tokens of texts and of prompts; rows are fitted with it."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, nothing added."""
+        """Return the number of tokens of each text, without any special tokens added."""
         ...
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the tokens of a prompt of the `completion` protocol.
+        """Return the number of tokens of a prompt of the `completion` protocol.
 
-        That is the chat template with its BOS and default system prompt around one user turn of
-        `content`, opened for an answer that begins with `answer_prefix`; without a template,
-        BOS and the plain text. A long content is best given in UTF-8.
+        The prompt is the chat template, with its BOS and default system prompt, around one user
+        turn of `content`, followed by `answer_prefix`; without a template, BOS and the plain text.
+        Long content is counted faster if it is given in UTF-8.
         """
         ...
 
@@ -40,11 +40,11 @@ class Tokenizer(Measure, Protocol):
 
     @property
     def special_tokens(self) -> tuple[str, ...]:
-        """What is read as a special token wherever a text spells it; empty if nothing is."""
+        """Special tokens that are recognized in plain text; empty if there are none."""
         ...
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same as `count_prompt`, counted by the reference library."""
+        """Return the same as `count_prompt`, always counted by the reference library."""
         ...
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
@@ -65,7 +65,7 @@ class Tokenizer(Measure, Protocol):
 
 
 class PromptTokenizer(Tokenizer, Protocol):
-    """A tokenizer that also renders prompts to ids, for those who send them to models."""
+    """A tokenizer that also renders prompts to token ids, to send them to models."""
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
@@ -74,20 +74,20 @@ class PromptTokenizer(Tokenizer, Protocol):
 
         Args:
             content: of the user's turn.
-            answer_prefix: what opens the answer.
-            variables: what the chat template is told besides the turn, e.g. `enable_thinking`;
-                None for the plain text, without a template.
+            answer_prefix: beginning of the answer.
+            variables: for the chat template, e.g. `enable_thinking`; None for the plain text,
+                without a template.
         """
         ...
 
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
-        """Return the text that `prompt_ids` are the ids of, for people to read."""
+        """Return the text of `prompt_ids`, for people to read."""
         ...
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
-        """Return the text of token ids, special tokens written out or left out."""
+        """Return the text of token ids, with or without special tokens."""
         ...
 
     @property
@@ -97,21 +97,21 @@ class PromptTokenizer(Tokenizer, Protocol):
 
     @property
     def opens_turn(self) -> bool:
-        """Whether the chat template opens the model's turn when it is asked to."""
+        """Whether the chat template has a generation prompt, which opens the model's turn."""
         ...
 
     @property
     def bos_id(self) -> int | None:
-        """Id of the token that texts of the model may begin with, or None."""
+        """Id of the BOS token, or None."""
         ...
 
     @property
     def wants_bos(self) -> bool:
-        """Whether every prompt must begin with it."""
+        """Whether every prompt must begin with BOS."""
         ...
 
 
 def template_reserve(tokenizer: Measure) -> int:
-    """Return the tokens that the chat template, BOS included, adds around one user turn."""
+    """Return the number of tokens that the chat template, with BOS, adds to one user turn."""
     probe = "Question: How long is this?"
     return tokenizer.count_prompt(probe, "") - tokenizer.count([probe])[0]

@@ -1,4 +1,4 @@
-"""Known tokenizers by name, and how a name, path or Hub id becomes a tokenizer."""
+"""The registry of known tokenizers, and loading by name, folder or Hub id."""
 
 import os
 from dataclasses import dataclass
@@ -17,10 +17,10 @@ from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
 
 @dataclass(frozen=True)
 class Known:
-    """A tokenizer that has a name.
+    """A tokenizer of the registry.
 
     Attributes:
-        source: Hub id, the file that `mistral-common` ships, or tiktoken's encoding.
+        source: Hub id, file in the package `mistral-common`, or encoding of tiktoken.
         revision: commit on the Hub; None for the others.
         note: which models share it.
     """
@@ -60,20 +60,23 @@ REGISTRY: dict[str, Known] = {
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
     """Return the tokenizer that a registry name, a folder or a Hub id stands for.
 
-    A name is looked for in the folder `RULER_TOKENIZERS` (one sub-folder a name), then in the
+    A name is searched in the folder `RULER_TOKENIZERS` (one sub-folder per name), then in the
     Hub's cache, then on the Hub at the pinned revision.
 
     Raises:
-        UsageError: there is no such tokenizer, or it cannot be had here.
+        UsageError: there is no such tokenizer, or it is not available.
     """
-    if spec in REGISTRY:  # a folder of that name is written ./NAME
+    if spec in REGISTRY:  # for a folder of that name, write ./NAME
         return _load_known(spec, REGISTRY[spec], allow_download)
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     if spec and path.is_dir():
         return load_folder(path, check_name("tokenizer", path.resolve().name))
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
         known = ", ".join(REGISTRY)
-        msg = f"tokenizer {quote(spec)} is no registry name, folder or Hub id; known names: {known}"
+        msg = (
+            f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; known names: "
+            f"{known}"
+        )
         raise UsageError(msg)
     owner, name = spec.split("/")
     check_name("tokenizer", owner)
@@ -81,7 +84,7 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
 
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
-    """Return how to load the tokenizer that a manifest names, if it is at hand offline."""
+    """Return how to load a manifest's tokenizer, if it is available offline, else None."""
     kept = cache_dir("tokenizers") / info.fingerprint
     for spec in (info.name, info.hub_id, str(kept)):
         try:
@@ -98,7 +101,7 @@ def load_folder(
     """Return the tokenizer in a folder, and keep a copy of its files by fingerprint.
 
     Raises:
-        UsageError: the folder holds no tokenizer that we can read.
+        UsageError: the folder holds no tokenizer in a known format.
     """
     tokenizer: PromptTokenizer
     if (folder / "tokenizer.json").is_file():
@@ -146,7 +149,7 @@ def _load_hub(
 
 
 def inventory() -> list[dict[str, str]]:
-    """Return, for each known name, whether it is at hand offline, and its fingerprint."""
+    """Return, for each known name, whether it is available offline, and its fingerprint."""
     records = []
     for name, known in REGISTRY.items():
         try:

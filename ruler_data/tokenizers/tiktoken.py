@@ -1,4 +1,4 @@
-"""OpenAI's encodings, by tiktoken. Their chat format is not public, so prompts are plain text."""
+"""OpenAI's encodings, with tiktoken. Prompts are plain text: the chat format is not public."""
 
 import hashlib
 import os
@@ -30,7 +30,7 @@ class TiktokenTokenizer:
         """Load an encoding from tiktoken's cache, or download it.
 
         Raises:
-            UsageError: it is not at hand and cannot be downloaded.
+            UsageError: it is not in the cache and cannot be downloaded.
         """
         self._encoding = _load(encoding, name, allow_download)
         self._info = TokenizerInfo(
@@ -49,18 +49,18 @@ class TiktokenTokenizer:
         return self._info
 
     def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, nothing added."""
+        """Return the number of tokens of each text, without any special tokens added."""
         return [len(self._encoding.encode_ordinary(text)) for text in texts]
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the tokens of the plain text of a prompt."""
+        """Return the number of tokens of a prompt in plain text."""
         return self.count([decoded(content) + answer_prefix])[0]
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same: tiktoken is the reference and the only counter."""
         return self.count_prompt(content, answer_prefix)
 
-    special_tokens: tuple[str, ...] = ()  # `encode_ordinary` knows none
+    special_tokens: tuple[str, ...] = ()  # `encode_ordinary` recognizes none
     has_template = False
     opens_turn = False
     bos_id: int | None = None
@@ -79,11 +79,11 @@ class TiktokenTokenizer:
         return content + answer_prefix
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
-        """Return the text of token ids; plain prompts hold no special ones."""
+        """Return the text of token ids; plain prompts have no special tokens."""
         return self._encoding.decode(list(ids))
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
-        """Stay with tiktoken; see `Tokenizer.use`."""
+        """Keep tiktoken, the only counter; see `Tokenizer.use`."""
         if counter == "gigatoken":
             msg = "counter gigatoken does not read tiktoken's encodings"
             raise UsageError(msg)
@@ -91,11 +91,11 @@ class TiktokenTokenizer:
 
 
 def _load(encoding: str, name: str, allow_download: bool) -> tiktoken.Encoding:
-    """Return an encoding, its ranks fetched first: tiktoken's own download knows no time limit."""
+    """Return an encoding; its file is downloaded here, as tiktoken's download has no time limit."""
     url, sha256 = RANKS[encoding]
-    # Its default cache is a folder in /tmp that anyone may have written.
+    # tiktoken's default cache is a folder in /tmp that any user can write to.
     cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_dir("tiktoken"))))
-    file = hashlib.sha1(url.encode()).hexdigest()  # tiktoken's own name for it
+    file = hashlib.sha1(url.encode()).hexdigest()  # its name in tiktoken's cache
     try:
         if not (cache / file).is_file():
             if not allow_download:
