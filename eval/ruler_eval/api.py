@@ -12,7 +12,6 @@ from ruler_data.terminal import warn
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.journal import Mended
 from ruler_eval.progress import bar
-from ruler_eval.prompts import counts_alike
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import Outcome, Progress, RunJob, open_job, run_shard
 from ruler_eval.sharding import Item, Shard
@@ -199,7 +198,7 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
     Raises:
         RulerError: a journal is damaged.
     """
-    configs = {name: ConfigSummary(name, rows) for name, rows in job.data.rows.items()}
+    configs = {name: ConfigSummary(name, rows) for name, rows in job.inputs.data.rows.items()}
     unscored: dict[str, str] = {}
     for prediction in folder.predictions():
         summary = configs.get(prediction.config)
@@ -222,10 +221,11 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
 
 def warn_of_other_tokenizer(job: RunJob) -> None:
     """Warn where prompts are rendered with a tokenizer that the lengths were not counted with."""
-    if job.tokenizer and not counts_alike(job.data, job.tokenizer):
+    inputs = job.inputs
+    if not (job.engine.renders_prompts or inputs.counts_alike):
         warn(
-            f"tokenizer {job.tokenizer.info.name} is not the one that the data's lengths are "
-            f"counted in ({job.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
+            f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
+            f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
         )
 
 

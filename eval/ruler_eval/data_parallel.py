@@ -99,10 +99,10 @@ def run_processes(
         RulerError: a shard failed; the others ran to their end.
     """
     folder.begin(job.info)
-    gpus = devices(groups, job.config.tensor_parallel, visible)
+    gpus = devices(groups, job.inputs.config.tensor_parallel, visible)
     shards = split(shard, groups)
     answered = folder.answered()
-    shares = assign(items_of(job.data), shards[0].count)
+    shares = assign(items_of(job.inputs.data), shards[0].count)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     tail = JournalTail(folder, shards, answered)
     with (

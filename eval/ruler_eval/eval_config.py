@@ -1,21 +1,15 @@
-"""The options of a run or a preflight check, and the data, model and tokenizer that they name."""
+"""The options of a run or a preflight check."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.registry import find_by_fingerprint
-from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.models import Model, open_model, overridden
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
 
 #: Each is a module of `ruler_eval.engines` with a function `prepare`.
 ENGINES = ("vllm", "transformers", "openai", "ray", "python", "oracle")
-#: Engines that need no files of the model.
-SERVED = {"openai", "oracle", "python"}
 
 
 @dataclass(frozen=True)
@@ -87,50 +81,3 @@ class EvalConfig:
         protocol = PROTOCOLS[self.protocol]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
         return PromptFormat(protocol, extra, self.no_context)
-
-
-def open_inputs(config: EvalConfig) -> tuple[Dataset, Model, PromptTokenizer]:
-    """Return the rows, checked against their manifest, the model, and what renders prompts.
-
-    No weights are loaded.
-
-    Raises:
-        UsageError: one of them is not available, or they do not go together.
-    """
-    data = open_dataset(config.data, config.revision)
-    data = data.choose(config.configs, config.rows, config.tasks).fetch()
-    model = _open_model(config)
-    tokenizer = _open_tokenizer(config, model, data)
-    config.prompts.check(tokenizer)
-    return data, model, tokenizer
-
-
-def _open_model(config: EvalConfig) -> Model:
-    """Return the model, with the overrides of the options in its config."""
-    model = open_model(
-        config.model or "python",
-        served=bool({config.engine, config.options.get("engine")} & SERVED),
-        name=config.model_name,
-        revision=config.model_revision,
-    )
-    overrides = config.options.get("hf_overrides", {})
-    if not isinstance(overrides, dict):
-        msg = f"--option hf_overrides={quote(str(overrides))}: is not a JSON object"
-        raise UsageError(msg)
-    return replace(model, config=overridden(model.config, overrides))
-
-
-def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
-    """Return the tokenizer that the options name, the model's own, or that of the data."""
-    if config.tokenizer is not None:
-        return load_tokenizer(config.tokenizer)
-    if model.folder is not None:
-        return model.tokenizer()
-    spec = find_by_fingerprint(data.manifest.tokenizer)
-    if spec is None:
-        msg = (
-            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
-            "not known here; give its folder or Hub id with --tokenizer"
-        )
-        raise UsageError(msg)
-    return load_tokenizer(spec)

@@ -37,6 +37,7 @@ class Model:
         hub_revision: commit on the Hub; None for a folder or a server.
         folder: of its files; None for a server's model.
         config: its `config.json`; empty where there is none.
+        limit: on the window, set by an option.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Model:
     hub_revision: str | None = None
     folder: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+    limit: int | None = None
 
     @cached_property
     def revision(self) -> str | None:
@@ -54,8 +56,8 @@ class Model:
 
     @property
     def window(self) -> int | None:
-        """Tokens that the model's positions reach; None where its config does not say."""
-        return window(self.config)
+        """Tokens that an option or the model's positions allow; None where neither is known."""
+        return self.limit if self.limit is not None else window(self.config)
 
     def tokenizer(self) -> PromptTokenizer:
         """Return the model's own tokenizer.

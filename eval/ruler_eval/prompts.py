@@ -7,19 +7,16 @@
     thinking     as `chat`, with room for a block of reasoning, which is not scored
 
 Prompts are rendered to token ids with exactly one BOS and sent as ids, because most servers put a
-second BOS before text. Whether every prompt fits the context window is checked before an engine
-loads; a prompt is never truncated.
+second BOS before text.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Literal
 
 from ruler_data.errors import UsageError
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.data import Dataset
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
@@ -136,76 +133,3 @@ class PromptFormat:
     @property
     def _variables(self) -> Mapping[str, object] | None:
         return self.protocol.variables if self.protocol.template else None
-
-
-#: Tokens by which a prompt may be longer than its frozen length where the protocol is not
-#: `completion`: tokens merge differently where the parts meet, and a template may add an empty
-#: block of reasoning.
-SLACK = 16
-
-#: Where another tokenizer counted the frozen lengths: rows of a config to count, and by how much
-#: the others may be longer. Rows of a config are fitted to one length, so their counts in any
-#: tokenizer are close together.
-PROBES, MARGIN = 8, 1.05
-
-
-def counts_alike(data: Dataset, tokenizer: PromptTokenizer) -> bool:
-    """Whether the data's lengths were counted with this very tokenizer."""
-    return tokenizer.info.files == data.manifest.tokenizer.files
-
-
-def longest_requests(
-    data: Dataset, tokenizer: PromptTokenizer, prompts: PromptFormat
-) -> dict[str, int]:
-    """Return an upper bound for each config on the tokens of a prompt with its answer.
-
-    With the data's own tokenizer, `completion` needs exactly a row's frozen length.
-    """
-    if counts_alike(data, tokenizer):
-        more = prompts.extra_tokens + (0 if prompts.protocol.name == "completion" else SLACK)
-        return {config: data.manifest.configs[config].length_max + more for config in data.rows}
-    probed = {
-        config: islice(request_lengths(data, tokenizer, prompts, config), PROBES)
-        for config in data.rows
-    }
-    return {config: int(max(lengths) * MARGIN) for config, lengths in probed.items()}
-
-
-def request_lengths(
-    data: Dataset, tokenizer: PromptTokenizer, prompts: PromptFormat, config: str
-) -> Iterator[int]:
-    """Yield the tokens of each row's prompt with its answer, by rendering the prompt."""
-    for row in data.read(config):
-        yield len(prompts.ids(tokenizer, row)) + prompts.max_tokens(row.max_new_tokens)
-
-
-def refuse_over_window(
-    data: Dataset,
-    tokenizer: PromptTokenizer,
-    prompts: PromptFormat,
-    longest: Mapping[str, int],
-    window: int | None,
-) -> None:
-    """Refuse a run with a prompt over the window; rows are counted only where the bound is over it.
-
-    Args:
-        data: the rows.
-        tokenizer: that renders prompts.
-        prompts: how rows are formatted.
-        longest: upper bound of each config, from `longest_requests`.
-        window: tokens that the engine takes; None where it is not known.
-
-    Raises:
-        UsageError: naming the first such row, its tokens and the window.
-    """
-    for config, bound in longest.items():
-        if window is None or bound <= window:
-            continue
-        for index, length in enumerate(request_lengths(data, tokenizer, prompts, config)):
-            if length > window:
-                msg = (
-                    f"{config}/{index}: prompt and answer need {length} tokens, the model's window "
-                    f"is {window}; leave {config} out with --configs, or extend the window, e.g. "
-                    "with YaRN (docs/eval.md)"
-                )
-                raise UsageError(msg)

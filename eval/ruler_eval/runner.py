@@ -19,24 +19,17 @@ from pydantic import ValidationError
 
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
-from ruler_data.names import parse_config
 from ruler_data.row import Row
-from ruler_data.tokenizers import PromptTokenizer
-from ruler_data.tokenizers.counters import Probes
-from ruler_eval.data import Dataset
 from ruler_eval.engines import Engine, Request, prepare
-from ruler_eval.eval_config import EvalConfig, open_inputs
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.journal import Journal, Mended
-from ruler_eval.models import Model
-from ruler_eval.prompts import PromptFormat, counts_alike, longest_requests, refuse_over_window
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import Prediction, RunInfo
 from ruler_eval.sharding import Item, Shard, assign, items_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
-#: Tokens of a run from which on loading a fast counter pays.
-WORTHWHILE = 5_000_000
 
 #: Called with each prediction when it is in the journal.
 Progress = Callable[[Prediction], None]
@@ -46,32 +39,27 @@ Watch = Callable[[list[Item], Mended], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class RunJob:
-    """The parts of a run, opened and checked.
+    """A run, opened and checked.
 
     Attributes:
-        config: the options.
-        data: the rows.
-        model: the model.
-        tokenizer: that renders prompts; None where the server does.
+        inputs: what requests are made from.
         engine: that answers; not loaded yet.
     """
 
-    config: EvalConfig
-    data: Dataset
-    model: Model
-    tokenizer: PromptTokenizer | None
+    inputs: Inputs
     engine: Engine
 
     @property
     def info(self) -> RunInfo:
         """Everything that decides on the answers."""
-        tokenizer, prompts = self.tokenizer, self.config.prompts
+        inputs, prompts = self.inputs, self.inputs.prompts
+        tokenizer = None if self.engine.renders_prompts else inputs.tokenizer
         return RunInfo(
-            data=self.data.info,
-            model=self.model.name,
-            model_revision=self.model.revision,
+            data=inputs.data.info,
+            model=inputs.model.name,
+            model_revision=inputs.model.revision,
             protocol=prompts.protocol.name,
-            engine=self.config.engine,
+            engine=inputs.config.engine,
             engine_info=self.engine.info,
             sampling={"extra_tokens": prompts.extra_tokens, **self.engine.sampling},
             no_context=prompts.no_context,
@@ -81,41 +69,18 @@ class RunJob:
 
 
 def open_job(config: EvalConfig) -> RunJob:
-    """Return the parts of a run; nothing heavy is loaded.
+    """Return a run whose prompts all fit; nothing heavy is loaded.
 
     Raises:
         UsageError: data, model, tokenizer, engine or options are not available, or a prompt does
             not fit the window.
     """
-    data, model, tokenizer = open_inputs(config)
-    _use_fast_counter_if_worthwhile(tokenizer, data, config.prompts)
-    longest = longest_requests(data, tokenizer, config.prompts)
-    engine = prepare(config, model, tokenizer, max(longest.values()))
-    refuse_over_window(data, tokenizer, config.prompts, longest, engine.window)
-    return RunJob(config, data, model, None if engine.renders_prompts else tokenizer, engine)
-
-
-def _use_fast_counter_if_worthwhile(
-    tokenizer: PromptTokenizer, data: Dataset, prompts: PromptFormat
-) -> None:
-    """Render with the fast counter where it is installed and gives the reference's ids.
-
-    The parity check uses one row of each task, at the shortest length. Loading the fast counter
-    takes longer than a small run saves.
-    """
-    lengths = {config: parse_config(config)[1] for config in data.rows}
-    if sum(lengths[config] * rows for config, rows in data.rows.items()) < WORTHWHILE:
-        return
-    shortest: dict[str, str] = {}
-    for config in sorted(data.rows, key=lambda name: lengths[name]):
-        shortest.setdefault(parse_config(config)[0], config)
-
-    def probes() -> list[tuple[str, str]]:
-        return [prompts.parts(next(data.read(config))) for config in shortest.values()]
-
-    digests = sorted(data.manifest.configs[config].digest for config in shortest.values())
-    name = f"{prompts.protocol.name} {prompts.no_context} {digests}"
-    tokenizer.use("auto", Probes(probes, name))
+    inputs = open_inputs(config)
+    inputs.use_fast_counter()
+    longest = inputs.longest_requests()
+    engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
+    inputs.refuse_over_window(longest, engine.window)
+    return RunJob(inputs, engine)
 
 
 @dataclass(frozen=True)
@@ -147,7 +112,7 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         folder.begin(job.info)  # another run may have replaced it before the shard was held
         folder.failure(shard).unlink(missing_ok=True)
         answered = folder.answered()
-        share = assign(items_of(job.data), shard.count)[shard.index]
+        share = assign(items_of(job.inputs.data), shard.count)[shard.index]
         pending = [item for item in share if item.key not in answered]
         done = unscored = 0
         first_error = None
@@ -171,7 +136,7 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
     for item in pending:
         wanted.setdefault(item.config, set()).add(item.index)
     for config, indices in wanted.items():
-        for row in job.data.read_alike(config, indices):
+        for row in job.inputs.data.read_alike(config, indices):
             yield _request(job, config, row)
 
 
@@ -181,8 +146,8 @@ def _request(job: RunJob, config: str, row: Row) -> Request:
     Raises:
         RulerError: its prompt does not fit the window, or has not the length that the data says.
     """
-    window, tokenizer, prompts = job.engine.window, job.tokenizer, job.config.prompts
-    ids = prompts.ids(tokenizer, row) if tokenizer else []
+    inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
+    ids = [] if job.engine.renders_prompts else prompts.ids(inputs.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)
     if window is not None and len(ids) + max_tokens > window:
         msg = (
@@ -190,7 +155,7 @@ def _request(job: RunJob, config: str, row: Row) -> Request:
             f"are over the window of {window}; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    if tokenizer and prompts.is_counted and counts_alike(job.data, tokenizer):
+    if ids and prompts.is_counted and inputs.counts_alike:
         length = len(ids) + row.max_new_tokens
         if length != row.length:
             msg = (
@@ -212,8 +177,9 @@ def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Predic
         except Exception as error:  # engines are other people's programs and raise anything
             write_file(failure, "".join(traceback.format_exception(error)))
             msg = (
-                f"engine {job.config.engine} failed ({type(error).__name__}: {gist(error)}); the "
-                f"traceback is in {failure}; answers so far are kept, run it again to resume"
+                f"engine {job.inputs.config.engine} failed ({type(error).__name__}: "
+                f"{gist(error)}); the traceback is in {failure}; answers so far are kept, run it "
+                "again to resume"
             )
             raise RulerError(msg) from error
         finally:

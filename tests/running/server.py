@@ -38,6 +38,7 @@ class FakeServer:
         self.say, self.fault = say, fault
         self.seen: list[Body] = []
         self.headers: list[dict[str, str]] = []
+        self.connections = 0
         self.lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
@@ -68,6 +69,13 @@ class FakeServer:
 
 def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"  # connections stay open between requests
+
+        def setup(self) -> None:
+            super().setup()
+            with server.lock:
+                server.connections += 1
+
         def log_message(self, *_: object) -> None:
             pass
 

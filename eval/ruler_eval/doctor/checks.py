@@ -9,12 +9,10 @@ from typing import Literal
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
-from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.data import Dataset
 from ruler_eval.doctor.estimate import GPUS, Estimate, estimate, shape_of
-from ruler_eval.eval_config import EvalConfig, open_inputs
-from ruler_eval.models import Model, text_part
-from ruler_eval.prompts import PromptFormat, counts_alike
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Inputs, open_inputs
+from ruler_eval.models import text_part
 from ruler_eval.sharding import Item
 
 Level = Literal["error", "warning", "note"]
@@ -39,16 +37,6 @@ class Finding:
         return f"{self.level}: {self.about}: {self.message}"
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What rows are examined with: the run's data, tokenizer, prompt format and window."""
-
-    data: Dataset
-    tokenizer: PromptTokenizer
-    prompts: PromptFormat
-    window: int | None
-
-
 #: A level and what is wrong, or None.
 Fault = tuple[Level, str] | None
 #: Examines a row and the token ids of its prompt.
@@ -59,7 +47,7 @@ def examine_model(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the model's tokenizer and template for this data and protocol."""
     tokenizer, protocol = inputs.tokenizer, inputs.prompts.protocol
     counted = inputs.data.manifest.tokenizer
-    if not counts_alike(inputs.data, tokenizer):
+    if not inputs.counts_alike:
         message = (
             f"{tokenizer.info.name} has fingerprint {tokenizer.info.fingerprint[:16]}, the data is "
             f"counted in {counted.name}, {counted.fingerprint[:16]}"
@@ -107,7 +95,7 @@ def _check_length(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
     length = len(ids) + row.max_new_tokens
     if not inputs.prompts.is_counted or length == row.length:
         return None
-    level: Level = "error" if counts_alike(inputs.data, inputs.tokenizer) else "warning"
+    level: Level = "error" if inputs.counts_alike else "warning"
     return level, (
         f"prompt and answer are {length} tokens, the data says {row.length}; the data's lengths "
         "are not this model's: for a fair comparison build it with --tokenizer of the model"
@@ -116,11 +104,12 @@ def _check_length(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
 
 def _check_window(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
     need = len(ids) + inputs.prompts.max_tokens(row.max_new_tokens)
-    if inputs.window is None or need <= inputs.window:
+    window = inputs.model.window
+    if window is None or need <= window:
         return None
     return "error", (
-        f"prompt and answer need {need} tokens, the window is {inputs.window}; leave the config "
-        "out, or extend the window, e.g. with YaRN"
+        f"prompt and answer need {need} tokens, the window is {window}; leave the config out, or "
+        "extend the window, e.g. with YaRN"
     )
 
 
@@ -201,19 +190,16 @@ def diagnose(
     if gpu is not None and gpu not in GPUS:
         msg = f"--gpu {quote(gpu)}: not known; known: {', '.join(GPUS)}"
         raise UsageError(msg)
-    data, model, tokenizer = open_inputs(config)
-    limit = config.options.get("max_model_len", model.window)
-    window = limit if isinstance(limit, int) else None
-    inputs = Inputs(data, tokenizer, config.prompts, window)
+    inputs = open_inputs(config)
     findings, examined = list(examine_model(inputs)), 0
-    if window is None:
+    if inputs.model.window is None:
         findings.append(Finding("warning", "window", "not known: the model's config does not say"))
-    for name, count in data.rows.items():
+    for name, count in inputs.data.rows.items():
         step = 1 if sample is None else max(1, count // sample)
-        findings += examine_rows(inputs, name, islice(data.read(name), 0, None, step))
+        findings += examine_rows(inputs, name, islice(inputs.data.read(name), 0, None, step))
         examined += len(range(0, count, step))
         progress(name, count)
-    cost = _estimate(config, data, model, gpu)
+    cost = _estimate(inputs, gpu)
     if cost is not None and cost.fits is False:
         message = (
             f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
@@ -224,17 +210,17 @@ def diagnose(
     return Diagnosis(tuple(findings), examined, cost)
 
 
-def _estimate(config: EvalConfig, data: Dataset, model: Model, gpu: str | None) -> Estimate | None:
-    shape = shape_of(text_part(model.config))
+def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
+    shape = shape_of(text_part(inputs.model.config))
     if shape is None:
         return None
-    prompts = config.prompts
+    prompts = inputs.prompts
     items = [
         (
             Item(name, index, size.length + prompts.extra_tokens),
             prompts.max_tokens(size.max_new_tokens),
         )
-        for name in data.rows
-        for index, size in enumerate(data.sizes(name))
+        for name in inputs.data.rows
+        for index, size in enumerate(inputs.data.sizes(name))
     ]
-    return estimate(shape, items, GPUS[gpu] if gpu else None, config.tensor_parallel)
+    return estimate(shape, items, GPUS[gpu] if gpu else None, inputs.config.tensor_parallel)

@@ -52,7 +52,6 @@ def prepare(
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
-    limit = options.get("max_model_len")
     return Engine(
         partial(_generate, arguments, config.protocol == "thinking"),
         info={
@@ -62,7 +61,7 @@ def prepare(
             "options": published_options(options),
         },
         sampling=dict(GREEDY),
-        window=limit if isinstance(limit, int) else model.window,
+        window=model.window,
     )
 
 

@@ -1,0 +1,167 @@
+"""The inputs of a run: rows, model and tokenizer, opened and checked; no weights are loaded.
+
+Whether every prompt fits the context window is settled here, before an engine loads, and never by
+truncation.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from ruler_data.errors import UsageError
+from ruler_data.names import parse_config, quote
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers.counters import Probes
+from ruler_data.tokenizers.registry import find_by_fingerprint
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model, open_model, overridden
+from ruler_eval.prompts import PromptFormat
+
+#: Engines that need no files of the model.
+SERVED = {"openai", "oracle", "python"}
+#: Tokens of a run from which on loading a fast counter pays.
+WORTHWHILE = 5_000_000
+#: Tokens by which a prompt may be longer than its frozen length where the protocol is not
+#: `completion`: tokens merge differently where the parts meet, and a template may add an empty
+#: block of reasoning.
+SLACK = 16
+#: Where another tokenizer counted the frozen lengths: rows of a config to count, and by how much
+#: the others may be longer. Rows of a config are fitted to one length, so their counts in any
+#: tokenizer are close together.
+PROBES, MARGIN = 8, 1.05
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What requests are made from.
+
+    Attributes:
+        config: the options.
+        data: the rows, checked against their manifest.
+        model: the model.
+        tokenizer: that renders prompts.
+    """
+
+    config: EvalConfig
+    data: Dataset
+    model: Model
+    tokenizer: PromptTokenizer
+
+    @property
+    def prompts(self) -> PromptFormat:
+        """How rows are formatted."""
+        return self.config.prompts
+
+    @property
+    def counts_alike(self) -> bool:
+        """Whether the data's lengths were counted with this very tokenizer."""
+        return self.tokenizer.info.files == self.data.manifest.tokenizer.files
+
+    def longest_requests(self) -> dict[str, int]:
+        """Return an upper bound for each config on the tokens of a prompt with its answer.
+
+        With the data's own tokenizer, `completion` needs exactly a row's frozen length.
+        """
+        configs = self.data.rows
+        if self.counts_alike:
+            slack = 0 if self.prompts.protocol.name == "completion" else SLACK
+            more = self.prompts.extra_tokens + slack
+            return {name: self.data.manifest.configs[name].length_max + more for name in configs}
+        probed = {name: islice(self._request_lengths(name), PROBES) for name in configs}
+        return {name: int(max(lengths) * MARGIN) for name, lengths in probed.items()}
+
+    def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
+        """Refuse a prompt over the window; rows are counted only where the bound is over it.
+
+        Args:
+            longest: upper bound of each config, from `longest_requests`.
+            window: tokens that the engine takes; None where it is not known.
+
+        Raises:
+            UsageError: naming the first such row, its tokens and the window.
+        """
+        for config, bound in longest.items():
+            if window is None or bound <= window:
+                continue
+            for index, length in enumerate(self._request_lengths(config)):
+                if length > window:
+                    msg = (
+                        f"{config}/{index}: prompt and answer need {length} tokens, the model's "
+                        f"window is {window}; leave {config} out with --configs, or extend the "
+                        "window, e.g. with YaRN (docs/eval.md)"
+                    )
+                    raise UsageError(msg)
+
+    def _request_lengths(self, config: str) -> Iterator[int]:
+        """Yield the tokens of each row's prompt with its answer, by rendering the prompt."""
+        for row in self.data.read(config):
+            prompt = self.prompts.ids(self.tokenizer, row)
+            yield len(prompt) + self.prompts.max_tokens(row.max_new_tokens)
+
+    def use_fast_counter(self) -> None:
+        """Render with the fast counter where it pays and gives the reference's ids.
+
+        The parity check uses one row of each task, at the shortest length. Loading the fast counter
+        takes longer than a small run saves.
+        """
+        lengths = {config: parse_config(config)[1] for config in self.data.rows}
+        if sum(lengths[config] * rows for config, rows in self.data.rows.items()) < WORTHWHILE:
+            return
+        shortest: dict[str, str] = {}
+        for config in sorted(lengths, key=lambda name: lengths[name]):
+            shortest.setdefault(parse_config(config)[0], config)
+
+        def probes() -> list[tuple[str, str]]:
+            return [self.prompts.parts(next(self.data.read(name))) for name in shortest.values()]
+
+        digests = sorted(self.data.manifest.configs[name].digest for name in shortest.values())
+        format_ = f"{self.prompts.protocol.name} {self.prompts.no_context}"
+        self.tokenizer.use("auto", Probes(probes, f"{format_} {digests}"))
+
+
+def open_inputs(config: EvalConfig) -> Inputs:
+    """Return the inputs that the options name.
+
+    Raises:
+        UsageError: one of them is not available, or they do not go together.
+    """
+    data = open_dataset(config.data, config.revision)
+    data = data.choose(config.configs, config.rows, config.tasks).fetch()
+    model = _open_model(config)
+    tokenizer = _open_tokenizer(config, model, data)
+    config.prompts.check(tokenizer)
+    return Inputs(config, data, model, tokenizer)
+
+
+def _open_model(config: EvalConfig) -> Model:
+    """Return the model, with the options that change its config or its window."""
+    model = open_model(
+        config.model or "python",
+        served=bool({config.engine, config.options.get("engine")} & SERVED),
+        name=config.model_name,
+        revision=config.model_revision,
+    )
+    overrides = config.options.get("hf_overrides", {})
+    if not isinstance(overrides, dict):
+        msg = f"--option hf_overrides={quote(str(overrides))}: is not a JSON object"
+        raise UsageError(msg)
+    limit = config.options.get("max_model_len")
+    limit = limit if isinstance(limit, int) else None
+    return replace(model, config=overridden(model.config, overrides), limit=limit)
+
+
+def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
+    """Return the tokenizer that the options name, the model's own, or that of the data."""
+    if config.tokenizer is not None:
+        return load_tokenizer(config.tokenizer)
+    if model.folder is not None:
+        return model.tokenizer()
+    spec = find_by_fingerprint(data.manifest.tokenizer)
+    if spec is None:
+        msg = (
+            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
+            "not known here; give its folder or Hub id with --tokenizer"
+        )
+        raise UsageError(msg)
+    return load_tokenizer(spec)
