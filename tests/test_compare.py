@@ -11,7 +11,7 @@ import pytest
 
 from ruler_data import RulerError
 from ruler_report.results import Depth, Results, read_results, write_results
-from ruler_report.stats.comparison import Difference, compare, judge
+from ruler_report.stats.comparison import Difference, better, compare, judge
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
 from tests.runs import refused
@@ -66,7 +66,7 @@ def test_two_runs_of_one_model_are_told_apart_by_number(tmp_path: Path) -> None:
     first = save(tmp_path / "a", results_of(SCORES))
     second = save(tmp_path / "b", results_of({name: [1.0] * 50 for name in SCORES}))
     said = evaluate("compare", first, second).stdout
-    assert "org/model-7b (2) less org/model-7b: " in said
+    assert "org/model-7b (2) minus org/model-7b: " in said
     assert "org/model-7b (2) is better" in said
 
 
@@ -74,7 +74,7 @@ def test_only_rows_that_both_scored_are_paired() -> None:
     first = results_of({"vt_4096": [0.0, 1.0, None, 1.0]})
     second = results_of({"vt_4096": [1.0, None, 1.0, 1.0]})
     cell = compare(first, second).cells["vt", 4096]
-    assert (cell.pairs, cell.value) == (2, 50)
+    assert (cell.rows, cell.value) == ((2, 2), 50)
 
 
 def test_configs_that_only_one_run_has_are_named() -> None:
@@ -94,7 +94,7 @@ def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:
 
 def test_holm_s_correction_is_the_textbook_one() -> None:
     values = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}
-    family = judge({name: Difference(1, 0, 2, p, 9) for name, p in values.items()})
+    family = judge({name: Difference(1, 0, 2, p, (9, 9)) for name, p in values.items()}, better)
     found = {name: round(one.adjusted, 9) for name, one in family.items()}
     assert found == {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
     assert [one.verdict for one in family.values()] == ["second", *["cannot tell"] * 2, "second"]

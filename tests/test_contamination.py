@@ -112,7 +112,7 @@ def test_a_private_seed_is_in_no_run_result_or_report(tmp_path: Path, cli: Cli) 
 def test_a_margin_without_the_test_is_refused(tmp_path: Path) -> None:
     place = save(tmp_path / "a", run_of("a", 0.8))
     said = refused(evaluate("compare", place, place, "--margin", 3), code=2)
-    assert "--margin: is for --contamination" in said
+    assert "--margin: needs --contamination" in said
 
 
 @pytest.mark.parametrize(

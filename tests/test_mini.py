@@ -67,7 +67,7 @@ def run_of(rows: int, tasks: int = 13) -> Results:
 
 def test_score_and_report_state_the_error(tmp_path: Path) -> None:
     results = run_of(MINI.rows)
-    said = f"95 times in 100 its mean of the 13 tasks is within {MINI.error:g} points of that of"
+    said = f"in 95 of 100 runs its mean of the 13 tasks is within {MINI.error:g} points of that of"
     assert summarize(results).error == MINI.error
     assert any(said in caveat for caveat in caveats_of(results))
     done = evaluate("report", save(tmp_path / "run", results), "--out", tmp_path, "--no-pictures")
@@ -79,4 +79,4 @@ def test_score_and_report_state_the_error(tmp_path: Path) -> None:
 def test_with_fewer_rows_or_tasks_no_error_is_stated(rows: int, tasks: int) -> None:
     results = run_of(rows, tasks)
     assert summarize(results).error is None
-    assert not any("95 times in 100" in caveat for caveat in caveats_of(results))
+    assert not any("in 95 of 100 runs" in caveat for caveat in caveats_of(results))

@@ -6,25 +6,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from ruler_report.figures.correlation import (
-    clustered,
-    correlation_picture,
-    correlation_study,
-    correlation_table,
-)
-from ruler_report.figures.depth_plots import depth_pictures, depth_tables
+from ruler_report.figures.heatmaps import correlation_picture, depth_picture
 from ruler_report.figures.model_plots import overall_picture, run_pictures
-from ruler_report.figures.style import Picture
+from ruler_report.pages.tables import correlations, depth_grid
 from ruler_report.results import Depth, Results
-from ruler_report.stats.summary import summarize
-from ruler_report.tables.tables import Scored
+from ruler_report.stats.correlation import clustered, correlation_study
+from ruler_report.stats.depth import depth_tables
+from ruler_report.stats.summary import ScoredRun, summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)
 
 
-def scored(results: Results, label: str = "org/model") -> Scored:
-    return Scored(label, results, summarize(results))
+def scored(results: Results, label: str = "org/model") -> ScoredRun:
+    return ScoredRun(label, results, summarize(results))
 
 
 def eighteen() -> Results:
@@ -42,7 +37,7 @@ def eighteen() -> Results:
 def test_tasks_that_fall_alike_stand_side_by_side() -> None:
     study = correlation_study([scored(eighteen())])
     assert study and study.points == len(LENGTHS) and len(study.branches) == 17
-    picture, table = correlation_picture(study), correlation_table(study)
+    picture, table = correlation_picture(study), correlations(study)
     assert [row[0] for row in table.rows] == list(table.head[1:]) == list(study.tasks)
     assert all(row[place + 1] == "1.00" for place, row in enumerate(table.rows))
     texts = [text.text or "" for text in ET.fromstring(picture.svg).iter() if text.text]
@@ -81,24 +76,24 @@ def test_the_words_of_a_depth_map_name_its_worst_cell() -> None:
         **configs,
         "vt_4096": replace(configs["vt_4096"], depth=Depth((5,) * 10, (5,) * 10, (5,) * 10)),
     }
-    pictures = {p.name: p for p in depth_pictures(scored(replace(results, configs=full)), "")}
-    assert "lowest 20 at depth 30 to 40 percent and 8K" in pictures["depth-vt"].alt
-    assert "n=7" in pictures["depth-vt"].svg
+    (table,) = depth_tables(scored(replace(results, configs=full)))
+    picture = depth_picture(table, "")
+    assert picture.name == "depth-vt"
+    assert "lowest 20 at depth 30 to 40 percent and 8K" in picture.alt
+    assert "n=7" in picture.svg
 
 
 def test_pictures_are_the_same_every_time_and_well_formed() -> None:
     run = scored(results_of({f"vt_{length}": coin(f"{length}", 0.7, 30) for length in LENGTHS}))
-    twice = [overall_picture([run]), overall_picture([run])]
-    first = twice[0]
-    assert isinstance(first, Picture) and first == twice[1]
+    (first,), (second,) = overall_picture([run]), overall_picture([run])
+    assert first == second
     ET.fromstring(first.svg)
     ET.fromstring(first.standalone)
 
 
 def test_names_of_models_are_not_read_as_formulas() -> None:
     run = scored(results_of({"vt_4096": [1.0, 0.0]}), "a $\\frac{$ b <&> \x1b[31m")
-    picture = overall_picture([run])
-    assert picture
+    (picture,) = overall_picture([run])
     assert "$\\frac{$" in "".join(ET.fromstring(picture.svg).itertext())
     assert "\x1b" not in picture.svg
 
@@ -109,10 +104,11 @@ def test_a_grid_of_depths_shows_each_depth_with_its_own_rows() -> None:
     results = results_of({"niah_depth_4096": scores, "niah_depth_8192": [1.0] * 55})
     for name, one in results.configs.items():
         results.configs[name] = replace(one, params={"depths": 11})
-    (picture,) = depth_pictures(scored(results), "")
+    (depths,) = depth_tables(scored(results))
+    picture = depth_picture(depths, "")
     assert "lowest 20 at depth 40 percent and 4K" in picture.alt
     assert picture.svg.count(">n=5</text>") == 22
-    (table,) = depth_tables(scored(results))
+    table = depth_grid(depths)
     assert [row[0] for row in table.rows] == [str(10 * place) for place in range(11)]
     assert table.rows[4] == ("40", "20.0 (n=5)", "100.0 (n=5)")
 

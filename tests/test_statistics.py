@@ -12,7 +12,7 @@ import pytest
 from ruler_data import TASKS
 from ruler_report.stats.comparison import compare, p_value
 from ruler_report.stats.effective_length import weights
-from ruler_report.stats.resampling import flip, interval, resample
+from ruler_report.stats.resampling import flip, interval, permute_labels, resample
 from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
 
@@ -154,3 +154,11 @@ def test_means_over_tasks_are_left_out_where_a_task_is_missing() -> None:
 def test_unscored_rows_take_no_part_and_are_counted() -> None:
     cell = summarize(results_of({"vt_4096": [1.0, None, 0.0, None]})).cells["vt"][4096]
     assert (cell.value, cell.scored, cell.asked) == (50, 2, 4)
+
+
+def test_the_names_of_the_draws_never_change() -> None:
+    scores = np.linspace(0, 1, 50)[:, None]
+    assert resample("vt", scores).mean() == pytest.approx(0.5010418367346938)
+    assert flip("vt", scores).mean() == pytest.approx(-0.016918367346938766)
+    permuted = permute_labels("vt", scores, scores[10:])
+    assert permuted.mean() == pytest.approx(0.0005612959183673434)

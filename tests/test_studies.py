@@ -11,9 +11,8 @@ from ruler_report.figures.sweep_plots import study_pictures
 from ruler_report.results import Results, read_results
 from ruler_report.scoring import params_of
 from ruler_report.stats.score_table import configs_of
-from ruler_report.stats.summary import summarize
+from ruler_report.stats.summary import ScoredRun, summarize
 from ruler_report.stats.sweeps import Study, studies_of
-from ruler_report.tables.tables import Scored
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
@@ -97,9 +96,9 @@ def test_results_without_parameters_have_no_studies() -> None:
     assert summarize(results_of({"vt_a_4096": [1.0], "vt_b_4096": [0.0]})).studies == ()
 
 
-def scored(suite: str, lengths: tuple[int, ...] = (4096, 8192)) -> Scored:
+def scored(suite: str, lengths: tuple[int, ...] = (4096, 8192)) -> ScoredRun:
     results = run_of(suite, lengths)
-    return Scored("org/model", results, summarize(results))
+    return ScoredRun("org/model", results, summarize(results))
 
 
 def test_a_picture_tells_every_score_of_the_sweep() -> None:
@@ -124,7 +123,7 @@ def test_a_grid_shows_every_pair_at_one_length_and_at_several(lengths: tuple[int
 def test_a_task_missing_at_a_length_leaves_a_gap() -> None:
     results = run_of("sweep_hops")
     del results.configs["vt_hops_4_8192"]
-    (picture,) = study_pictures(Scored("org/model", results, summarize(results)), "")
+    (picture,) = study_pictures(ScoredRun("org/model", results, summarize(results)), "")
     assert "8K " in picture.alt and " at 4" not in picture.alt.partition("8K ")[2]
 
 

@@ -1,8 +1,8 @@
-"""The canvas of a report's pictures; no other module knows matplotlib.
+"""The style of the pictures in a report; no other module imports matplotlib.
 
-Colours hold on white and on black. Text and axes are drawn in INK and grids in GRID, which become
-the page's own colours in SVG, so that one picture serves light and dark; in PNG they are black
-and grey on white.
+Colours are readable on white and on black. Text and axes are drawn in INK and grids in GRID. In SVG
+both become the page's own colours, so one picture serves light and dark pages; in PNG they are
+black and grey on white.
 """
 
 import io
@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 
 from ruler_data.errors import UsageError
+from ruler_report.format import format_length, visible
 from ruler_report.stats.resampling import Floats
-from ruler_report.tables.escape import visible
+
+Axes = Any  # matplotlib's; it is imported only where a picture is drawn
 
 INK, GRID = "#010203", "#c9cacb"
 COLOURS = ("#3a7fc2", "#c86f1a", "#2c9468", "#b8498a", "#8468cf", "#8a7a1f", "#c4433f", "#4a8796")
 MARKERS = "osD^vPX*"
-_STYLE: Any = {  # of settings whose names matplotlib types one by one
-    "text.parse_math": False,  # names of models may hold a dollar sign
+_STYLE: Any = {  # matplotlib types each setting by its name
+    "text.parse_math": False,  # names of models may contain dollar signs
     "svg.fonttype": "none",
     "font.size": 10,
     "text.color": INK,
@@ -37,13 +39,13 @@ _STYLE: Any = {  # of settings whose names matplotlib types one by one
     "grid.linewidth": 0.6,
     "legend.frameon": False,
 }
-#: matplotlib's `viridis` from blue to yellow, less its darkest end, where black ink would drown.
+#: matplotlib's `viridis` from blue to yellow, without its darkest end.
 _SHADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture in both forms, with what it shows in words for those who do not see it."""
+    """A picture as SVG and PNG, with a text alternative."""
 
     name: str
     title: str
@@ -53,7 +55,7 @@ class Picture:
 
     @property
     def standalone(self) -> str:
-        """The SVG as a document of its own: black on a transparent ground."""
+        """The SVG as a standalone document: black on a transparent background."""
         body = self.svg.replace("currentColor", INK).replace("var(--rule)", GRID)
         return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
@@ -62,11 +64,11 @@ Finish = Callable[[str, str, str], Picture]
 
 
 @contextmanager
-def canvas(width: float, height: float) -> Iterator[tuple[Any, Finish]]:
-    """Yield axes to draw on, and what makes a Picture of them by name, title and words.
+def canvas(width: float, height: float) -> Iterator[tuple[Axes, Finish]]:
+    """Yield axes to draw on, and a function from name, title and text alternative to the picture.
 
     Args:
-        width: in inches; a page shows an inch as 72 px at most.
+        width: in inches; a page shows an inch as at most 108 px.
         height: likewise.
 
     Raises:
@@ -93,7 +95,7 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Finish]]:
         yield figure.subplots(), finish
 
 
-def heat(axes: Any, values: Floats, notes: Sequence[Sequence[str]], top: float = 100) -> None:  # noqa: ANN401
+def heat(axes: Axes, values: Floats, notes: Sequence[Sequence[str]], top: float = 100) -> None:
     """Draw a table as coloured cells, each with its value and below it a note."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -115,26 +117,42 @@ def heat(axes: Any, values: Floats, notes: Sequence[Sequence[str]], top: float =
     axes.spines[:].set_visible(False)
 
 
+def length_ticks(axes: Axes, lengths: Sequence[int], places: Sequence[float]) -> None:
+    """Label the x axis with lengths at these places."""
+    axes.set_xticks(places, [format_length(length) for length in lengths])
+    axes.set_xlabel("length in tokens")
+
+
+def legend_below(axes: Axes) -> None:
+    """Put the legend below the axes, in two columns."""
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9)
+
+
 def shown_name(text: str) -> str:
     """Return a model's name as a legend shows it."""
     name = visible(text)
     return name if len(name) <= 40 else f"{name[:19]}…{name[-20:]}"
 
 
+def slug(text: str) -> str:
+    """Return a text as part of a file name."""
+    return text.replace(" ", "-").replace("_", "-")
+
+
 def inline(svg: str, name: str) -> str:
     """Return an SVG document as an element of a page, in the page's own colours.
 
-    Ids are made the picture's own, since those of two pictures would clash on one page.
+    Ids get the picture's name as a prefix, since those of two pictures would clash on one page.
     """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     body = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}-", body)
     body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
     body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
-    body = re.sub(r'(<svg[^>]*?) width="([\d.]+)pt"', _widest, body, count=1)
+    body = re.sub(r'(<svg[^>]*?) width="([\d.]+)pt"', _max_width, body, count=1)
     return body.replace(INK, "currentColor").replace(GRID, "var(--rule)").strip()
 
 
-def _widest(match: re.Match[str]) -> str:
-    """Let a picture shrink with the page, and grow to a comfortable size and no further."""
+def _max_width(match: re.Match[str]) -> str:
+    """Let a picture scale with the page, up to 1.5 times its size."""
     return f'{match[1]} style="max-width: {1.5 * float(match[2]):.0f}px; font-family: sans-serif"'

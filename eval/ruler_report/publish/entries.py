@@ -1,10 +1,8 @@
-"""Scores for a model's page, in the Hub's format for evaluation results.
+"""What the Hub shows of a run: entries for the model's page, and the card of its predictions.
 
-Format: https://huggingface.co/docs/hub/eval-results, `.eval_results/*.yaml` in the model's repo.
-A task of it is a leaderboard of the dataset's `eval.yaml`: `ruler_131072` for a length, `ruler`
-for the mean over all lengths of the dataset; values are means over all 13 tasks, 0 to 100.
-
-The results card: what a run scored and how, as the README of its predictions.
+Format of the entries: https://huggingface.co/docs/hub/eval-results, `.eval_results/*.yaml` in the
+model's repo. Each names a leaderboard of the dataset's `eval.yaml`: `ruler_131072` for a length,
+`ruler` for the mean over all lengths of the dataset. Values are means over all 13 tasks, 0 to 100.
 """
 
 from collections.abc import Collection
@@ -15,14 +13,15 @@ from ruler_data.errors import RulerError
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.templates import template
-from ruler_report.pages.render import markdown_table
+from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.results import Results
 from ruler_report.stats.summary import Summary
-from ruler_report.tables.escape import markdown_text
 
 #: Digits of a published value; upstream prints two.
 DIGITS = 2
+#: Tables of the report that the card shows; those of published scores have their group's name.
+CARD_TABLES = {"headline", "effective", "published-aligned", "published-base", "tasks", "failures"}
 
 
 def entries(
@@ -31,18 +30,18 @@ def entries(
     """Return the entries of a run.
 
     Args:
-        results: of it.
-        summary: its figures.
-        configs: all that the published dataset has.
-        source: address of the predictions.
+        results: of the run.
+        summary: of the same run.
+        configs: all configs of the published dataset.
+        source: URL of the predictions.
 
     Raises:
-        RulerError: there is nothing to enter, or it would be no RULER score.
+        RulerError: the run has no RULER score.
     """
     _check(results, summary)
     values = {f"ruler_{length}": figure.value for length, figure in summary.overall.items()}
-    everything = {length for _, length in map(parse_config, configs)}
-    if everything == set(summary.overall) and "avg" in summary.averages:
+    lengths = {length for _, length in map(parse_config, configs)}
+    if lengths == set(summary.overall) and "avg" in summary.averages:
         values = {"ruler": summary.averages["avg"].value, **values}
     data = results.run.data
     return [
@@ -56,13 +55,13 @@ def entries(
     ]
 
 
-def to_yaml(found: list[dict[str, object]]) -> str:
-    """Return entries as the text of their file."""
-    return yaml.safe_dump(found, sort_keys=False, allow_unicode=False, width=100)
+def to_yaml(value: object) -> str:
+    """Return entries, or the metadata of a card, as YAML."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
 def file_name(repo: str) -> str:
-    """Return where entries for a benchmark stand in a model's repo.
+    """Return the path of the entries for a dataset in a model's repo.
 
     >>> file_name("org/ruler-qwen3")
     '.eval_results/ruler-qwen3.yaml'
@@ -80,17 +79,17 @@ def _notes(results: Results) -> str:
 def _check(results: Results, summary: Summary) -> None:
     data = results.run.data
     wrong = [
-        (data.repo is None, "it was asked rows of a folder, and a leaderboard is of a Hub repo"),
-        (data.sample, "it was asked rows of the sample corpus"),
+        (data.repo is None, "its rows are of a folder, and a leaderboard needs a Hub repo"),
+        (data.sample, "its rows are of the sample corpus"),
         (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
-        (results.run.no_context, "it was asked without context"),
+        (results.run.no_context, "it was run without context"),
         (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
-        (set(summary.tasks) != set(TASKS), "it has not all 13 tasks, and no others"),
+        (set(summary.tasks) != set(TASKS), "it does not have exactly the 13 tasks"),
         (not summary.overall, "it has no length with all 13 tasks"),
     ]
-    for is_wrong, why in wrong:
-        if is_wrong:
-            msg = f"no RULER score for a model's page: {why}; publish without --model-repo"
+    for failed, why in wrong:
+        if failed:
+            msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
             raise RulerError(msg)
 
 
@@ -99,24 +98,23 @@ def results_card(results: Results, repo: str) -> str:
 
     Args:
         results: of the run.
-        repo: id of the dataset that the predictions are published as.
+        repo: id of the dataset that holds the predictions.
     """
     report = build([results], pictures=False)
-    chapter = report.chapters[0]
-    tables = [report.headline, report.effective, *report.published, chapter.tasks, chapter.failures]
+    (facts,) = (table for table in report.tables if table.name == "facts")
     return template("results.md.j2").render(
         front_matter=_front_matter(results),
         model=markdown_text(results.run.model),
         repo=repo,
         warnings=[markdown_text(warning) for warning in report.warnings],
-        tables=[markdown_table(table) for table in tables if table.rows],
-        facts=markdown_table(chapter.facts),
+        tables=[table.markdown() for table in report.tables if table.name in CARD_TABLES],
+        facts=facts.markdown(),
         config=next(iter(results.configs)),
     )
 
 
 def _front_matter(results: Results) -> str:
-    body = {
+    metadata = {
         "pretty_name": "RULER predictions",
         "tags": ["ruler", "long-context", "evaluation", "predictions"],
         "configs": [
@@ -127,4 +125,4 @@ def _front_matter(results: Results) -> str:
             for name in results.configs
         ],
     }
-    return yaml.safe_dump(body, sort_keys=False, allow_unicode=False, width=100)
+    return to_yaml(metadata)

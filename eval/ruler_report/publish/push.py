@@ -1,6 +1,6 @@
-"""Put a run's results on the Hub: first what proves the scores, then the scores.
+"""Publish a run: its predictions and results as a dataset, then the scores on the model's page.
 
-The predictions of a run as parquet files, one for each config; the rows are not in them.
+The dataset has a parquet file of predictions for each config; the text of the rows is not in it.
 """
 
 import io
@@ -20,19 +20,19 @@ from ruler_report.publish.entries import entries, file_name, results_card, to_ya
 from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
 from ruler_report.stats.summary import summarize
 
-#: Where pages of the Hub are; a Hub elsewhere is named as the client is told.
+#: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
 
 
 @dataclass(frozen=True)
 class PushConfig:
-    """What to publish where.
+    """What to publish, and where.
 
     Attributes:
         run: folder of a scored run.
-        repo: dataset for its predictions.
-        model_repo: model whose page shows the scores; empty for none.
-        private: whether a new dataset is private.
+        repo: id of the dataset for its predictions.
+        model_repo: id of the model whose page will show the scores; empty for none.
+        private: whether to create the dataset as private.
     """
 
     run: Path
@@ -43,11 +43,11 @@ class PushConfig:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What is published.
+    """The files to publish.
 
     Attributes:
         files: of the dataset, by path.
-        entries: text of the file in the model's repo; empty for none.
+        entries: text of the file for the model's repo; empty for none.
         entries_file: its path.
     """
 
@@ -56,43 +56,42 @@ class Bundle:
     entries_file: str
 
 
-def compose(order: PushConfig) -> Bundle:
-    """Return everything that is to be published; nothing is written yet.
+def compose(config: PushConfig) -> Bundle:
+    """Return everything to publish; nothing is written yet.
 
     Raises:
-        UsageError: a name is none, or there is no scored run.
-        RulerError: the results are not of these answers, or no score for a model's page.
+        UsageError: a name is not a repo id, or there is no scored run.
+        RulerError: the results do not match the answers, or are not a RULER score.
     """
-    for name in filter(None, (order.repo, order.model_repo)):
+    for name in filter(None, (config.repo, config.model_repo)):
         check_repo(name)
-    results, answers = _load(order.run)
+    results, answers = _load(config.run)
     summary = summarize(results)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
-    files["README.md"] = results_card(results, order.repo).encode()
-    if not order.model_repo:
+    files["README.md"] = results_card(results, config.repo).encode()
+    if not config.model_repo:
         return Bundle(files, "", "")
-    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{order.repo}"
-    configs = _published_configs(results)
-    found = entries(results, summary, configs, source)
-    return Bundle(files, to_yaml(found), file_name(str(results.run.data.repo)))
+    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{config.repo}"
+    text = to_yaml(entries(results, summary, _published_configs(results), source))
+    return Bundle(files, text, file_name(str(results.run.data.repo)))
 
 
-def push(order: PushConfig, bundle: Bundle) -> Iterator[str]:
-    """Publish, and yield what was done; doing it again changes nothing.
+def push(config: PushConfig, bundle: Bundle) -> Iterator[str]:
+    """Publish, and yield a line for each commit; publishing again changes nothing.
 
     Raises:
         RulerError: the Hub refuses, or cannot be reached.
     """
-    ensure_repo(order.repo, private=order.private)
+    ensure_repo(config.repo, private=config.private)
     files = [PushFile.of_bytes(path, data) for path, data in bundle.files.items()]
-    commit, sent = put_files(order.repo, files, "Predictions and scores on RULER")
-    yield f"{order.repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
+    commit, sent = put_files(config.repo, files, "Predictions and scores on RULER")
+    yield f"{config.repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
     if bundle.entries:
         entry = PushFile.of_bytes(bundle.entries_file, bundle.entries.encode())
-        commit, sent = put_files(order.model_repo, [entry], "Scores on RULER", kind="model")
-        done = "sent" if sent else "there already"
-        yield f"{order.model_repo}: {bundle.entries_file} {done}, commit {commit}"
+        commit, sent = put_files(config.model_repo, [entry], "Scores on RULER", kind="model")
+        done = "sent" if sent else "unchanged"
+        yield f"{config.model_repo}: {bundle.entries_file} {done}, commit {commit}"
 
 
 def _load(folder: Path) -> tuple[Results, Predictions]:
@@ -101,23 +100,23 @@ def _load(folder: Path) -> tuple[Results, Predictions]:
     if results.fingerprint != run.fingerprint:
         msg = f"{quote(str(folder))}: {FILENAME} is of another run; score this one again"
         raise RulerError(msg)
-    answered = sum(config.scored for config in results.configs.values())
-    if answered + sum(len(c.failed) for c in results.configs.values()) != len(answers.entries):
-        msg = f"{quote(str(folder))}: answers came in after {FILENAME} was written; score it again"
+    answered = sum(config.scored + len(config.failed) for config in results.configs.values())
+    if answered != len(answers.entries):
+        msg = f"{quote(str(folder))}: answers were added after {FILENAME}; score it again"
         raise RulerError(msg)
     return results, answers
 
 
 def _published_configs(results: Results) -> list[str]:
-    """Return the configs of the dataset that was run, and check that they are those scored."""
+    """Return all configs of the dataset; an error unless the scored ones are in it, unchanged."""
     data = results.run.data
     if data.repo is None or data.revision is None:
         return list(results.configs)
     manifest = open_release(data.repo, data.revision).manifest
     for name, config in results.configs.items():
-        found = manifest.configs.get(name)
-        if found is None or (found.digest, found.rows) != (config.digest, config.rows):
-            msg = f"{data.repo} at {data.revision}: {name} is not the rows that were scored, whole"
+        info = manifest.configs.get(name)
+        if info is None or (info.digest, info.rows) != (config.digest, config.rows):
+            msg = f"{data.repo} at {data.revision}: {name} does not have exactly the scored rows"
             raise RulerError(msg)
     return list(manifest.configs)
 
@@ -137,7 +136,7 @@ SCHEMA = pa.schema(
 
 
 def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
-    """Yield the path and the bytes of each config's predictions, a config in memory at a time."""
+    """Yield path and bytes of each config's predictions; only one config is in memory."""
     for name, config in results.configs.items():
         table = pa.Table.from_pylist(_records(name, config, answers), schema=SCHEMA)
         buffer = io.BytesIO()
@@ -151,7 +150,7 @@ def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict
         {
             "config": name,
             "index": index,
-            "prediction": _whole(answer.text) if answer else None,
+            "prediction": _valid_utf8(answer.text) if answer else None,
             "finish": answer.finish if answer else None,
             "answer_tokens": config.tokens[index],
             "score": config.scores[index],
@@ -162,6 +161,6 @@ def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict
     ]
 
 
-def _whole(text: str | None) -> str | None:
-    """Return a text as UTF-8 can hold it: lone surrogates become question marks."""
+def _valid_utf8(text: str | None) -> str | None:
+    """Return a text with its lone surrogates replaced by question marks."""
     return None if text is None else text.encode("utf-8", "replace").decode("utf-8")

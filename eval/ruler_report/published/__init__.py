@@ -1,6 +1,6 @@
-"""Scores that others published, as data, for the report to stand beside.
+"""Published scores, which a report shows beside those of a run.
 
-`published/` holds the tables and where they come from (SOURCES.md).
+The CSV files here are the tables; SOURCES.md says where they come from.
 """
 
 import csv
@@ -12,7 +12,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
-#: What each table of the paper averages over.
+#: What each table of the paper shows the mean of.
 TABLES = {
     "3": "13 tasks, aligned models",
     "10": "passkey retrieval (niah_single_1)",
@@ -28,14 +28,14 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Published:
-    """One printed line; percent, None where a cell is blank.
+    """One printed line; scores in percent, blank cells are absent or None.
 
     Attributes:
         table: number of the paper's table, or `leaderboard`.
         group: `aligned` or `base`; models are ranked within it.
-        model: as printed; upstream marks with `*` what a model's own authors report.
+        model: as printed; upstream marks with `*` scores that the authors of the model report.
         effective: length in tokens; 0 for `<4K`.
-        scores: by length.
+        scores: by length in tokens.
         averages: `avg`, `wavg_inc`, `wavg_dec`.
         ranks: of the last two.
     """
@@ -51,7 +51,7 @@ class Published:
 
 @cache
 def published(name: str) -> tuple[Published, ...]:
-    """Return the lines of a file of `published/`.
+    """Return the lines of a CSV file here.
 
     >>> published("paper-2024-04")[1].model
     'GPT-4'

@@ -1,71 +1,270 @@
-"""Two runs on the same questions: differences, their intervals, and whether they can be told apart.
+"""Differences between two runs, with intervals, p-values and verdicts.
 
-Everything is paired: a question's score in one run stands beside its score in the other, and only
-questions that both scored take part.
-
-A difference between two runs, and whether it tells them apart.
-
-A p-value is that of a permutation test under which each question's two answers could as well have
-come from either run; verdicts are at 5 % after Holm's correction (Holm 1979) within their family:
-all tasks, all lengths, or all cells.
+`compare` is paired: each question's score in one run is compared with its score in the other, and
+only questions that both runs scored count. Its p-value is that of a permutation test: if the runs
+were equally good, each question's two answers could be swapped. `contamination.py` compares runs
+on different questions. Both fill a `Comparison` with `tabulate`, and correct their p-values with
+Holm's method (Holm 1979) within each family of tests: all tasks, all lengths, or all cells.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from markupsafe import Markup
+from rich.console import Group
+from rich.text import Text
 
 from ruler_data.errors import RulerError
 from ruler_eval.schema import RunInfo
+from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results
 from ruler_report.stats.resampling import FLIPS, Floats, flip, interval, resample
-from ruler_report.stats.score_table import configs_of, score_table
+from ruler_report.stats.score_table import configs_of, score_matrix
+from ruler_report.table import Table, plain_text
 
 K = TypeVar("K", bound=Hashable)
-#: A corrected p-value below which two runs are told apart.
+#: Corrected p-values below this are significant.
 LEVEL = 0.05
-CANNOT_TELL: Final = "cannot tell"
+FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
+CONTAMINATED, NO_SIGN = "contaminated", "no sign"
+#: What a verdict about contamination means.
+MEANINGS = {
+    CONTAMINATED: "public rows are easier for it than fresh ones, as if it had seen them",
+    NO_SIGN: "if public rows are easier for it, then by less than {margin:g} points",
+    CANNOT_TELL: "a gap of {margin:g} points is neither shown nor ruled out; more rows would tell",
+}
 
 
 @dataclass(frozen=True)
 class Difference:
-    """The second run's mean less the first's, in percent points.
+    """A difference between two means, in percentage points.
 
     Attributes:
-        value: difference; likewise `low` and `high`, its 95 % bootstrap interval.
-        p: of the permutation test; `adjusted` is corrected for the other tests of its family.
-        pairs: rows that both runs scored.
-        verdict: `first` or `second`, the better run, or `cannot tell`.
+        value: the difference; `low` and `high` are its 95 % interval.
+        p: the p-value; `adjusted` is corrected for the other tests of its family.
+        rows: the scored rows in each mean; for paired runs the same number twice.
+        verdict: what the difference shows.
+
+    >>> print(Difference(-7.25, -8.0, -6.5, 0.0001, (500, 500)))
+    -7.2 [-8.0, -6.5]
     """
 
     value: float
     low: float
     high: float
     p: float
-    pairs: int
+    rows: tuple[int, int]
     adjusted: float = 1.0
     verdict: str = CANNOT_TELL
 
-
-def p_value(value: float, flips: Floats) -> float:
-    """Return the two-sided p-value; the runs as they are count as a flip (Phipson, Smyth 2010)."""
-    extreme = np.abs(flips) >= abs(value) - 1e-9  # sums in another order differ by less
-    return float((1 + extreme.sum()) / (FLIPS + 1))
+    def __str__(self) -> str:
+        return f"{format_signed(self.value)} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
-def judge(family: dict[K, Difference]) -> dict[K, Difference]:
-    """Return differences with Holm's corrected p-values and their verdicts.
+#: Returns the difference of the mean over some tasks and lengths (slices of their indexes).
+Measure = Callable[[slice, slice], Difference]
+Verdict = Callable[[Difference], str]
 
-    >>> two = judge({1: Difference(5, 3, 7, 0.03, 9), 2: Difference(-5, -7, -3, 0.02, 9)})
-    >>> two[1].adjusted, two[1].verdict, two[2].adjusted, two[2].verdict
-    (0.04, 'second', 0.04, 'first')
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """Two runs compared; it prints as a table with a conclusion.
+
+    Attributes:
+        runs: the two runs.
+        lengths: in tokens, of all that is compared.
+        tasks: those that both runs have at every one of these lengths.
+        cells: differences by task and length.
+        by_task: differences of the means over lengths.
+        by_length: differences of the means over tasks.
+        overall: the difference of the means over both.
+        margin: None if the runs are paired, and differences are second minus first. Otherwise the
+            first run is on public and the second on fresh rows, differences are public minus
+            fresh, and this is the smallest gap that matters, in percentage points.
+        left_out: configs that are not compared: a run lacks them, at this or another length.
+        warnings: why the runs should not be compared; empty unless the comparison was forced.
+        notes: everything that a reader must know before the numbers, warnings included.
     """
-    adjusted = holm({name: one.p for name, one in family.items()})
-    return {
-        name: replace(one, adjusted=adjusted[name], verdict=_verdict(one, adjusted[name]))
-        for name, one in family.items()
-    }
+
+    runs: tuple[RunInfo, RunInfo]
+    lengths: tuple[int, ...]
+    tasks: tuple[str, ...]
+    cells: dict[tuple[str, int], Difference]
+    by_task: dict[str, Difference]
+    by_length: dict[int, Difference]
+    overall: Difference
+    margin: float | None = None
+    left_out: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
+
+    def __rich__(self) -> Group:
+        return Group(self.table(), Text(self.conclusion, no_wrap=True, overflow="ignore"))
+
+    def _repr_html_(self) -> str:
+        lines = (self.conclusion, *(f"note: {note}" for note in self.notes))
+        paragraphs = (str(Markup("<p>{}</p>\n").format(line)) for line in lines)
+        return "".join([self.table()._repr_html_(), *paragraphs])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
+        first, second = (run.model for run in self.runs)
+        paired = {"first": first, "second": second}
+        return {
+            **(paired if self.margin is None else {"model": first, "margin": self.margin}),
+            "lengths": list(self.lengths),
+            "tasks": list(self.tasks),
+            "cells": {f"{task}_{length}": self._plain(difference)
+                      for (task, length), difference in self.cells.items()},
+            "by_task": {task: self._plain(one) for task, one in self.by_task.items()},
+            "by_length": {length: self._plain(one) for length, one in self.by_length.items()},
+            "overall": self._plain(self.overall),
+            "left_out": list(self.left_out),
+            "warnings": list(self.warnings),
+        }  # fmt: skip
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return a flat record for each difference; `task` or `length` is None in a mean over it.
+
+        `pandas.DataFrame(comparison.to_records())` is a table of all of them.
+        """
+        differences: list[tuple[str | None, int | None, Difference]] = [
+            *((task, length, one) for (task, length), one in self.cells.items()),
+            *((task, None, one) for task, one in self.by_task.items()),
+            *((None, length, one) for length, one in self.by_length.items()),
+            (None, None, self.overall),
+        ]
+        return [
+            {"task": task, "length": length, **self._plain(one)}
+            for task, length, one in differences
+        ]
+
+    def _plain(self, difference: Difference) -> dict[str, Any]:
+        record = asdict(difference)
+        first, second = record.pop("rows")
+        rows = {"pairs": first} if self.margin is None else {"public": first, "fresh": second}
+        return {**record, **rows}
+
+    @property
+    def conclusion(self) -> str:
+        """What the overall difference shows, in one line."""
+        overall, (first, second) = self.overall, labels_of(self.runs)
+        result = f"{overall} points, p = {format_p(overall.p)}"
+        if self.margin is not None:
+            public, fresh = overall.rows
+            meaning = MEANINGS[overall.verdict].format(margin=self.margin)
+            rows = f"{public:,} public rows minus {fresh:,} fresh rows"
+            return f"{first} on {rows}: {result}: {overall.verdict}; {meaning}"
+        better = {FIRST: f"{first} is better", SECOND: f"{second} is better"}
+        verdict = better.get(overall.verdict, "cannot tell them apart")
+        return f"{second} minus {first}: {result}: {verdict}"
+
+    def table(self, name: str = "comparison", labels: Sequence[str] = ()) -> Table:
+        """Return the differences by task and length.
+
+        Args:
+            name: of the table.
+            labels: names of the two runs. With them the table is as wide as a page allows: it has
+                all intervals, and verdicts name runs.
+        """
+        names = dict(zip((FIRST, SECOND), labels, strict=False))
+
+        def row(head: str, cells: Sequence[Difference], mean: Difference) -> tuple[str, ...]:
+            marks = ["" if cell.verdict in (CANNOT_TELL, NO_SIGN) else " *" for cell in cells]
+            texts = [str(cell) if labels else format_signed(cell.value) for cell in cells]
+            verdict = names.get(mean.verdict, mean.verdict)
+            shown = (text + mark for text, mark in zip(texts, marks, strict=True))
+            return (head, *shown, str(mean), format_p(mean.adjusted), verdict)
+
+        rows = [
+            row(task, [self.cells[task, length] for length in self.lengths], self.by_task[task])
+            for task in self.tasks
+        ]
+        rows.append(row("all tasks", list(self.by_length.values()), self.overall))
+        verdict = "better" if self.margin is None else "verdict"
+        head = ("task", *map(format_length, self.lengths), "mean", "p (Holm)", verdict)
+        return Table(name, self._caption(labels), head, tuple(rows), (len(rows) - 1,))
+
+    def _caption(self, labels: Sequence[str]) -> str:
+        if self.margin is not None:
+            return "public minus fresh rows, in percentage points; * greater than by chance"
+        if not labels:
+            return "second run minus first, in percentage points; * significant at 5 %"
+        return (
+            f"{labels[1]} minus {labels[0]}, in percentage points, on the same "
+            f"{self.overall.rows[0]:,} rows, with 95 % intervals; * significant at 5 % in a paired "
+            "permutation test, after Holm's correction"
+        )
+
+
+def labels_of(runs: Sequence[RunInfo]) -> list[str]:
+    """Return a distinct name for each run: its model, numbered if another run has the same."""
+    labels: list[str] = []
+    for run in runs:
+        name = visible(run.model)[:80] + (" without context" if run.no_context else "")
+        again = sum(label == name or label.startswith(f"{name} (") for label in labels)
+        labels.append(f"{name} ({again + 1})" if again else name)
+    return labels
+
+
+def tabulate(
+    runs: tuple[Results, Results],
+    tasks: Sequence[str],
+    lengths: Sequence[int],
+    measure: Measure,
+    verdict: Verdict,
+    warnings: Sequence[str],
+    margin: float | None = None,
+) -> Comparison:
+    """Measure all differences between two runs, each family judged by itself."""
+    rows = {task: slice(place, place + 1) for place, task in enumerate(tasks)}
+    columns = {length: slice(place, place + 1) for place, length in enumerate(lengths)}
+    everything = slice(None)
+    cells = {(task, length): measure(row, column)
+             for task, row in rows.items() for length, column in columns.items()}  # fmt: skip
+    compared = {f"{task}_{length}" for task, length in cells}
+    left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - compared)
+    by_task = {task: measure(row, everything) for task, row in rows.items()}
+    by_length = {length: measure(everything, column) for length, column in columns.items()}
+    overall = {"overall": measure(everything, everything)}
+    infos = (runs[0].run, runs[1].run)
+    labels = labels_of(infos) if margin is None else ("public rows", "fresh rows")
+    notes = [f"forced: {warning}" for warning in warnings]
+    for label, run in zip(labels, runs, strict=True):
+        if run.scored < run.rows:
+            notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
+    if left_out:
+        notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
+    return Comparison(
+        runs=infos,
+        lengths=tuple(lengths),
+        tasks=tuple(tasks),
+        cells=judge(cells, verdict),
+        by_task=judge(by_task, verdict),
+        by_length=judge(by_length, verdict),
+        overall=judge(overall, verdict)["overall"],
+        margin=margin,
+        left_out=tuple(left_out),
+        warnings=tuple(warnings),
+        notes=tuple(notes),
+    )
+
+
+def judge(family: Mapping[K, Difference], verdict: Verdict) -> dict[K, Difference]:
+    """Return the differences of a family with corrected p-values and verdicts.
+
+    >>> family = {1: Difference(5, 3, 7, 0.03, (9, 9)), 2: Difference(-5, -7, -3, 0.02, (9, 9))}
+    >>> [(one.adjusted, one.verdict) for one in judge(family, better).values()]
+    [(0.04, 'second'), (0.04, 'first')]
+    """
+    adjusted = holm({name: difference.p for name, difference in family.items()})
+    corrected = {name: replace(one, adjusted=adjusted[name]) for name, one in family.items()}
+    return {name: replace(one, verdict=verdict(one)) for name, one in corrected.items()}
 
 
 def holm(values: Mapping[K, float]) -> dict[K, float]:
@@ -75,167 +274,104 @@ def holm(values: Mapping[K, float]) -> dict[K, float]:
     {'b': 0.04, 'a': 0.04}
     """
     adjusted: dict[K, float] = {}
-    before = 0.0
+    floor = 0.0
     for place, (name, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):
-        before = adjusted[name] = max(before, min(1.0, p * (len(values) - place)))
+        floor = adjusted[name] = max(floor, min(1.0, p * (len(values) - place)))
     return adjusted
 
 
-def _verdict(one: Difference, adjusted: float) -> str:
-    better = "second" if one.value > 0 else "first"
-    return better if adjusted < LEVEL else CANNOT_TELL
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two runs compared.
-
-    Attributes:
-        lengths: in tokens, that both have.
-        tasks: that both have at every one of these lengths.
-        cells: by task and length; `by_task` and `by_length` are means over the other, `overall`
-            over both.
-        left_out: configs that take no part: not both runs have them, or not at every length.
-        warnings: why the runs should not have been compared; empty unless it was forced.
-    """
-
-    lengths: tuple[int, ...]
-    tasks: tuple[str, ...]
-    cells: dict[tuple[str, int], Difference]
-    by_task: dict[str, Difference]
-    by_length: dict[int, Difference]
-    overall: Difference
-    left_out: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-    def to_record(self) -> dict[str, Any]:
-        """Return the comparison as plain values."""
-        cells = {f"{task}_{length}": asdict(cell) for (task, length), cell in self.cells.items()}
-        return {**asdict(replace(self, cells={})), "cells": cells}
-
-
-def differences_of(first: RunInfo, second: RunInfo) -> list[str]:
-    """Return why two runs cannot be compared; nothing where they can."""
-    found = []
-    if first.protocol != second.protocol:
-        found.append(f"the protocols differ: {first.protocol} and {second.protocol}")
-    if first.no_context != second.no_context:
-        found.append("one of the runs was not given the context")
-    ours, theirs = first.data.digests, second.data.digests
-    other = [name for name in ours if name in theirs and ours[name] != theirs[name]]
-    if other:
-        tokenizers = {first.data.tokenizer, second.data.tokenizer}
-        why = f" (rows for {' and '.join(sorted(tokenizers))})" if len(tokenizers) > 1 else ""
-        found.append(f"the rows of {', '.join(other)} differ{why}")
-    return found
+def better(difference: Difference) -> str:
+    """Return which of two paired runs is better."""
+    if difference.adjusted >= LEVEL:
+        return CANNOT_TELL
+    return SECOND if difference.value > 0 else FIRST
 
 
 def compare(first: Results, second: Results, *, force: bool = False) -> Comparison:
-    """Compare two runs, question by question.
+    """Compare two runs question by question.
 
     Raises:
-        RulerError: the runs cannot be compared and it is not forced, or share nothing.
+        RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
-    warnings = differences_of(first.run, second.run)
+    warnings = obstacles(first.run, second.run)
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"
         raise RulerError(msg)
-    tables = _paired(first, second)
-    lengths = tuple(sorted({length for _, length in tables}))
-    tasks = tuple(
-        task for task in dict.fromkeys(task for task, _ in tables)
-        if all((task, length) in tables for length in lengths)
-    )  # fmt: skip
+    columns = _paired_differences(first, second)
+    lengths = sorted({length for _, length in columns})
+    tasks = [task for task in dict.fromkeys(task for task, _ in columns)
+             if all((task, length) in columns for length in lengths)]  # fmt: skip
     if not tasks:
         msg = (
             "nothing to compare: no task was scored by both runs at all lengths that both have; "
             "report them one at a time"
         )
         raise RulerError(msg)
-    parts = {task: np.stack([tables[task, length] for length in lengths], axis=1)
+    parts = {task: np.stack([columns[task, length] for length in lengths], axis=1)
              for task in tasks}  # fmt: skip
-    compared = {f"{task}_{length}" for task in tasks for length in lengths}
-    left_out = sorted((first.configs.keys() | second.configs.keys()) - compared)
-    return replace(
-        _compare(lengths, tasks, parts), left_out=tuple(left_out), warnings=tuple(warnings)
-    )
+    return tabulate((first, second), tasks, lengths, _paired_measure(parts), better, warnings)
 
 
-def _paired(first: Results, second: Results) -> dict[tuple[str, int], Floats]:
-    """Return differences of scores by task and length; NaN where a run has no score."""
+def obstacles(first: RunInfo, second: RunInfo) -> list[str]:
+    """Return why two runs cannot be compared; nothing where they can."""
+    reasons = []
+    if first.protocol != second.protocol:
+        reasons.append(f"the protocols differ: {first.protocol} and {second.protocol}")
+    if first.no_context != second.no_context:
+        reasons.append("one of the runs was not given the context")
+    digests = second.data.digests
+    differing = [name for name, digest in first.data.digests.items()
+                 if digests.get(name, digest) != digest]  # fmt: skip
+    if differing:
+        tokenizers = {first.data.tokenizer, second.data.tokenizer}
+        why = f" (rows for {' and '.join(sorted(tokenizers))})" if len(tokenizers) > 1 else ""
+        reasons.append(f"the rows of {', '.join(differing)} differ{why}")
+    return reasons
+
+
+def _paired_differences(first: Results, second: Results) -> dict[tuple[str, int], Floats]:
+    """Return second minus first score of each question, by task and length.
+
+    NaN where a run has no score; no entry where no question has both.
+    """
     ours, theirs = configs_of(first), configs_of(second)
-    tables: dict[tuple[str, int], Floats] = {}
     common = [key for key in ours if key in theirs]
+    columns: dict[tuple[str, int], Floats] = {}
     for task in dict.fromkeys(task for task, _ in common):
         lengths = sorted({length for name, length in common if name == task})
-        one, other = score_table(ours, task, lengths), score_table(theirs, task, lengths)
+        one, other = score_matrix(ours, task, lengths), score_matrix(theirs, task, lengths)
         rows = min(len(one), len(other))
-        gap = other[:rows] - one[:rows]
+        matrix = np.full((max(len(one), len(other)), len(lengths)), np.nan)
+        matrix[:rows] = other[:rows] - one[:rows]
         for place, length in enumerate(lengths):
-            if not np.isnan(gap[:, place]).all():
-                tables[task, length] = _padded(gap[:, place], max(len(one), len(other)))
-    return tables
+            if not np.isnan(matrix[:, place]).all():
+                columns[task, length] = matrix[:, place]
+    return columns
 
 
-def _padded(column: Floats, rows: int) -> Floats:
-    return np.concatenate([column, np.full(rows - len(column), np.nan)])
+def _paired_measure(parts: Mapping[str, Floats]) -> Measure:
+    """Return the measure of paired differences, given questions by lengths for each task."""
+    pairs = np.stack([(~np.isnan(part)).sum(axis=0) for part in parts.values()])
+    means = np.stack([100 * np.nanmean(part, axis=0) for part in parts.values()])
+    samples = np.stack([100 * resample(task, part) for task, part in parts.items()], axis=1)
+    # Each question's contribution to the mean of its column; 0 where it has no pair.
+    shares = {task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0)
+              for task, part in parts.items()}  # fmt: skip
+    flips = np.stack([100 * flip(task, share) for task, share in shares.items()], axis=1)
+
+    def measure(tasks: slice, lengths: slice) -> Difference:
+        value, sampled, flipped = (
+            np.asarray(array[..., tasks, lengths].mean(axis=(-2, -1)))
+            for array in (means, samples, flips)
+        )
+        number = int(pairs[tasks, lengths].sum())
+        p = p_value(float(value), flipped)
+        return Difference(float(value), *interval(sampled), p, (number, number))
+
+    return measure
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """Differences in percent points, tasks by lengths; draws and flips of them before that.
-
-    Attributes:
-        means: as they are.
-        draws: of every resample.
-        flips: of every flip.
-        pairs: questions that both runs scored.
-    """
-
-    means: Floats
-    draws: Floats
-    flips: Floats
-    pairs: Floats
-
-    def difference(self, task: int | slice, length: int | slice) -> Difference:
-        """Return a cell, or the mean over what is a slice."""
-        value = float(self._mean(self.means, task, length))
-        low, high = interval(self._mean(self.draws, task, length))
-        p = p_value(value, self._mean(self.flips, task, length))
-        return Difference(value, low, high, p, int(self.pairs[task, length].sum()))
-
-    def _mean(self, table: Floats, task: int | slice, length: int | slice) -> Floats:
-        def wide(pick: int | slice) -> slice:
-            return pick if isinstance(pick, slice) else slice(pick, pick + 1)
-
-        return np.asarray(table[..., wide(task), wide(length)].mean(axis=(-2, -1)))
-
-
-def _compare(
-    lengths: tuple[int, ...], tasks: tuple[str, ...], parts: Mapping[str, Floats]
-) -> Comparison:
-    tables = _Tables(
-        means=np.stack([100 * np.nanmean(parts[task], axis=0) for task in tasks]),
-        draws=np.stack([100 * resample(task, parts[task]) for task in tasks], axis=1),
-        flips=np.stack([100 * flip(task, _shares(parts[task])) for task in tasks], axis=1),
-        pairs=np.stack([(~np.isnan(parts[task])).sum(axis=0) for task in tasks]),
-    )
-    every = slice(None)
-    cells = {
-        (task, length): tables.difference(i, j)
-        for i, task in enumerate(tasks)
-        for j, length in enumerate(lengths)
-    }
-    return Comparison(
-        lengths=lengths,
-        tasks=tasks,
-        cells=judge(cells),
-        by_task=judge({task: tables.difference(i, every) for i, task in enumerate(tasks)}),
-        by_length=judge({length: tables.difference(every, j) for j, length in enumerate(lengths)}),
-        overall=judge({"overall": tables.difference(every, every)})["overall"],
-    )
-
-
-def _shares(gap: Floats) -> Floats:
-    """Return what each question adds to the mean of its column; nothing where it has no pair."""
-    return np.asarray(np.nan_to_num(gap) / (~np.isnan(gap)).sum(axis=0))
+def p_value(value: float, flips: Floats) -> float:
+    """Return the two-sided p-value; the observed value counts as a flip (Phipson, Smyth 2010)."""
+    extreme = np.abs(flips) >= abs(value) - 1e-9  # tolerates another order of summation
+    return float((1 + extreme.sum()) / (FLIPS + 1))

@@ -1,27 +1,20 @@
-"""The paper's figures from its per-length columns, in percent.
+"""The paper's averages over lengths, its effective length and its ranks.
 
 Source: RULER, arXiv 2404.06654, section 4 and the captions of its Tables 3 and 12-16. The
 weights 1 to 6 are not printed there; they reproduce every printed wAvg (test_published.py).
-
-What a small suite's mean says of the benchmark's.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from ruler_data.names import parse_config
-from ruler_data.suites import packaged
-from ruler_data.tasks import TASKS
-from ruler_report.results import Results
+from ruler_report.stats.resampling import Floats
 
-Floats = npt.NDArray[np.float64]
-#: The suite that the paper's figures are of.
+#: The suite of the paper's results.
 RULER = "ruler"
-#: What a threshold is for: the mean over all 13 tasks, or over those of a category.
+#: Name of the threshold on the mean over all 13 tasks; others are named by their category.
 OVERALL = "overall"
-#: And 85 % of the model's own score at its shortest length.
+#: Name of the threshold at 85 % of the model's own score at its shortest length.
 OWN = "own"
 
 #: Score of Llama-2-7B at 4,096 tokens, in percent: the chat model (Tables 3 and 13-16), and the
@@ -50,7 +43,7 @@ def weights(lengths: int, kind: str) -> Floats:
     """Return the weights of lengths, shortest first; they add up to 1.
 
     Args:
-        lengths: how many.
+        lengths: the number of lengths.
         kind: `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing).
 
     >>> weights(3, "wavg_inc") * 6
@@ -68,8 +61,8 @@ def weights(lengths: int, kind: str) -> Floats:
 def effective_length(means: Mapping[int, float], threshold: float) -> int | None:
     """Return the longest length whose score reaches the threshold, in tokens; None if none does.
 
-    As the paper has it, a shorter length may fail (Mixtral in its Table 15 passes at 4K and 16K
-    and not at 8K). A score equal to the threshold passes, as Qwen3-32B's 85.6 does upstream.
+    As in the paper, a shorter length may fail: Mixtral in Table 15 passes at 4K and 16K but not
+    at 8K. A score equal to the threshold passes, as Qwen3-32B's 85.6 does upstream.
 
     >>> effective_length({4096: 91.7, 8192: 82.7, 16384: 85.7, 32768: 69.9}, 84.8)
     16384
@@ -89,27 +82,10 @@ def ranks(values: Sequence[float]) -> list[int]:
 def mean_percent(scores: Sequence[float]) -> float:
     """Return the mean of scores in [0, 1] in percent, in upstream's order of operations.
 
-    Its two printed digits are `round(..., 2)` of this; another order could round a tie the other
-    way.
+    Upstream prints `round(..., 2)` of this; another order of operations could round a tie the
+    other way.
 
     >>> mean_percent([1.0, 0.0, 1.0])
     66.66666666666666
     """
     return sum(scores) / len(scores) * 100
-
-
-def stated_error(results: Results) -> float | None:
-    """Return by how much a mean over tasks may be off from that of the benchmark's 500 rows.
-
-    In percent points, at one length, 95 times in 100; the figure is the suite's
-    (`ruler_data/suites/mini.yaml`), and holds for runs of all its tasks and rows.
-
-    Returns:
-        None where the suite states none, or a task or rows are missing.
-    """
-    suite = packaged().get(results.run.data.suite)
-    if suite is None or suite.error is None:
-        return None
-    tasks = {parse_config(name)[0] for name in results.configs}
-    whole = all(config.scored >= suite.rows for config in results.configs.values())
-    return suite.error if whole and tasks == TASKS.keys() else None

@@ -1,7 +1,7 @@
-"""Randomness of the statistics: named, as everywhere in this project.
+"""Random resamples, sign flips and label permutations of scores.
 
-The same name gives the same draws in every run and for every pair of runs, so a result can be
-computed again; names and numpy's version decide on them, no clock and no order of execution.
+Every draw comes from a generator that is seeded by a name, e.g. `bootstrap/vt`. The same results
+therefore give the same statistics in any process and in any order, for a given version of numpy.
 """
 
 import hashlib
@@ -10,25 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-#: Resamples of a bootstrap: their 2.5 % and 97.5 % points have about 50 resamples beyond them.
+#: Bootstrap resamples; about 50 of them lie beyond each end of a 95 % interval.
 RESAMPLES = 2000
-#: Sign flips of a permutation test: the smallest p-value that they can give is 1e-4.
+#: Sign flips or permutations of a test; the smallest p-value that they can give is 1e-4.
 FLIPS = 10_000
-#: Of either, drawn at once; more would only cost memory.
-STEP = 200
+#: Draws per batch, which bounds memory.
+BATCH = 200
 
 
 def generator(*name: str) -> np.random.Generator:
-    """Return the generator of a name."""
+    """Return the random generator of a name."""
     digest = hashlib.sha256("/".join(("ruler-eval", "1", *name)).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
 
 
 def resample(task: str, scores: Floats) -> Floats:
-    """Return bootstrap means of a task, resampling its questions.
+    """Return bootstrap means of a task's scores, by resampling its questions.
 
-    A question has the same index at every length, and scores at two lengths are alike; so
-    questions are drawn, and each brings its scores at all lengths along.
+    A question has the same index at every length, and its scores at two lengths are correlated.
+    So questions are drawn, and each contributes its scores at all lengths.
 
     Args:
         task: names the draws.
@@ -37,27 +37,27 @@ def resample(task: str, scores: Floats) -> Floats:
     Returns:
         Resamples by lengths; NaN where a resample has no scored row.
     """
-    there = ~np.isnan(scores)
-    filled, counted = np.where(there, scores, 0.0), there.astype(np.float64)
+    scored = ~np.isnan(scores)
+    filled, counted = np.where(scored, scores, 0.0), scored.astype(np.float64)
     rng = generator("bootstrap", task)
     means = np.empty((RESAMPLES, scores.shape[1]))
-    for start in range(0, RESAMPLES, STEP):
-        times = _times(rng, len(scores))
+    for start in range(0, RESAMPLES, BATCH):
+        counts = _draw_counts(rng, len(scores))
         with np.errstate(invalid="ignore"):
-            means[start : start + STEP] = (times @ filled) / (times @ counted)
+            means[start : start + BATCH] = (counts @ filled) / (counts @ counted)
     return means
 
 
-def _times(rng: np.random.Generator, questions: int) -> Floats:
-    """Return how often each question is drawn, for a step of resamples."""
-    draws = rng.integers(0, questions, (STEP, questions))
-    draws += np.arange(STEP)[:, None] * questions
-    counts = np.bincount(draws.ravel(), minlength=STEP * questions)
-    return counts.reshape(STEP, questions).astype(np.float64)
+def _draw_counts(rng: np.random.Generator, questions: int) -> Floats:
+    """Return how often each question is drawn, resamples of one batch by questions."""
+    draws = rng.integers(0, questions, (BATCH, questions))
+    draws += np.arange(BATCH)[:, None] * questions
+    counts = np.bincount(draws.ravel(), minlength=BATCH * questions)
+    return counts.reshape(BATCH, questions).astype(np.float64)
 
 
 def flip(task: str, parts: Floats) -> Floats:
-    """Return sums of parts under random signs, one sign for each question.
+    """Return sums of parts under random signs, one sign per question.
 
     Args:
         task: names the draws.
@@ -68,40 +68,42 @@ def flip(task: str, parts: Floats) -> Floats:
     """
     rng = generator("permutation", task)
     sums = np.empty((FLIPS, parts.shape[1]))
-    for start in range(0, FLIPS, STEP):
-        signs = rng.integers(0, 2, (STEP, parts.shape[0]), dtype=np.int8)
-        sums[start : start + STEP] = (2.0 * signs - 1.0) @ parts
+    for start in range(0, FLIPS, BATCH):
+        signs = rng.integers(0, 2, (BATCH, parts.shape[0]), dtype=np.int8)
+        sums[start : start + BATCH] = (2.0 * signs - 1.0) @ parts
     return sums
 
 
-def permute_labels(task: str, ours: Floats, theirs: Floats, deals: int = FLIPS) -> Floats:
-    """Return gaps between means when the questions of two runs are dealt anew at random.
+def permute_labels(task: str, first: Floats, second: Floats, permutations: int = FLIPS) -> Floats:
+    """Return differences of means after random reassignments of questions to two runs.
 
     Args:
         task: names the draws.
-        ours: questions by lengths; NaN where a row has no score.
-        theirs: likewise, other questions.
-        deals: how many.
+        first: questions by lengths; NaN where a row has no score.
+        second: likewise, other questions.
+        permutations: how many to draw.
 
     Returns:
-        Deals by lengths: mean of as many questions as `ours`, less the mean of the rest.
+        Permutations by lengths: the mean of as many questions as `first` has, minus the mean of
+        the rest.
     """
-    scores = np.concatenate([ours, theirs])
-    alike, times = np.unique(np.where(np.isnan(scores), -1.0, scores), axis=0, return_counts=True)
-    counted = (alike >= 0).astype(np.float64)
-    filled = alike * counted
+    scores = np.concatenate([first, second])
+    kinds, times = np.unique(np.where(np.isnan(scores), -1.0, scores), axis=0, return_counts=True)
+    counted = (kinds >= 0).astype(np.float64)
+    filled = kinds * counted
     rng = generator("deal", task)
-    gaps = np.empty((deals, scores.shape[1]))
-    for start in range(0, deals, STEP):  # how many of each kind are dealt says all of a deal
-        size = min(STEP, deals - start)
-        dealt = rng.multivariate_hypergeometric(times, len(ours), size)
+    differences = np.empty((permutations, scores.shape[1]))
+    for start in range(0, permutations, BATCH):
+        size = min(BATCH, permutations - start)
+        # Questions with equal scores are interchangeable, so it suffices to draw their numbers.
+        drawn = rng.multivariate_hypergeometric(times, len(first), size)
         with np.errstate(invalid="ignore"):
-            first, rest = (side @ filled / (side @ counted) for side in (dealt, times - dealt))
-        gaps[start : start + size] = np.nan_to_num(first - rest)
-    return gaps
+            one, rest = (side @ filled / (side @ counted) for side in (drawn, times - drawn))
+        differences[start : start + size] = np.nan_to_num(one - rest)
+    return differences
 
 
 def interval(samples: Floats) -> tuple[float, float]:
-    """Return the 95 % percentile interval of samples, less those that drew no row."""
+    """Return the 95 % percentile interval of samples; NaN samples are ignored."""
     low, high = np.quantile(samples[~np.isnan(samples)], [0.025, 0.975])
     return float(low), float(high)

@@ -1,14 +1,20 @@
-"""The figures of a run: what its report prints and what a paper cites.
+"""The summary of a run: all its means, effective lengths, sweeps and rates of false claims.
 
-All in percent. A mean over tasks is the mean of the tasks' means, as in the paper; an interval
-is a 95 % bootstrap over questions, drawn anew within each task (`draws.resample`).
+All in percent. A mean over tasks is the mean of the tasks' means, as in the paper. An interval is
+a 95 % bootstrap over questions, resampled within each task.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
+from rich.table import Table as RichTable
+
+from ruler_data.names import parse_config
+from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Category
+from ruler_report.failures import ABSENT, FALSE_NONE, NEARBY, WRONG_NEEDLE
+from ruler_report.format import format_length, format_number
 from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.effective_length import (
     OVERALL,
@@ -17,106 +23,219 @@ from ruler_report.stats.effective_length import (
     RULER,
     THRESHOLDS,
     mean_percent,
-    stated_error,
 )
-from ruler_report.stats.false_claims import Claims, claims_of
-from ruler_report.stats.score_table import Effective, Figure, Pool, pool_of
+from ruler_report.stats.score_table import EffectiveLength, Estimate, ScoreTable
 from ruler_report.stats.sweeps import Study, studies_of
+from ruler_report.table import Table, plain_text
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+#: Failures in which an answer names a value although there is none.
+HALLUCINATED = (NEARBY, WRONG_NEEDLE, ABSENT)
+Rates = dict[str, dict[int, float]]
+
+
+@dataclass(frozen=True)
+class Claims:
+    """False claims where a question may have no answer, in percent of the scored rows.
+
+    Attributes:
+        false_none: the answer says none although the needle is there; by task and length.
+        hallucinated: the answer names a value although there is none; by task and length.
+        balanced: by length, the mean of the score where the needle is there and of the score where
+            it is not. Always or never saying none gives at most 50.
+    """
+
+    false_none: Rates
+    hallucinated: Rates
+    balanced: dict[int, float]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of a run.
+    """The statistics of a run; it prints as the table of `ruler-eval score`.
 
     Attributes:
-        lengths: in tokens, rising.
+        lengths: in tokens, increasing.
         tasks: in the order of the dataset.
         group: whose thresholds apply, `aligned` or `base`.
-        cells: by task and length.
-        strict: likewise, strictly scored.
-        completed: likewise, over rows whose answer was not cut off.
+        cells: mean scores by task and length.
+        strict: likewise, of the strict scores.
+        completed: likewise, over rows whose answer was not truncated.
         categories: means over the tasks of a category, by length.
         overall: mean over all tasks, by length.
         averages: `avg`, `wavg_inc` and `wavg_dec` over lengths; empty where the lengths do not
             have the same tasks.
-        effective: by `overall`, `own` (85 % of the score at the shortest length) and category;
-            absent where tasks are missing that its threshold was measured on.
-        error: by how much `overall` may be off from the benchmark's, in percent points, where the
-            suite is a small one of it that states so.
+        effective: effective lengths by `overall`, `own` (85 % of the score at the shortest length)
+            and category; absent unless exactly the tasks of the threshold were run.
+        error: by how much `overall` may differ from the benchmark's, in percentage points, if the
+            suite is a small version of it that states so.
         studies: what the suite varies.
-        claims: false claims where a question may have no answer; None where none may.
+        claims: false claims; None where every question has an answer.
     """
 
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
     group: str
-    cells: dict[str, dict[int, Figure]]
+    cells: dict[str, dict[int, Estimate]]
     strict: dict[str, dict[int, float | None]]
     completed: dict[str, dict[int, float | None]]
-    categories: dict[str, dict[int, Figure]]
-    overall: dict[int, Figure]
-    averages: dict[str, Figure]
-    effective: dict[str, Effective]
+    categories: dict[str, dict[int, Estimate]]
+    overall: dict[int, Estimate]
+    averages: dict[str, Estimate]
+    effective: dict[str, EffectiveLength]
     error: float | None = None
     studies: tuple[Study, ...] = ()
     claims: Claims | None = None
 
+    def __str__(self) -> str:
+        return plain_text(self)
+
+    def __rich__(self) -> RichTable:
+        return self.table().__rich__()
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
     def to_record(self) -> dict[str, Any]:
-        """Return the figures as plain values."""
+        """Return the statistics as plain values."""
         return asdict(self)
+
+    def table(self) -> Table:
+        """Return the scores by task and length; means over tasks with their intervals."""
+        rows = [
+            (task, *(format_number(cells[length].value) if length in cells else ""
+                     for length in self.lengths))
+            for task, cells in self.cells.items()
+        ]  # fmt: skip
+        means = {**self.categories}
+        if len(self.tasks) > 1:
+            means[f"mean of {len(self.tasks)} tasks"] = self.overall
+        rows += [(name, *self.row(cells)) for name, cells in means.items()]
+        caption = "Score in percent by length in tokens"
+        effective = self.effective.get(OVERALL) or self.effective.get(OWN)
+        if effective:
+            longest = self.lengths[-1]
+            caption = (
+                f"effective length {format_length(effective.length, longest)} (mean of at least "
+                f"{effective.threshold:.1f}); of resamples, {effective.format_shares(longest)}"
+            )
+        head = ("task", *map(format_length, self.lengths))
+        marked = (len(rows) - 1,) if len(self.tasks) > 1 else ()
+        return Table("summary", caption, head, tuple(rows), marked)
+
+    def row(self, cells: dict[int, Estimate]) -> tuple[str, ...]:
+        """Return means with their intervals as table cells; empty where a length has none."""
+        return tuple(str(cells[length]) if length in cells else "" for length in self.lengths)
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """A run with its summary and the name that a report gives it."""
+
+    label: str
+    results: Results
+    summary: Summary
 
 
 def summarize(results: Results) -> Summary:
-    """Return the figures of a run; rows without a score take no part in any of them."""
-    pool = pool_of(results)
+    """Return the statistics of a run; unscored rows take no part in any of them."""
+    table = ScoreTable.of(results)
     group = "base" if results.run.protocol == "base" else "aligned"
-    categories = {category: pool.of_category(category) for category in CATEGORIES}
+    categories = {category: table.of_category(category) for category in CATEGORIES}
     return Summary(
-        lengths=pool.lengths,
-        tasks=pool.tasks,
+        lengths=table.lengths,
+        tasks=table.tasks,
         group=group,
-        cells={task: pool.means((task,)) for task in pool.tasks},
-        strict=_column(pool, lambda config: list(config.strict)),
-        completed=_column(pool, completed_scores),
-        categories={name: pool.means(tasks) for name, tasks in categories.items() if tasks},
-        overall=pool.means(pool.tasks),
-        averages=pool.averages(pool.tasks),
-        effective=dict(_effective_lengths(pool, group, results.run.data.suite)),
+        cells={task: table.means((task,)) for task in table.tasks},
+        strict=_means(table, lambda config: list(config.strict)),
+        completed=_means(table, completed_scores),
+        categories={name: table.means(tasks) for name, tasks in categories.items() if tasks},
+        overall=table.means(table.tasks),
+        averages=table.averages(table.tasks),
+        effective=dict(_effective_lengths(table, group, results.run.data.suite)),
         error=stated_error(results),
-        studies=studies_of(pool.configs),
-        claims=claims_of(pool),
+        studies=studies_of(table.configs),
+        claims=_claims(table),
     )
 
 
 def completed_scores(config: ConfigResult) -> list[float | None]:
-    """Return the scores of a config, None for answers that were cut off as well."""
-    cut = set(config.truncated)
-    return [None if index in cut else score for index, score in enumerate(config.scores)]
+    """Return the scores of a config, with None also for truncated answers."""
+    truncated = set(config.truncated)
+    return [None if index in truncated else score for index, score in enumerate(config.scores)]
 
 
-def _column(
-    pool: Pool, scores: Callable[[ConfigResult], list[float | None]]
+def stated_error(results: Results) -> float | None:
+    """Return the error that a suite states for its means over tasks.
+
+    In percentage points, at one length, against RULER's 500 rows, in 95 of 100 runs. The number
+    stands in the suite (`ruler_data/suites/mini.yaml`) and holds for runs of all its tasks and
+    rows.
+
+    Returns:
+        None where the suite states none, or a task or rows are missing.
+    """
+    suite = packaged().get(results.run.data.suite)
+    if suite is None or suite.error is None:
+        return None
+    tasks = {parse_config(name)[0] for name in results.configs}
+    whole = all(config.scored >= suite.rows for config in results.configs.values())
+    return suite.error if whole and tasks == TASKS.keys() else None
+
+
+def _means(
+    table: ScoreTable, scores: Callable[[ConfigResult], list[float | None]]
 ) -> dict[str, dict[int, float | None]]:
-    """Return means of another score, by task and length; None where no row is left."""
-    table: dict[str, dict[int, float | None]] = {task: {} for task in pool.tasks}
-    for (task, length), config in sorted(pool.configs.items()):
-        there = [score for score in scores(config) if score is not None]
-        table[task][length] = mean_percent(there) if there else None
-    return table
+    """Return means of other scores by task and length; None where no row is left."""
+    means: dict[str, dict[int, float | None]] = {task: {} for task in table.tasks}
+    for (task, length), config in sorted(table.configs.items()):
+        scored = [score for score in scores(config) if score is not None]
+        means[task][length] = mean_percent(scored) if scored else None
+    return means
 
 
-def _effective_lengths(pool: Pool, group: str, suite: str) -> Iterator[tuple[str, Effective]]:
-    """Yield effective lengths by name, where the thresholds' own tasks were run."""
+def _effective_lengths(
+    table: ScoreTable, group: str, suite: str
+) -> Iterator[tuple[str, EffectiveLength]]:
+    """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group]
-    if suite == RULER and set(pool.tasks) == set(TASKS):
-        yield OVERALL, pool.effective(pool.tasks, thresholds[OVERALL])
-    means = pool.means(pool.tasks)
+    if suite == RULER and set(table.tasks) == set(TASKS):
+        yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
+    means = table.means(table.tasks)
     if len(means) > 1:
-        yield OWN, pool.effective(pool.tasks, OWN_SHARE * means[min(means)].value, own=True)
+        threshold = OWN_SHARE * means[min(means)].value
+        yield OWN, table.effective(table.tasks, threshold, own=True)
     for category in CATEGORIES:
-        tasks = pool.of_category(category)
+        tasks = table.of_category(category)
         paper = {task.name for task in TASKS.values() if task.category == category}
         if suite == RULER and set(tasks) == paper:
-            yield category, pool.effective(tasks, thresholds[category])
+            yield category, table.effective(tasks, thresholds[category])
+
+
+def _claims(table: ScoreTable) -> Claims | None:
+    """Return the false claims of a run; None where every question has an answer."""
+    present, absent = (
+        tuple(dict.fromkeys(task for (task, _), config in table.configs.items()
+                            if config.params.get("none") == value))
+        for value in ("possible", "true")
+    )  # fmt: skip
+    if not (present or absent):
+        return None
+    means = table.means(present) if present else {}
+    absent_means = table.means(absent) if absent else {}
+    return Claims(
+        false_none=_rates(table, present, (FALSE_NONE,)),
+        hallucinated=_rates(table, absent, HALLUCINATED),
+        balanced={length: (means[length].value + absent_means[length].value) / 2
+                  for length in means if length in absent_means},
+    )  # fmt: skip
+
+
+def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) -> Rates:
+    """Return the rates of some kinds of failure, by task and length."""
+    rates: Rates = {task: {} for task in tasks}
+    for (task, length), config in sorted(table.configs.items()):
+        if task in rates:
+            rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
+            rates[task][length] = 100 * rows / config.scored
+    return rates

@@ -1,38 +1,60 @@
-"""What a suite varies, found from the parameters of its tasks and never from their names.
+"""What a suite varies, found in the parameters of its tasks and never in their names.
 
     vt_hops_2    {chains: 1, hops: 2}
     vt_hops_4    {chains: 1, hops: 4}      a line over hops: 2, 4, 12
     vt_hops_12   {chains: 1, hops: 12}
 
-So the sweeps of this package (Figures 2 and 3 of RULER, arXiv 2404.06654, section 5) and a user's
-own are drawn by the same rules.
+So the sweeps of this package (Figures 2 and 3 of RULER, arXiv 2404.06654, section 5) and those of
+a user follow the same rules.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
 from ruler_data.tasks import FAMILIES, TASKS
+from ruler_report.format import visible
 from ruler_report.results import Param
 from ruler_report.stats.score_table import Configs
 
-#: Number of keys of a haystack that is nothing but needles, as the paper's Figure 2 has it.
+#: The number of keys in a haystack that is made of needles only, as in the paper's Figure 2.
 FULL = "full"
+#: Readable names of parameters; others keep their own.
+NAMES = {
+    "key_type": "type of key",
+    "value_type": "type of value",
+    "keys": "keys in the haystack",
+    "values": "values of the key",
+    "queries": "keys in the question",
+    "hops": "hops",
+    "chains": "chains",
+    "alpha": "exponent of the word frequencies",
+    "lookalikes": "similar needles",
+    "none": "needle",
+    "domains": "domains of the haystack",
+}
+#: Readable names of values; others keep their own.
+VALUES = {"possible": "present", "true": "absent", "no": "present, none not allowed"}
 
 Params = Mapping[str, Param]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A parameter that varies, or several that always have the same value.
+    """A parameter that varies, or several that vary together.
 
     Attributes:
         names: of the parameters.
-        values: that occur, numbers rising.
+        values: distinct, numbers in increasing order.
     """
 
     names: tuple[str, ...]
     values: tuple[Param, ...]
+
+    @property
+    def label(self) -> str:
+        """The readable names of the parameters."""
+        return ", ".join(NAMES.get(name, visible(name.replace("_", " "))) for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -49,10 +71,10 @@ class Study:
 
     Attributes:
         family: of the tasks.
-        shape: `line` where one thing varies, `grid` where two do and every pair is there, else
+        shape: `line` where one axis varies, `grid` where two do and every pair occurs, else
             `list`.
         axes: what varies.
-        points: tasks, in the order of the values.
+        points: the tasks, in the order of their values.
     """
 
     family: str
@@ -60,76 +82,91 @@ class Study:
     axes: tuple[Axis, ...]
     points: tuple[Point, ...]
 
+    @property
+    def title(self) -> str:
+        """What the study shows."""
+        return f"{self.family}: score by {' and '.join(axis.label for axis in self.axes)}"
+
+
+def format_value(value: Param) -> str:
+    """Return the value of a parameter as text.
+
+    >>> format_value(2.0), format_value("uuids"), format_value(True)
+    ('2', 'uuids', 'yes')
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, int | float) else VALUES.get(value, visible(value))
+
 
 def studies_of(configs: Configs) -> tuple[Study, ...]:
-    """Return what the tasks of each family vary; the thirteen alone are no study."""
+    """Return what the tasks of each family vary; RULER's own 13 tasks are not a study."""
     families: dict[str, dict[str, Params]] = {}
     for (task, _), config in configs.items():
         if config.params:
             families.setdefault(config.family, {}).setdefault(task, config.params)
-    return tuple(
-        study
-        for family, tasks in families.items()
-        if len(tasks) > 1 and not TASKS.keys() >= tasks.keys()
-        for study in _study(family, tasks)
-    )
+    studies = [_study(family, tasks) for family, tasks in families.items()
+               if len(tasks) > 1 and not TASKS.keys() >= tasks.keys()]  # fmt: skip
+    return tuple(study for study in studies if study)
 
 
-def _study(family: str, tasks: Mapping[str, Params]) -> Iterator[Study]:
-    folded = _arranged(family, _folded(tasks))
-    study = folded if folded and folded.shape == "line" else _arranged(family, tasks)
-    if study:
-        yield study
+def _study(family: str, tasks: Mapping[str, Params]) -> Study | None:
+    """Return the study of a family, as a line if a haystack of needles counts as `full` keys."""
+    folded = _arrange(family, _fold(tasks))
+    return folded if folded and folded.shape == "line" else _arrange(family, tasks)
 
 
-def _folded(tasks: Mapping[str, Params]) -> dict[str, Params]:
-    """Return the tasks with a haystack of needles said as one of `full` keys in the others'."""
+def _fold(tasks: Mapping[str, Params]) -> Mapping[str, Params]:
+    """Return the tasks; a haystack of needles becomes `full` keys in the haystack of the others."""
     others = {params["haystack"] for params in tasks.values()
               if params.get("haystack", "needles") != "needles"}  # fmt: skip
     if len(others) != 1:
-        return dict(tasks)
+        return tasks
+    (haystack,) = others
     return {
-        task: {**params, "haystack": next(iter(others)), "keys": FULL}
+        task: {**params, "haystack": haystack, "keys": FULL}
         if params.get("haystack") == "needles" and params.get("keys") == 1
         else params
         for task, params in tasks.items()
     }
 
 
-def _arranged(family: str, tasks: Mapping[str, Params]) -> Study | None:
+def _arrange(family: str, tasks: Mapping[str, Params]) -> Study | None:
+    """Return the tasks as a line, a grid or a list; None if nothing varies."""
     axes = _axes(family, tasks)
     if not axes:
         return None
     points = [
         Point(task, tuple(params[axis.names[0]] for axis in axes)) for task, params in tasks.items()
     ]
-    points.sort(key=lambda point: tuple(
+    points.sort(key=lambda point: [
         axis.values.index(value) for axis, value in zip(axes, point.values, strict=True)
-    ))  # fmt: skip
-    once = len({point.values for point in points}) == len(points)
-    if once and len(axes) == 1:
-        return Study(family, "line", axes, tuple(points))
-    pairs = len(axes) == 2 and len(points) == len(axes[0].values) * len(axes[1].values)
-    return Study(family, "grid" if once and pairs else "list", axes, tuple(points))
+    ])  # fmt: skip
+    shape: Literal["line", "grid", "list"] = "list"
+    if len({point.values for point in points}) == len(points):
+        if len(axes) == 1:
+            shape = "line"
+        elif len(axes) == 2 and len(points) == len(axes[0].values) * len(axes[1].values):
+            shape = "grid"
+    return Study(family, shape, axes, tuple(points))
 
 
 def _axes(family: str, tasks: Mapping[str, Params]) -> tuple[Axis, ...]:
-    """Return what varies, parameters of always equal values as one."""
+    """Return the parameters that vary; those with the same values in every task share an axis."""
     columns: dict[tuple[Param, ...], list[str]] = {}
-    shared = [name for name in next(iter(tasks.values()))
-              if all(name in params for params in tasks.values())]  # fmt: skip
-    for name in shared:
-        column = tuple(params[name] for params in tasks.values())
-        if len(set(column)) > 1:
-            columns.setdefault(column, []).append(name)
+    for name in next(iter(tasks.values())):
+        if all(name in params for params in tasks.values()):
+            column = tuple(params[name] for params in tasks.values())
+            if len(set(column)) > 1:
+                columns.setdefault(column, []).append(name)
     return tuple(Axis(tuple(names), _sorted(family, names[0], column))
                  for column, names in columns.items())  # fmt: skip
 
 
 def _sorted(family: str, name: str, column: Sequence[Param]) -> tuple[Param, ...]:
-    """Return the values once: numbers rising, then words as the table of tasks has them."""
-    kind = next((kind for kind in FAMILIES if kind.family == family), None)
-    known = get_args(get_type_hints(kind).get(name)) if kind else ()
+    """Return the distinct values: numbers increasing, then words in the order of their type."""
+    params = next((params for params in FAMILIES if params.family == family), None)
+    known = get_args(get_type_hints(params).get(name)) if params else ()
     words = [value for value in dict.fromkeys(column) if isinstance(value, str)]
     numbers = sorted({value for value in column if not isinstance(value, str)})
     return (*numbers, *sorted(words, key=lambda word: known.index(word) if word in known else 99))

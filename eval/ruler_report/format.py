@@ -1,0 +1,114 @@
+r"""Text of a report: numbers in their one format, and foreign text made harmless.
+
+Models write hostile text, so it is escaped for each place that shows it:
+
+    <script>      HTML          escaped by the template (autoescape), and no script may run (CSP)
+    **[x](y)**    Markdown      escaped, or fenced by more backticks than it holds
+    \x1b[31m      terminals     control characters written as escapes
+    =cmd|...      spreadsheets  an apostrophe in front, so that it is not a formula
+    \u202e        any           characters that reverse or hide text written as escapes
+"""
+
+import re
+import unicodedata
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!@]|:(?=/)|(?<=www)\.)")
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return the text with control, bidirectional and invisible characters written as escapes.
+
+    Args:
+        text: any.
+        lines: whether line ends stay.
+
+    >>> visible("a\x1b[31m\u202eb")
+    'a\\x1b[31m\\u202eb'
+    """
+    return "".join(c if c == "\n" and lines else ascii(c)[1:-1] if _hidden(c) else c for c in text)
+
+
+def _hidden(character: str) -> bool:
+    category = unicodedata.category(character)
+    return category in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and character != "\u200d"
+
+
+def markdown_text(text: str) -> str:
+    r"""Return the text as one line of Markdown that shows exactly these characters.
+
+    >>> markdown_text("*a*|<b>")
+    '\\*a\\*\\|\\<b\\>'
+    """
+    return _MARKDOWN.sub(r"\\\1", visible(text))
+
+
+def fenced(text: str) -> str:
+    r"""Return the text as a fenced Markdown block that it cannot close.
+
+    >>> fenced("a```b")
+    '````text\na```b\n````'
+    """
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}text\n{visible(text, lines=True)}\n{fence}"
+
+
+def spreadsheet(text: str) -> str:
+    """Return the text as a spreadsheet cell that is not a formula.
+
+    >>> spreadsheet("=1+1"), spreadsheet("vt")
+    ("'=1+1", 'vt')
+    """
+    shown = visible(text)
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+
+
+def format_number(value: float | None, digits: int = 2) -> str:
+    """Return a number with fixed digits; nothing for None."""
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def format_signed(value: float) -> str:
+    """Return a difference in percentage points; one that rounds to zero has no sign.
+
+    >>> format_signed(1.26), format_signed(-0.04)
+    ('+1.3', '0.0')
+    """
+    return f"{value:+.1f}" if f"{abs(value):.1f}" != "0.0" else "0.0"
+
+
+def format_length(length: int | None, longest: int | None = None) -> str:
+    """Return a length in tokens.
+
+    Args:
+        length: in tokens; None or 0 for none.
+        longest: measured length; a `length` equal to it is shown as a lower bound.
+
+    >>> format_length(131072), format_length(1000), format_length(None), format_length(4096, 4096)
+    ('128K', '1,000', 'none', '≥4K')
+    """
+    if not length:
+        return "none"
+    text = f"{length // 1024}K" if length % 1024 == 0 else f"{length:,}"
+    return f"≥{text}" if length == longest else text
+
+
+def format_share(share: float) -> str:
+    """Return a share in whole percent; 0 % and 100 % only where they are exact.
+
+    >>> format_share(0.031), format_share(0.0004), format_share(0.9996)
+    ('3 %', '<1 %', '>99 %')
+    """
+    if 0 < share < 0.01:
+        return "<1 %"
+    return ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
+
+
+def format_p(p: float) -> str:
+    """Return a p-value.
+
+    >>> format_p(0.0001), format_p(0.0342)
+    ('0.0001', '0.034')
+    """
+    return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"

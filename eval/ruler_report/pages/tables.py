@@ -1,0 +1,244 @@
+"""The tables of a report; every form of the report shows the same ones."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ruler_data.names import parse_config
+from ruler_report.failures import MEANINGS
+from ruler_report.format import format_length, format_number, format_share, visible
+from ruler_report.published import LENGTHS, published
+from ruler_report.results import Results
+from ruler_report.stats.correlation import CorrelationStudy
+from ruler_report.stats.depth import DepthTable
+from ruler_report.stats.effective_length import OVERALL, OWN, ranks
+from ruler_report.stats.score_table import AVERAGES
+from ruler_report.stats.summary import ScoredRun, Summary
+from ruler_report.stats.sweeps import Study, format_value
+from ruler_report.table import Table
+
+AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
+#: The published file and table that a run is shown beside, by group.
+PUBLISHED = {"aligned": ("paper-2024-08", "3"), "base": ("paper-2024-04", "12")}
+
+
+def headline(runs: Sequence[ScoredRun]) -> Table:
+    """Return the means over all tasks of every run."""
+    lengths = sorted({length for run in runs for length in run.summary.lengths})
+    head = ("model", *map(format_length, lengths), *AVERAGE_HEADS, "effective", "85 % of own")
+    rows = []
+    for run in runs:
+        overall, averages = run.summary.overall, run.summary.averages
+        estimates = [*map(overall.get, lengths), *map(averages.get, AVERAGES)]
+        effective = (_effective(run.summary, name) for name in (OVERALL, OWN))
+        rows.append((run.label, *(str(one) if one else "" for one in estimates), *effective))
+    tasks = " or ".join(map(str, sorted({len(run.summary.tasks) for run in runs})))
+    caption = f"Mean score over {tasks} tasks by length in tokens, in percent, with 95 % intervals"
+    return Table("headline", caption, head, tuple(rows))
+
+
+def _effective(summary: Summary, name: str) -> str:
+    effective = summary.effective.get(name)
+    if effective is None:
+        return ""
+    share = format_share(effective.shares.get(effective.length or 0, 0.0))
+    return f"{format_length(effective.length, summary.lengths[-1])} ({share})"
+
+
+def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
+    """Return the effective lengths of every run by threshold, with their uncertainty."""
+    means = {OVERALL: "all tasks", OWN: "all tasks, 85 % of its own shortest"}
+    rows = tuple(
+        (run.label, means.get(name, name), f"{effective.threshold:.1f}",
+         format_length(effective.length, run.summary.lengths[-1]),
+         effective.format_shares(run.summary.lengths[-1]))
+        for run in runs for name, effective in run.summary.effective.items()
+    )  # fmt: skip
+    caption = "Effective lengths: the longest at which the mean reaches a threshold, in percent"
+    return Table(
+        "effective", caption, ("model", "mean over", "threshold", "length", "in resamples"), rows
+    )
+
+
+def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
+    """Yield a table of published scores with the runs that can be compared with them, ranked."""
+    for group in PUBLISHED:
+        comparable = [run for run in runs if run.summary.group == group
+                      and OVERALL in run.summary.effective
+                      and set(run.summary.overall) & set(LENGTHS)]  # fmt: skip
+        if comparable:
+            yield _beside(group, comparable)
+
+
+def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
+    file, number = PUBLISHED[group]
+    lines: list[tuple[str, dict[int, float], dict[str, float], int | None]] = [
+        (line.model, line.scores, line.averages, line.effective)
+        for line in published(file) if line.table == number and line.ranks
+    ]  # fmt: skip
+    for run in runs:
+        whole = run.summary.lengths == LENGTHS
+        averages = {name: one.value for name, one in run.summary.averages.items() if whole}
+        means = {length: one.value for length, one in run.summary.overall.items()}
+        lines.append((run.label, means, averages, run.summary.effective[OVERALL].length))
+    lines.sort(key=lambda line: -line[2].get("wavg_inc", -1))
+    head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS, "effective")
+    rows = tuple(
+        (name, *(format_number(scores.get(length), 1) for length in LENGTHS),
+         *_ranked(averages, [line[2] for line in lines]),
+         format_length(effective, max(scores)).replace("none", "<4K"))
+        for name, scores, averages, effective in lines
+    )  # fmt: skip
+    labels = {run.label for run in runs}
+    marked = tuple(place for place, line in enumerate(lines) if line[0] in labels)
+    caption = (
+        f"Beside the paper's {group} models (arXiv 2404.06654; other rows, so neither paired nor "
+        "with intervals), by wAvg. (inc); ranks in brackets"
+    )
+    return Table(f"published-{group}", caption, head, rows, marked)
+
+
+def _ranked(averages: dict[str, float], every: Sequence[dict[str, float]]) -> Iterator[str]:
+    for name in AVERAGES:
+        if name not in averages:
+            yield ""
+            continue
+        values = [line[name] for line in every if name in line]
+        rank = ranks([averages[name], *values])[0]
+        yield f"{averages[name]:.1f}" + (f" ({rank})" if name != "avg" else "")
+
+
+def correlations(study: CorrelationStudy) -> Table:
+    """Return the correlations between tasks."""
+    rows = tuple(
+        (task, *("" if np.isnan(value) else f"{value:.2f}" for value in line))
+        for task, line in zip(study.tasks, study.matrix, strict=True)
+    )
+    caption = f"Correlations of {len(study.tasks)} tasks over {study.points} points, clustered"
+    return Table("correlations", caption, ("task", *study.tasks), rows)
+
+
+def by_task(run: ScoredRun) -> Table:
+    """Return the scores of every task and category."""
+    summary = run.summary
+    rows = [(task, *summary.row(cells)) for task, cells in summary.cells.items()]
+    tasks = len(rows)
+    rows += [(f"mean: {name}", *summary.row(cells)) for name, cells in summary.categories.items()]
+    rows.append((f"mean of {len(summary.tasks)} tasks", *summary.row(summary.overall)))
+    head = ("task", *map(format_length, summary.lengths))
+    caption = "Score by task and length, in percent, with 95 % intervals"
+    return Table("tasks", caption, head, tuple(rows), tuple(range(tasks, len(rows))))
+
+
+def answers(run: ScoredRun) -> Table:
+    """Return what the scores do not show: strict scores; rows cut off, empty, unscored."""
+    head = ("task", "length", "rows", "score", "strict", "completed only", "cut off", "empty",
+            "unscored")  # fmt: skip
+    rows = []
+    for name, config in run.results.configs.items():
+        task, length = parse_config(name)
+        score = run.summary.cells.get(task, {}).get(length)
+        others = (run.summary.strict, run.summary.completed)
+        rows.append((
+            task, format_length(length), f"{config.scored:,} of {config.rows:,}",
+            format_number(score.value if score else None),
+            *(format_number(means.get(task, {}).get(length)) for means in others),
+            *(format_share(len(some) / config.scored) if some else ""
+              for some in (config.truncated, config.empty)),
+            f"{config.rows - config.scored:,}",
+        ))  # fmt: skip
+    caption = (
+        "Score, strict score (whole words; yes and no only first; reasoning stripped) and score of "
+        "the answers that were not cut off, in percent"
+    )
+    return Table("answers", caption, head, tuple(rows))
+
+
+def failures(run: ScoredRun) -> Table:
+    """Return how many rows failed in which way, by task and length."""
+    present = {kind for config in run.results.configs.values() for kind in config.failures}
+    kinds = [kind for kind in MEANINGS if kind in present] + sorted(present - set(MEANINGS))
+    rows = []
+    for name, config in run.results.configs.items():
+        if config.failures:
+            task, length = parse_config(name)
+            counts = (str(len(config.failures.get(kind, ())) or "") for kind in kinds)
+            rows.append((task, format_length(length), *counts))
+    caption = "Rows that scored below 100 %, by kind of failure"
+    return Table("failures", caption, ("task", "length", *kinds), tuple(rows))
+
+
+def study(run: ScoredRun, study: Study) -> Table:
+    """Return the tasks of a study with the parameters that vary, and their scores."""
+    head = (*(axis.label for axis in study.axes), "task", *map(format_length, run.summary.lengths))
+    rows = tuple(
+        (*map(format_value, point.values), point.task,
+         *run.summary.row(run.summary.cells[point.task]))
+        for point in study.points
+    )  # fmt: skip
+    caption = f"{study.title}: score in percent by length in tokens, with 95 % intervals"
+    return Table(f"study-{study.family}", caption, head, rows)
+
+
+def claims(run: ScoredRun) -> Iterator[Table]:
+    """Yield the rates of false claims, where a question may have no answer."""
+    claims, lengths = run.summary.claims, run.summary.lengths
+    if claims is None:
+        return
+
+    def row(task: str, what: str, rates: dict[int, float]) -> tuple[str, ...]:
+        return (task, what, *(format_number(rates.get(length), 1) for length in lengths))
+
+    rows = [row(task, "present; says none", rates) for task, rates in claims.false_none.items()]
+    rows += [row(task, "absent; names a value", rates)
+             for task, rates in claims.hallucinated.items()]  # fmt: skip
+    rows.append(row("balanced score", "mean of present and absent", claims.balanced))
+    caption = (
+        "False claims in percent of the rows, by length in tokens; and the balanced score, which "
+        "is at most 50 for always or never saying none"
+    )
+    head = ("task", "needle; false claim", *map(format_length, lengths))
+    yield Table("claims", caption, head, tuple(rows), (len(rows) - 1,))
+
+
+def depth_grid(table: DepthTable) -> Table:
+    """Return the scores of a task by depth and length, from a grid of depths."""
+    rows = tuple(
+        (depth, *(f"{value:.1f} (n={n:.0f})" if n else ""
+                  for value, n in zip(values, counts, strict=True)))
+        for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True)
+    )  # fmt: skip
+    caption = f"{table.task}: score in percent by depth in percent and by length; n is its rows"
+    return Table(f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), rows)
+
+
+def facts(results: Results) -> Table:
+    """Return everything that determined the scores of a run."""
+    run, data = results.run, results.run.data
+    lines = {
+        "model": run.model,
+        "model revision": run.model_revision or "not known",
+        "protocol": run.protocol + (", without context" if run.no_context else ""),
+        "engine": run.engine,
+        **{f"engine: {name}": value for name, value in sorted(run.engine_info.items())},
+        **{f"sampling: {name}": value for name, value in sorted(run.sampling.items())},
+        "data": data.repo or "a folder",
+        "data revision": data.revision or "none",
+        "data version": data.data_version + (", sample corpus" if data.sample else ""),
+        "suite and seed": f"{data.suite}, {data.seed if data.seed >= 0 else 'a private seed'}",
+        "lengths counted in": f"{data.tokenizer} ({data.tokenizer_fingerprint[:16]})",
+        "rows": f"{results.scored:,} of {results.rows:,} scored, in {len(results.configs)} configs",
+        "run": results.fingerprint,
+        "scored with": f"ruler-data {results.package_version}",
+    }
+    rows = tuple((name, _plain(value)) for name, value in lines.items())
+    return Table("facts", "What determined these scores", ("what", "value"), rows)
+
+
+def _plain(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={_plain(item)}" for key, item in sorted(value.items()))
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_plain, value))
+    return visible(str(value))[:200]

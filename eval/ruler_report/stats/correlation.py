@@ -1,0 +1,87 @@
+"""Correlations between the 18 tasks of the paper's appendix C, clustered.
+
+A task is the vector of its scores at every length of every run. Tasks are ordered by agglomerative
+clustering with average linkage; the distance is 1 minus Pearson's correlation. The paper does not
+name its linkage.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ruler_data.errors import UsageError
+from ruler_report.stats.resampling import Floats
+from ruler_report.stats.summary import ScoredRun
+
+#: The number of tasks in the paper's study; fewer are not analysed.
+MIN_TASKS = 18
+#: With fewer points tasks correlate by chance.
+MIN_POINTS = 4
+
+Branches = tuple[tuple[list[float], list[float]], ...]
+
+
+@dataclass(frozen=True)
+class CorrelationStudy:
+    """Correlations between tasks, in the order of their clusters.
+
+    Attributes:
+        tasks: names.
+        points: the number of lengths, of all runs together.
+        matrix: Pearson's correlations; NaN for a task whose score is constant.
+        branches: of the cluster tree, four points each: positions among the tasks, and distances.
+    """
+
+    tasks: tuple[str, ...]
+    points: int
+    matrix: Floats
+    branches: Branches
+
+
+def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
+    """Return the correlations of the tasks that all runs have; None if there are too few.
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    tasks = [task for task in runs[0].summary.tasks
+             if all(task in run.summary.tasks for run in runs)]  # fmt: skip
+    points = [
+        [run.summary.cells[task][length].value for task in tasks]
+        for run in runs
+        for length in run.summary.lengths
+        if all(length in run.summary.cells[task] for task in tasks)
+    ]
+    if len(tasks) < MIN_TASKS or len(points) < MIN_POINTS:
+        return None
+    matrix, order, branches = clustered(np.array(points, dtype=np.float64).T)
+    names = tuple(tasks[place] for place in order)
+    return CorrelationStudy(names, len(points), matrix[np.ix_(order, order)], branches)
+
+
+def clustered(vectors: Floats) -> tuple[Floats, list[int], Branches]:
+    """Return the correlations between rows, their order, and the branches of their tree.
+
+    Raises:
+        UsageError: scipy is not installed.
+    """
+    try:
+        from scipy.cluster.hierarchy import dendrogram, linkage
+        from scipy.spatial.distance import squareform
+    except ImportError as error:
+        msg = "clustering needs scipy: pip install 'ruler-data[report]', or give --no-pictures"
+        raise UsageError(msg) from error
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        matrix = np.corrcoef(vectors)
+    distance = np.clip(1 - np.nan_to_num(matrix), 0, 2)
+    np.fill_diagonal(distance, 0)
+    symmetric = (distance + distance.T) / 2
+    tree = dendrogram(linkage(squareform(symmetric, checks=False), "average"), no_plot=True)
+    branches = tuple(
+        ([(place - 5) / 10 for place in places], distances)  # scipy's leaves are at 5, 15, 25 ...
+        for places, distances in zip(tree["icoord"], tree["dcoord"], strict=True)
+    )
+    return np.asarray(matrix), [int(place) for place in tree["leaves"]], branches

@@ -1,1 +1,0 @@
-"""What reports say in tables and words: figures and pages share it."""

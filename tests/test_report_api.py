@@ -1,0 +1,117 @@
+"""The Python API of the reports: what it takes, returns and shows."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ruler_report
+from ruler_data import RulerError, UsageError
+from tests.results import coin, results_of
+from tests.running.processes import evaluate
+from tests.test_contamination import run_of
+from tests.test_report import Page, few, save
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [save(tmp_path / name, few(name, rate)) for name, rate in (("one", 0.95), ("two", 0.6))]
+
+
+def test_everything_exported_exists_and_nothing_else_is_found() -> None:
+    assert all(getattr(ruler_report, name) for name in ruler_report.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'reports'"):
+        ruler_report.reports  # noqa: B018
+
+
+def test_importing_the_package_loads_no_heavy_module() -> None:
+    code = (
+        "import sys, ruler_report;"
+        "print([m for m in ('numpy', 'rich', 'jinja2', 'pydantic') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_runs_are_folders_files_or_results(runs: list[Path]) -> None:
+    first, second = runs
+    comparison = ruler_report.compare(first, second)
+    assert comparison == ruler_report.compare(str(first), second / "results.json")
+    assert comparison == ruler_report.compare(*map(ruler_report.read_results, runs))
+
+
+def test_a_comparison_shows_and_returns_what_the_command_prints(runs: list[Path]) -> None:
+    comparison = ruler_report.compare(*runs)
+    printed = evaluate("compare", *runs).stdout
+    assert [line.rstrip() for line in printed.splitlines()] == str(comparison).splitlines()
+    assert repr(comparison) == str(comparison)
+    record = json.loads(evaluate("compare", *runs, "--json").stdout)
+    assert record == json.loads(json.dumps(comparison.to_dict()))
+
+
+def test_a_comparison_is_a_record_for_each_difference(runs: list[Path]) -> None:
+    comparison = ruler_report.compare(*runs)
+    records = comparison.to_records()
+    assert len(records) == 2 * 2 + 2 + 2 + 1
+    assert records[0]["task"] == "vt" and records[0]["length"] == 4096
+    overall = records[-1]
+    assert (overall["task"], overall["length"]) == (None, None)
+    assert overall["value"] == comparison.overall.value
+    assert overall["pairs"] == comparison.overall.rows[0]
+
+
+def test_hostile_names_stay_text_in_a_notebook() -> None:
+    scores = {"vt_4096": coin("x", 0.5, 20)}
+    hostile = results_of(scores, model="<script>alert(1)</script>\x1b[31m[bold]")
+    comparison = ruler_report.compare(results_of(scores), hostile)
+    page = Page(comparison._repr_html_())
+    assert {tag for tag, _ in page.tags} >= {"table", "p"}
+    assert "script" not in {tag for tag, _ in page.tags} and "<script>" in page.said
+    assert "\x1b" not in str(comparison) and "[bold]" in str(comparison)
+
+
+def test_forced_comparisons_and_unscored_rows_are_noted() -> None:
+    first = results_of({"vt_4096": [1.0, None]})
+    second = results_of({"vt_4096": [1.0, 0.0], "cwe_4096": [1.0]}, protocol="chat")
+    comparison = ruler_report.compare(first, second, force=True)
+    forced, partial, left_out = comparison.notes
+    assert forced == "forced: the protocols differ: completion and chat"
+    assert partial == "org/model-7b: 1 of 2 rows scored"
+    assert left_out.endswith(": cwe_4096")
+    assert all(note in str(comparison) for note in comparison.notes)
+    assert all(note in Page(comparison._repr_html_()).said for note in comparison.notes)
+
+
+def test_a_contamination_test_shows_its_verdict() -> None:
+    found = ruler_report.contamination(run_of("a", 0.95), run_of("b", 0.6, seed=7))
+    assert found.overall.verdict == "contaminated" and found.margin == 2.0
+    assert str(found).splitlines()[-1].endswith("as if it had seen them")
+    assert found.to_records()[-1]["public"] == 800
+
+
+def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: Path) -> None:
+    report = ruler_report.report(runs, tmp_path / "out", pictures=False)
+    done = evaluate("report", *runs, "--no-pictures", "--out", tmp_path / "again")
+    assert done.returncode == 0 and f"0 pictures, {len(report.tables)} tables" in done.stdout
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"index.html", "report.md", "report.csv", "results-1.json", "results-2.json"}
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert "org/one" in str(report) and "<table>" in report._repr_html_()
+    means = [record for record in report.to_records() if record["task"] is None]
+    assert [(one["model"], one["length"]) for one in means] == [
+        ("org/one", 4096), ("org/one", 8192), ("org/two", 4096), ("org/two", 8192),
+    ]  # fmt: skip
+    assert means[0]["value"] == report.runs[0].summary.overall[4096].value
+
+
+def test_what_is_not_a_scored_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="create it with `ruler-eval score`"):
+        ruler_report.compare(tmp_path, tmp_path)
+    with pytest.raises(UsageError, match="no runs to report"):
+        ruler_report.report([], tmp_path / "out")
+    other = results_of({"cwe_4096": [1.0]}, model="org/other")
+    with pytest.raises(RulerError, match="ruler-eval report org/other"):
+        ruler_report.report([results_of({"vt_4096": [1.0]}), other], tmp_path / "out")
