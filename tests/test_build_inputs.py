@@ -91,10 +91,10 @@ def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known
     ],
 )
 def test_a_broken_tokenizer_folder_is_refused_in_one_line(
-    two_tasks: Asked, tmp_path: Path, shared: Path, file: str, data: bytes
+    two_tasks: Asked, tmp_path: Path, tiny: Path, file: str, data: bytes
 ) -> None:
     folder = tmp_path / "mine"
-    shutil.copytree(shared / "tokenizers" / "llama3", folder, copy_function=shutil.copyfile)
+    shutil.copytree(tiny, folder)
     (folder / file).write_bytes(data)
     line = one_line(run(*two_tasks, 1280, "--tokenizer", folder, "--out", tmp_path / "out"), code=2)
     assert "mine" in line

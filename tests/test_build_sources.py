@@ -4,13 +4,15 @@ import hashlib
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.builds import run, snapshot
 from tests.commands import Done, one_line, succeeded
+
+Build = Callable[..., Done]
 
 #: sha256 of SQuAD's own dev-v2.0.json and of HotpotQA's hotpot_dev_distractor_v1.json.
 SQUAD = "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"
@@ -57,10 +59,16 @@ def essays(text: object = TEXT) -> bytes:
     return json.dumps({"text": text}).encode()
 
 
-def build(folder: Path, file: str, *more: object, **how: Any) -> Done:  # noqa: ANN401
+@pytest.fixture
+def build(tiny: Path) -> Build:
     """Build the task that is made of a source, from the sources in a folder."""
-    order = ("--sources", folder, "--sources-kind", "real", "--tasks", TASK[file], "--rows", 2)
-    return run(*order, "--lengths", 1024, "--out", folder.parent / "out", *more, **how)
+
+    def built(folder: Path, file: str, *more: object) -> Done:
+        order = ("--sources", folder, "--sources-kind", "real", "--tasks", TASK[file], "--rows", 2)
+        tokens = ("--tokenizer", tiny, "--lengths", 1280)
+        return run(*order, *tokens, "--out", folder.parent / "out", *more)
+
+    return built
 
 
 def rows_of(folder: Path) -> dict[str, bytes]:
@@ -107,7 +115,7 @@ NUL = GOOD.replace(b"Ships", b"Sh\0ps", 1)
     ],
 )
 def test_a_damaged_source_is_refused_with_its_name_and_the_place(
-    sources: Path, file: str, data: bytes, said: str
+    build: Build, sources: Path, file: str, data: bytes, said: str
 ) -> None:
     (sources / file).write_bytes(data)
     done = build(sources, file)
@@ -122,7 +130,7 @@ def test_a_damaged_source_is_refused_with_its_name_and_the_place(
 @pytest.mark.parametrize("file", list(TASK))
 @pytest.mark.parametrize("kind", ["folder", "dangling link", "two files", "none"])
 def test_a_source_that_is_no_one_file_is_refused_in_one_line(
-    sources: Path, file: str, kind: str
+    build: Build, sources: Path, file: str, kind: str
 ) -> None:
     if kind == "folder":
         (sources / file).mkdir()
@@ -149,7 +157,7 @@ def test_a_source_that_is_no_one_file_is_refused_in_one_line(
     ids=["BOM", "CR LF", "CR", "escaped surrogate pair", "essays"],
 )
 def test_the_same_text_in_another_encoding_gives_the_same_rows(
-    sources: Path, file: str, clean: bytes, other: bytes
+    build: Build, sources: Path, file: str, clean: bytes, other: bytes
 ) -> None:
     rows = []
     for data in (clean, other):
@@ -169,7 +177,7 @@ def test_the_same_text_in_another_encoding_gives_the_same_rows(
     ],
 )
 def test_one_flipped_bit_is_told_by_both_hashes_and_strict_sources_refuses_it(
-    sources: Path, shared: Path, local: str, file: str, pin: str
+    build: Build, sources: Path, shared: Path, local: str, file: str, pin: str
 ) -> None:
     data = bytearray((shared / "sources" / local).read_bytes())
     data[data.index(b"the ", len(data) // 2)] ^= 1  # a letter of some text becomes another
@@ -186,6 +194,7 @@ def test_one_flipped_bit_is_told_by_both_hashes_and_strict_sources_refuses_it(
 
 
 def test_a_folder_built_from_another_version_of_a_source_is_refused_with_both_hashes(
+    build: Build,
     sources: Path,
 ) -> None:
     for data in (GOOD, squad("Arwel")):

@@ -17,21 +17,19 @@ from ruler_builders.cli import COMMANDS as BUILDERS
 from ruler_data import TASKS
 from ruler_eval.cli import COMMANDS as EVALUATOR
 from ruler_report.results import schema
+from tests.commands import PROGRAMS, call
 from tests.conftest import ROOT
 from tests.test_golden import compare
 
-PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_eval"}
 TABLES = {"ruler-data": BUILDERS, "ruler-eval": EVALUATOR}
 COMMANDS = [(program, name) for program, table in TABLES.items() for name in sorted(table)]
 
 
 def help_of(program: str, command: str = "") -> str:
     """Return what a program or one of its commands says of itself."""
-    module = PROGRAMS[program]
-    arguments = [sys.executable, "-m", module, *command.split(), "--help"]
-    env = {**os.environ, "COLUMNS": "100", "TERMINAL_WIDTH": "100"}
-    said = subprocess.run(arguments, capture_output=True, text=True, env=env, check=True).stdout
-    text = said.replace(f"python -m {module}", program).strip()
+    done = call(program, *command.split(), "--help", env={"COLUMNS": "100"})
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.strip()
     return f"## {program} {command}".rstrip() + f"\n\n```text\n{text}\n```\n"
 
 

@@ -44,24 +44,37 @@ class Letters:
         return ""
 
 
+@pytest.fixture(scope="module")
+def llama3_oracle(llama3: str) -> tokenizers.Tokenizer:
+    return tokenizers.Tokenizer.from_file(f"{llama3}/tokenizer.json")
+
+
+@pytest.fixture(scope="module")
+def tekken_oracle() -> MistralTokenizer:
+    return MistralTokenizer.v3(is_tekken=True)
+
+
 @pytest.mark.parametrize("task", TASKS)
-def test_the_length_is_that_of_the_prompt_as_llama_3_sees_it(task: str, llama3: str) -> None:
-    counter = tokenizers.Tokenizer.from_file(f"{llama3}/tokenizer.json")
+def test_the_length_is_that_of_the_prompt_as_llama_3_sees_it(
+    task: str, llama3: str, llama3_oracle: tokenizers.Tokenizer
+) -> None:
     for index in range(3):
         row = make(llama3, task, index)
         text = LLAMA3.format(content=row.context + row.question, prefix=row.answer_prefix)
-        tokens = counter.encode(text, add_special_tokens=False).ids
+        tokens = llama3_oracle.encode(text, add_special_tokens=False).ids
         assert row.length == len(tokens) + row.max_new_tokens
         assert tokens.count(tokens[0]) == 1, "one BOS"
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_length_is_that_of_the_prompt_as_tekken_sees_it(task: str) -> None:
-    tokenizer = MistralTokenizer.v3(is_tekken=True)
+def test_the_length_is_that_of_the_prompt_as_tekken_sees_it(
+    task: str, tekken_oracle: MistralTokenizer
+) -> None:
     row = make("mistral", task, 0)
     message = UserMessage(content=row.context + row.question)
-    turn = tokenizer.encode_chat_completion(ChatCompletionRequest(messages=[message]))
-    prefix = tokenizer.instruct_tokenizer.tokenizer.encode(row.answer_prefix, bos=False, eos=False)
+    turn = tekken_oracle.encode_chat_completion(ChatCompletionRequest(messages=[message]))
+    vendor = tekken_oracle.instruct_tokenizer.tokenizer
+    prefix = vendor.encode(row.answer_prefix, bos=False, eos=False)
     assert row.length == len(turn.tokens) + len(prefix) + row.max_new_tokens
 
 

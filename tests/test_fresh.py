@@ -15,10 +15,12 @@ from tests.commands import finish, one_line
 from tests.conftest import Cli
 from tests.publishing import Publisher
 
-ORDER = (
-    "--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--tasks", "vt", "--lengths", 1024,
-    "--rows", 3, "--fresh",
-)  # fmt: skip
+
+@pytest.fixture(scope="session")
+def asked(tiny: Path) -> Asked:
+    """A small build from a private seed."""
+    small = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 1280, "--rows", 3)
+    return (*small, "--tokenizer", tiny, "--fresh")
 
 
 def manifest_of(folder: Path) -> Manifest:
@@ -26,42 +28,46 @@ def manifest_of(folder: Path) -> Manifest:
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fresh(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("fresh") / "out"
-    done = run(*ORDER, "--out", out)
+    done = run(*asked, "--out", out)
     assert done.returncode == 0 and "keep the folder to yourself" in done.stdout, done.stderr
     return out
 
 
-def test_a_fresh_build_has_a_seed_of_its_own_and_other_rows(fresh: Path, tmp_path: Path) -> None:
-    assert run(*ORDER, "--out", tmp_path / "again").returncode == 0
+def test_a_fresh_build_has_a_seed_of_its_own_and_other_rows(
+    asked: Asked, fresh: Path, tmp_path: Path
+) -> None:
+    assert run(*asked, "--out", tmp_path / "again").returncode == 0
     one, two = manifest_of(fresh), manifest_of(tmp_path / "again")
     assert one.is_private and two.is_private and one.seed != two.seed
-    assert one.configs["vt_1024"].digest != two.configs["vt_1024"].digest
+    assert one.configs["vt_1280"].digest != two.configs["vt_1280"].digest
 
 
-def test_the_same_command_goes_on_with_the_seed_of_the_folder(fresh: Path, cli: Cli) -> None:
+def test_the_same_command_goes_on_with_the_seed_of_the_folder(
+    asked: Asked, fresh: Path, cli: Cli
+) -> None:
     before = manifest_of(fresh)
-    assert run(*ORDER, "--out", fresh, "--tasks", "vt,fwe").returncode == 0
+    assert run(*asked, "--out", fresh, "--tasks", "vt,fwe").returncode == 0
     after = manifest_of(fresh)
-    assert after.seed == before.seed and list(after.configs) == ["vt_1024", "fwe_1024"]
-    assert after.configs["vt_1024"] == before.configs["vt_1024"]
+    assert after.seed == before.seed and list(after.configs) == ["vt_1280", "fwe_1280"]
+    assert after.configs["vt_1280"] == before.configs["vt_1280"]
     assert cli("verify", fresh, "--rebuild", 3).returncode == 0
 
 
-def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(tmp_path: Path) -> None:
+def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    order = (*ORDER, "--out", out, "--tasks", "vt,fwe,cwe", "--rows", 200)
+    order = (*asked, "--out", out, "--tasks", "vt,fwe,cwe", "--rows", 200)
     with started(*order) as process:
         until((out / ".build" / "seed").exists, process)
     seed = int((out / ".build" / "seed").read_text(encoding="ascii"))
-    assert run(*ORDER, "--out", out).returncode == 0
+    assert run(*asked, "--out", out).returncode == 0
     assert manifest_of(out).seed == seed
 
 
-def test_shards_that_start_side_by_side_agree_on_a_seed(tmp_path: Path) -> None:
+def test_shards_that_start_side_by_side_agree_on_a_seed(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    order = (*ORDER, "--tasks", "vt,fwe", "--out", out)
+    order = (*asked, "--tasks", "vt,fwe", "--out", out)
     with started(*order, "--shard", "0/2") as one, started(*order, "--shard", "1/2") as two:
         ended = finish(one), finish(two)
     assert [done.returncode for done in ended] == [0, 0], [done.stderr for done in ended]
@@ -69,22 +75,24 @@ def test_shards_that_start_side_by_side_agree_on_a_seed(tmp_path: Path) -> None:
     assert manifest_of(out).is_private
 
 
-def test_the_seed_is_in_the_manifest_alone(fresh: Path) -> None:
+def test_the_seed_is_in_the_manifest_alone(asked: Asked, fresh: Path) -> None:
     seed = str(manifest_of(fresh).seed)
     assert seed in (fresh / "manifest.json").read_text(encoding="utf-8")
     for name in ("README.md", "LICENSES.md", "eval.yaml"):
         assert seed not in (fresh / name).read_text(encoding="utf-8")
-    other = one_line(run(*ORDER[:-1], "--out", fresh), 2)
+    other = one_line(run(*asked[:-1], "--out", fresh), 2)
     assert "seed a private one, now 42" in other and seed not in other
 
 
-def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
+    asked: Asked, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    assert run(*ORDER[:-1], "--out", out).returncode == 0
+    assert run(*asked[:-1], "--out", out).returncode == 0
     before = (out / "manifest.json").read_bytes()
-    assert "seed 42, now a private one" in one_line(run(*ORDER, "--out", out), 2)
+    assert "seed 42, now a private one" in one_line(run(*asked, "--out", out), 2)
     assert (out / "manifest.json").read_bytes() == before and not (out / ".build").exists()
-    assert run(*ORDER, "--force", "--out", out).returncode == 0
+    assert run(*asked, "--force", "--out", out).returncode == 0
     assert manifest_of(out).is_private
 
 
@@ -121,10 +129,12 @@ def test_a_private_seed_is_not_shown_to_people() -> None:
 
 
 @pytest.mark.parametrize("kept", [b"", b"42\n", b"\xff", b"twelve\n"])
-def test_what_is_kept_in_place_of_a_private_seed_is_refused(tmp_path: Path, kept: bytes) -> None:
+def test_what_is_kept_in_place_of_a_private_seed_is_refused(
+    asked: Asked, tmp_path: Path, kept: bytes
+) -> None:
     (tmp_path / ".build").mkdir()
     (tmp_path / ".build" / "seed").write_bytes(kept)
-    assert "no private seed" in one_line(run(*ORDER, "--out", tmp_path), 1)
+    assert "no private seed" in one_line(run(*asked, "--out", tmp_path), 1)
 
 
 @pytest.mark.parametrize(
@@ -134,19 +144,22 @@ def test_what_is_kept_in_place_of_a_private_seed_is_refused(tmp_path: Path, kept
         ("--suite", "no_context", "--tasks", "all", "--rows", 999), ("--shard", "9"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_built_leaves_no_seed_behind(tmp_path: Path, wrong: Asked) -> None:
-    one_line(run(*ORDER, *wrong, "--out", tmp_path / "out"), 2)
+def test_what_cannot_be_built_leaves_no_seed_behind(
+    asked: Asked, tmp_path: Path, wrong: Asked
+) -> None:
+    one_line(run(*asked, *wrong, "--out", tmp_path / "out"), 2)
     assert not (tmp_path / "out").exists()
     (tmp_path / "mine").mkdir()
-    one_line(run(*ORDER, *wrong, "--out", tmp_path / "mine"), 2)
+    one_line(run(*asked, *wrong, "--out", tmp_path / "mine"), 2)
     assert not list((tmp_path / "mine").iterdir())
 
 
 def test_a_seed_that_was_there_before_survives_an_order_that_cannot_be_built(
+    asked: Asked,
     tmp_path: Path,
 ) -> None:
     (tmp_path / ".build").mkdir()
     (tmp_path / ".build" / "seed").write_text(f"{PRIVATE_SEEDS}\n", encoding="ascii")
-    one_line(run(*ORDER, "--lengths", 64, "--out", tmp_path), 2)
-    assert run(*ORDER, "--out", tmp_path).returncode == 0
+    one_line(run(*asked, "--lengths", 64, "--out", tmp_path), 2)
+    assert run(*asked, "--out", tmp_path).returncode == 0
     assert manifest_of(tmp_path).seed == PRIVATE_SEEDS
