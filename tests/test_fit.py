@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -50,7 +51,7 @@ def llama3_oracle(llama3: str) -> tokenizers.Tokenizer:
 
 
 @pytest.fixture(scope="module")
-def tekken_oracle() -> MistralTokenizer:
+def tekken_oracle() -> MistralTokenizer[Any, Any, Any, Any, Any]:
     return MistralTokenizer.v3(is_tekken=True)
 
 
@@ -68,7 +69,7 @@ def test_the_length_is_that_of_the_prompt_as_llama_3_sees_it(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_the_length_is_that_of_the_prompt_as_tekken_sees_it(
-    task: str, tekken_oracle: MistralTokenizer
+    task: str, tekken_oracle: MistralTokenizer[Any, Any, Any, Any, Any]
 ) -> None:
     row = make("mistral", task, 0)
     message = UserMessage(content=row.context + row.question)
