@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
 
-#: Each is a module of `ruler_eval.engines` with a function `prepare`.
-ENGINES = ("vllm", "transformers", "openai", "ray", "python", "oracle")
+#: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
+EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,10 @@ class EvalConfig:
         Raises:
             UsageError: an unknown engine or protocol, a number that is too small, or no model.
         """
-        choices = (("engine", self.engine, ENGINES), ("protocol", self.protocol, PROTOCOLS))
+        choices = (
+            ("engine", self.engine, get_args(EngineName)),
+            ("protocol", self.protocol, PROTOCOLS),
+        )
         for name, choice, known in choices:
             if choice not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"

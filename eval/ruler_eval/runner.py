@@ -7,13 +7,13 @@ a file with the traceback.
 """
 
 import traceback
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, Full, Queue
-from threading import Event, Thread
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -204,57 +204,22 @@ def gist(error: Exception) -> str:
 
 T = TypeVar("T")
 
-#: Seconds between checks whether the reader is still there.
-_POLL = 0.1
-#: Seconds to wait for the item in work when the reader stops.
-_END = 10
-
 
 def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of a source, of which a thread makes up to `depth` ahead.
 
-    What the source raises is raised here, in its place.
+    What the source raises is raised here, in its place. A reader that stops waits for the item in
+    work, because a thread that is inside pyarrow when Python exits aborts the process.
     """
-    made: Queue[tuple[bool, T | BaseException | None]] = Queue(depth)
-    unwanted, ended = Event(), Event()
-
-    def put(item: tuple[bool, T | BaseException | None]) -> bool:
-        while not unwanted.is_set():
-            try:
-                made.put(item, timeout=_POLL)
-            except Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in source:
-                if not put((True, item)):
-                    return
-            put((False, None))
-        except BaseException as error:
-            put((False, error))
-        finally:
-            ended.set()
-
+    pool = ThreadPoolExecutor(1, "prompts")
     try:
-        Thread(target=work, daemon=True, name="prompts").start()  # a signal may arrive meanwhile
-        while True:
-            more, item = made.get()
-            if more:
-                yield item  # type: ignore[misc]
-            elif isinstance(item, BaseException):
-                raise item
-            else:
-                return
+        ahead = deque(pool.submit(next, source, _END) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not _END:
+            ahead.append(pool.submit(next, source, _END))
+            yield cast(T, item)
     finally:
-        unwanted.set()
-        while True:
-            try:
-                made.get_nowait()
-            except Empty:
-                break
-        # At exit Python kills a thread that is still running; inside pyarrow, that aborts the
-        # process.
-        ended.wait(_END)
+        pool.shutdown(cancel_futures=True)
+
+
+#: Marks the end of a source.
+_END = object()

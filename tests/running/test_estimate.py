@@ -2,8 +2,8 @@
 
 import pytest
 
+from ruler_eval.data import Size
 from ruler_eval.doctor.estimate import GPUS, Shape, estimate, shape_of
-from ruler_eval.sharding import Item
 
 
 def shape(**config: object) -> Shape:
@@ -76,15 +76,15 @@ def test_a_sliding_window_bounds_attention() -> None:
 
 
 def test_an_estimate_grows_with_rows_and_says_what_does_not_fit() -> None:
-    items = [(Item("vt_131072", index, 131_072), 30) for index in range(500)]
-    one = estimate(shape(**LLAMA_8B), items[:1], GPUS["h100"])
-    many = estimate(shape(**LLAMA_8B), items, GPUS["h100"])
+    rows = [Size(131_072, 30)] * 500
+    one = estimate(shape(**LLAMA_8B), rows[:1], GPUS["h100"])
+    many = estimate(shape(**LLAMA_8B), rows, GPUS["h100"])
     assert one.gpu_hours and many.gpu_hours and one.fits
     assert many.gpu_hours == pytest.approx(500 * one.gpu_hours)
     by_hand = 500 * (2 * 7.505e9 * 131_042 + 2 * 32 * 4096 * 131_042**2) / (989e12 * 0.4) / 3600
     assert many.gpu_hours == pytest.approx(by_hand, rel=0.05)
-    assert estimate(shape(**LLAMA_70B), items, GPUS["h100"]).fits is False
-    assert estimate(shape(**LLAMA_70B), items, GPUS["h100"], 4).fits
+    assert estimate(shape(**LLAMA_70B), rows, GPUS["h100"]).fits is False
+    assert estimate(shape(**LLAMA_70B), rows, GPUS["h100"], 4).fits
 
 
 def test_what_is_no_shape_that_we_know_has_no_estimate() -> None:

@@ -18,7 +18,7 @@ def doctor(
     data: opt.Data,
     model: opt.ModelSpec = "",
     protocol: opt.ProtocolOption = "completion",
-    engine: opt.EngineName = "vllm",
+    engine: opt.EngineOption = "vllm",
     revision: opt.Revision = None,
     configs: opt.Configs = "",
     rows: opt.Rows = None,

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from ruler_eval.engines.interface import parse_options
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import EngineName, EvalConfig
 from ruler_eval.prompts import ProtocolName
 
 Data = Annotated[str, typer.Option("--data", help="Frozen rows: a folder, or a Hub repo.")]
@@ -40,8 +40,8 @@ TokenizerOption = Annotated[
     str | None,
     typer.Option("--tokenizer", help="Tokenizer that renders prompts [default: the model's own]."),
 ]
-EngineName = Annotated[
-    Literal["vllm", "transformers", "openai", "ray", "python", "oracle"],
+EngineOption = Annotated[
+    EngineName,
     typer.Option("--engine", help="What answers; `oracle` gives the gold answers, as a test."),
 ]
 ProtocolOption = Annotated[

@@ -29,7 +29,7 @@ def run(
         typer.Option("--out", parser=named_path, metavar="<path>", help="Folder of the run."),
     ],
     model: opt.ModelSpec = "",
-    engine: opt.EngineName = "vllm",
+    engine: opt.EngineOption = "vllm",
     protocol: opt.ProtocolOption = "completion",
     revision: opt.Revision = None,
     configs: opt.Configs = "",

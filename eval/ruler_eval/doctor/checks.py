@@ -9,11 +9,11 @@ from typing import Literal
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
+from ruler_eval.data import Size
 from ruler_eval.doctor.estimate import GPUS, Estimate, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import text_part
-from ruler_eval.sharding import Item
 
 Level = Literal["error", "warning", "note"]
 
@@ -215,12 +215,9 @@ def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
     if shape is None:
         return None
     prompts = inputs.prompts
-    items = [
-        (
-            Item(name, index, size.length + prompts.extra_tokens),
-            prompts.max_tokens(size.max_new_tokens),
-        )
-        for name in inputs.data.rows
-        for index, size in enumerate(inputs.data.sizes(name))
+    rows = [
+        Size(size.length + prompts.extra_tokens, prompts.max_tokens(size.max_new_tokens))
+        for config in inputs.data.rows
+        for size in inputs.data.sizes(config)
     ]
-    return estimate(shape, items, GPUS[gpu] if gpu else None, inputs.config.tensor_parallel)
+    return estimate(shape, rows, GPUS[gpu] if gpu else None, inputs.config.tensor_parallel)

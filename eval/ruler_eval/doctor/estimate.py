@@ -1,10 +1,10 @@
 """Estimate the cost of a run on a named GPU: prefill, memory of keys and values, hours."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ruler_eval.sharding import Item
+from ruler_eval.data import Size
 
 #: Share of the peak that long prefills reach in practice; an assumption, not a measurement.
 UTILIZATION = 0.4
@@ -170,9 +170,7 @@ class Estimate:
     fits: bool | None
 
 
-def estimate(
-    shape: Shape, items: list[tuple[Item, int]], gpu: Gpu | None, gpus: int = 1
-) -> Estimate:
+def estimate(shape: Shape, rows: Sequence[Size], gpu: Gpu | None, gpus: int = 1) -> Estimate:
     """Return the cost of rows.
 
     Prefill is bound by arithmetic: operations / (peak · 0.4). Decoding is bound by memory: each
@@ -182,25 +180,25 @@ def estimate(
 
     Args:
         shape: of the model.
-        items: each row, with the tokens that its answer may take; `tokens` of a row includes them.
+        rows: their sizes in this run.
         gpu: for time and memory; None to leave them out.
         gpus: that share one copy of the model.
     """
     weights = shape.parameters * BF16
-    longest = max(item.tokens for item, _ in items)
-    flops = sum(shape.prefill_flops(item.tokens - answer) for item, answer in items)
+    longest = max(row.length for row in rows)
+    flops = sum(shape.prefill_flops(row.length - row.max_new_tokens) for row in rows)
     hours = fits = None
     if gpu is not None:
         free = USABLE * gpu.memory * gpus - weights
         fits = free >= longest * shape.kv_bytes
         reads = (
-            answer * _bytes_per_token(shape, item.tokens, weights, free) for item, answer in items
+            row.max_new_tokens * _bytes_per_token(shape, row.length, weights, free) for row in rows
         )
         seconds = flops / (gpu.flops * UTILIZATION) + sum(reads) / gpu.bandwidth
         hours = seconds / 3600  # of all GPUs together
     return Estimate(
-        prompt_tokens=sum(item.tokens - answer for item, answer in items),
-        answer_tokens=sum(answer for _, answer in items),
+        prompt_tokens=sum(row.length - row.max_new_tokens for row in rows),
+        answer_tokens=sum(row.max_new_tokens for row in rows),
         parameters=shape.parameters,
         weight_bytes=weights,
         kv_bytes_a_token=shape.kv_bytes,
