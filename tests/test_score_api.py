@@ -105,6 +105,17 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     assert page.endswith("11 of 12 rows scored")
 
 
+def test_a_run_from_python_is_scored_as_it_is(sample_build: Path, tmp_path: Path) -> None:
+    def generate(requests: list[ruler_eval.Request]) -> list[str]:
+        return ["VAR"] * len(requests)
+
+    done = ruler_eval.run(
+        sample_build, generate=generate, protocol="base", configs="vt_4096", rows=2, out=tmp_path
+    )
+    scores = ruler_eval.score(done, sample_build)
+    assert scores.configs == {"vt_4096": (0.0, 0.0)}
+
+
 def test_the_reasoning_block_is_removed_only_in_the_thinking_protocol(sample_build: Path) -> None:
     texts = {row: f"<think>{text}</think> no" for row, text in
              said(sample_build, golden, ["vt_4096"]).items()}  # fmt: skip

@@ -88,6 +88,10 @@ class Run:
             *([line[0], *(f"{number:,}" for number in line[1:])] for line in lines),
         ]
 
+    def __fspath__(self) -> str:
+        """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
+        return str(self.folder)
+
     def __repr__(self) -> str:
         text = f"{self.folder}: {self.answered:,} of {self.rows:,} rows answered"
         if self.unscored:

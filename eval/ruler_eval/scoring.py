@@ -36,7 +36,7 @@ from ruler_eval.predictions import (
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 
-#: A run folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
+#: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
@@ -137,7 +137,7 @@ def score(
     """Return the official scores of predictions.
 
     Args:
-        predictions: folder of a run; file or folder of predictions (`ruler_eval.predictions`);
+        predictions: a run or its folder; file or folder of predictions (`ruler_eval.predictions`);
             texts by row, `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`)
             and `text` (or `prediction`). Every row of a config that they touch is scored.
         data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
