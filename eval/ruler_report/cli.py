@@ -100,7 +100,7 @@ def report(
     ] = False,
 ) -> None:
     """Write a report: one HTML page, Markdown, pictures, tables as CSV, and results.json."""
-    from ruler_report.api import report as write_report
+    from ruler_report.pages.render import report as write_report
 
     made = write_report(places, to, pictures=pictures, force=force)
     models = ", ".join(run.results.run.model for run in made.runs)
@@ -134,17 +134,17 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two runs question by question: differences, intervals, p-values, verdicts."""
-    from ruler_report import api
-    from ruler_report.stats.contamination import MARGIN
+    from ruler_report.stats import comparison as paired
+    from ruler_report.stats import contamination as unpaired
 
     if contamination:
-        gap = MARGIN if margin is None else margin
-        comparison = api.contamination(first, second, margin=gap, force=force)
+        gap = unpaired.MARGIN if margin is None else margin
+        comparison = unpaired.contamination(first, second, margin=gap, force=force)
     elif margin is not None:
         msg = "--margin: needs --contamination; a comparison of two models has no margin"
         raise UsageError(msg)
     else:
-        comparison = api.compare(first, second, force=force)
+        comparison = paired.compare(first, second, force=force)
     for note in comparison.notes:
         warn(note)
     if as_json:

@@ -12,17 +12,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from markupsafe import Markup
-from rich.console import Group
-from rich.text import Text
 
 from ruler_data.errors import RulerError
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
-from ruler_report.results import Results
+from ruler_report.results import Results, Run, read_results
 from ruler_report.stats.resampling import FLIPS, Floats, flip, interval, resample
 from ruler_report.stats.score_table import configs_of, score_matrix
-from ruler_report.table import Table, plain_text
+from ruler_report.table import Shown, Table
 
 K = TypeVar("K", bound=Hashable)
 #: Corrected p-values below this are significant.
@@ -69,7 +66,7 @@ Verdict = Callable[[Difference], str]
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Two runs compared; it prints as a table with a conclusion.
 
     Attributes:
@@ -100,16 +97,9 @@ class Comparison:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
-
-    def __rich__(self) -> Group:
-        return Group(self.table(), Text(self.conclusion, no_wrap=True, overflow="ignore"))
-
-    def _repr_html_(self) -> str:
-        lines = (self.conclusion, *(f"note: {note}" for note in self.notes))
-        paragraphs = (str(Markup("<p>{}</p>\n").format(line)) for line in lines)
-        return "".join([self.table()._repr_html_(), *paragraphs])
+    def shown(self) -> tuple[Table, str]:
+        """Return the table of differences, and the conclusion."""
+        return self.table(), self.conclusion
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
@@ -119,14 +109,16 @@ class Comparison:
             **(paired if self.margin is None else {"model": first, "margin": self.margin}),
             "lengths": list(self.lengths),
             "tasks": list(self.tasks),
-            "cells": {f"{task}_{length}": self._plain(difference)
-                      for (task, length), difference in self.cells.items()},
+            "cells": {
+                f"{task}_{length}": self._plain(difference)
+                for (task, length), difference in self.cells.items()
+            },
             "by_task": {task: self._plain(one) for task, one in self.by_task.items()},
             "by_length": {length: self._plain(one) for length, one in self.by_length.items()},
             "overall": self._plain(self.overall),
             "left_out": list(self.left_out),
             "warnings": list(self.warnings),
-        }  # fmt: skip
+        }
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each difference; `task` or `length` is None in a mean over it.
@@ -225,8 +217,11 @@ def tabulate(
     rows = {task: slice(place, place + 1) for place, task in enumerate(tasks)}
     columns = {length: slice(place, place + 1) for place, length in enumerate(lengths)}
     everything = slice(None)
-    cells = {(task, length): measure(row, column)
-             for task, row in rows.items() for length, column in columns.items()}  # fmt: skip
+    cells = {
+        (task, length): measure(row, column)
+        for task, row in rows.items()
+        for length, column in columns.items()
+    }
     compared = {f"{task}_{length}" for task, length in cells}
     left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - compared)
     by_task = {task: measure(row, everything) for task, row in rows.items()}
@@ -287,28 +282,39 @@ def better(difference: Difference) -> str:
     return SECOND if difference.value > 0 else FIRST
 
 
-def compare(first: Results, second: Results, *, force: bool = False) -> Comparison:
-    """Compare two runs question by question.
+def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
+    """Compare two runs question by question; differences are second minus first.
+
+    Args:
+        first: a run: its folder, the path of its `results.json`, or its results.
+        second: a run on the same rows.
+        force: compare even if the rows or protocols differ; `notes` then says so.
 
     Raises:
+        UsageError: there is no such run, or it is not scored.
         RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
+    first, second = read_results(first), read_results(second)
     warnings = obstacles(first.run, second.run)
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"
         raise RulerError(msg)
     columns = _paired_differences(first, second)
     lengths = sorted({length for _, length in columns})
-    tasks = [task for task in dict.fromkeys(task for task, _ in columns)
-             if all((task, length) in columns for length in lengths)]  # fmt: skip
+    tasks = [
+        task
+        for task in dict.fromkeys(task for task, _ in columns)
+        if all((task, length) in columns for length in lengths)
+    ]
     if not tasks:
         msg = (
             "nothing to compare: no task was scored by both runs at all lengths that both have; "
             "report them one at a time"
         )
         raise RulerError(msg)
-    parts = {task: np.stack([columns[task, length] for length in lengths], axis=1)
-             for task in tasks}  # fmt: skip
+    parts = {
+        task: np.stack([columns[task, length] for length in lengths], axis=1) for task in tasks
+    }
     return tabulate((first, second), tasks, lengths, _paired_measure(parts), better, warnings)
 
 
@@ -320,8 +326,9 @@ def obstacles(first: RunInfo, second: RunInfo) -> list[str]:
     if first.no_context != second.no_context:
         reasons.append("one of the runs was not given the context")
     digests = second.data.digests
-    differing = [name for name, digest in first.data.digests.items()
-                 if digests.get(name, digest) != digest]  # fmt: skip
+    differing = [
+        name for name, digest in first.data.digests.items() if digests.get(name, digest) != digest
+    ]
     if differing:
         tokenizers = {first.data.tokenizer, second.data.tokenizer}
         why = f" (rows for {' and '.join(sorted(tokenizers))})" if len(tokenizers) > 1 else ""
@@ -355,8 +362,9 @@ def _paired_measure(parts: Mapping[str, Floats]) -> Measure:
     means = np.stack([100 * np.nanmean(part, axis=0) for part in parts.values()])
     samples = np.stack([100 * resample(task, part) for task, part in parts.items()], axis=1)
     # Each question's contribution to the mean of its column; 0 where it has no pair.
-    shares = {task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0)
-              for task, part in parts.items()}  # fmt: skip
+    shares = {
+        task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0) for task, part in parts.items()
+    }
     flips = np.stack([100 * flip(task, share) for task, share in shares.items()], axis=1)
 
     def measure(tasks: slice, lengths: slice) -> Difference:
