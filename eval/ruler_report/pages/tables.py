@@ -146,41 +146,28 @@ def by_task(run: ScoredRun) -> Table:
 
 def answers(run: ScoredRun) -> Table:
     """Return what the scores do not show: strict scores; rows cut off, empty, unscored."""
-    head = (
-        "task",
-        "length",
-        "rows",
-        "score",
-        "strict",
-        "completed only",
-        "cut off",
-        "empty",
-        "unscored",
-    )
+    scores = ("score", "strict", "completed only", "cut off", "empty", "unscored")
     rows = []
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
         score = run.summary.cells.get(task, {}).get(length)
-        others = (run.summary.strict, run.summary.completed)
-        rows.append(
-            (
-                task,
-                format_length(length),
-                f"{config.scored:,} of {config.rows:,}",
-                format_number(score.value if score else None),
-                *(format_number(means.get(task, {}).get(length)) for means in others),
-                *(
-                    format_share(len(some) / config.scored) if some else ""
-                    for some in (config.truncated, config.empty)
-                ),
-                f"{config.rows - config.scored:,}",
-            )
+        strict, completed = (
+            format_number(means.get(task, {}).get(length))
+            for means in (run.summary.strict, run.summary.completed)
         )
+        cut_off, empty = (
+            format_share(len(some) / config.scored) if some else ""
+            for some in (config.truncated, config.empty)
+        )
+        scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
+        mean = format_number(score.value if score else None)
+        cells = (mean, strict, completed, cut_off, empty, f"{unscored:,}")
+        rows.append((task, format_length(length), scored, *cells))
     caption = (
         "Score, strict score (whole words; yes and no only first; reasoning stripped) and score of "
         "the answers that were not cut off, in percent"
     )
-    return Table("answers", caption, head, tuple(rows))
+    return Table("answers", caption, ("task", "length", "rows", *scores), tuple(rows))
 
 
 def failures(run: ScoredRun) -> Table:
@@ -236,18 +223,14 @@ def claims(run: ScoredRun) -> Iterator[Table]:
 
 def depth_grid(table: DepthTable) -> Table:
     """Return the scores of a task by depth and length, from a grid of depths."""
-    rows = tuple(
-        (
-            depth,
-            *(
-                f"{value:.1f} (n={n:.0f})" if n else ""
-                for value, n in zip(values, counts, strict=True)
-            ),
-        )
-        for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True)
-    )
+    rows = []
+    for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True):
+        cells = zip(values, counts, strict=True)
+        rows.append((depth, *(f"{value:.1f} (n={n:.0f})" if n else "" for value, n in cells)))
     caption = f"{table.task}: score in percent by depth in percent and by length; n is its rows"
-    return Table(f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), rows)
+    return Table(
+        f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), tuple(rows)
+    )
 
 
 def facts(results: Results) -> Table:
