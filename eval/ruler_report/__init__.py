@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ruler_report.pages.render import report
     from ruler_report.pages.report import Report
     from ruler_report.results import Results, read_results
     from ruler_report.stats.comparison import Comparison, compare
     from ruler_report.stats.contamination import contamination
+    from ruler_report.write import report, score
 
 __all__ = [
     "Comparison",
@@ -22,6 +22,7 @@ __all__ = [
     "contamination",
     "read_results",
     "report",
+    "score",
 ]
 
 _HOMES = {
@@ -31,7 +32,8 @@ _HOMES = {
     "compare": "stats.comparison",
     "contamination": "stats.contamination",
     "read_results": "results",
-    "report": "pages.render",
+    "report": "write",
+    "score": "write",
 }
 
 
