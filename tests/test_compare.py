@@ -73,7 +73,7 @@ def test_two_runs_of_one_model_are_told_apart_by_number(tmp_path: Path) -> None:
 def test_only_rows_that_both_scored_are_paired() -> None:
     first = results_of({"vt_4096": [0.0, 1.0, None, 1.0]})
     second = results_of({"vt_4096": [1.0, None, 1.0, 1.0]})
-    cell = compare(first, second).cells["vt", 4096]
+    cell = compare(first, second).differences["vt", 4096]
     assert (cell.rows, cell.value) == ((2, 2), 50)
 
 

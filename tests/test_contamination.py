@@ -140,8 +140,8 @@ def test_one_leaked_task_is_named() -> None:
     leaked = {f"vt_{length}": replace(public.configs[f"vt_{length}"], scores=(1.0,) * 300,
                                       failures={}) for length in LENGTHS}  # fmt: skip
     found = contamination(replace(public, configs={**public.configs, **leaked}), fresh)
-    assert found.by_task["vt"].verdict == "contaminated"
-    assert found.by_task["cwe"].verdict != "contaminated"
+    assert found.differences["vt", None].verdict == "contaminated"
+    assert found.differences["cwe", None].verdict != "contaminated"
 
 
 def model(rng: random.Random, rows: int, gain: float) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -1,32 +1,44 @@
-"""Score answers, then report and compare runs: statistics, figures and pages.
+"""Strict scores, statistics, comparisons and reports of runs; the commands are thin layers over it.
 
->>> import ruler_report
->>> sorted(ruler_report.__all__)
-['Comparison', 'Report', 'Results', 'compare', 'contamination', 'read_results', 'report']
+A run is given as its folder, as the path of its `results.json`, or as `Results`. Comparisons and
+reports print as tables. Names are loaded when they are first used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ruler_report.api import (
-        Comparison,
-        Report,
-        Results,
-        compare,
-        contamination,
-        read_results,
-        report,
-    )
+    from ruler_report.pages.report import Report
+    from ruler_report.results import Results, read_results
+    from ruler_report.stats.comparison import Comparison, compare
+    from ruler_report.stats.contamination import contamination
+    from ruler_report.write import report, score
 
 __all__ = [
-    "Comparison", "Report", "Results", "compare", "contamination", "read_results", "report",
-]  # fmt: skip
+    "Comparison",
+    "Report",
+    "Results",
+    "compare",
+    "contamination",
+    "read_results",
+    "report",
+    "score",
+]
+
+_HOMES = {
+    "Comparison": "stats.comparison",
+    "Report": "pages.report",
+    "Results": "results",
+    "compare": "stats.comparison",
+    "contamination": "stats.contamination",
+    "read_results": "results",
+    "report": "write",
+    "score": "write",
+}
 
 
-def __getattr__(name: str) -> object:
-    """Load the API when it is first used, so that importing this package stays fast."""
-    if name not in __all__:
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module("ruler_report.api"), name)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

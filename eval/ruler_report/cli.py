@@ -6,11 +6,10 @@ from typing import Annotated, Optional
 
 import typer
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.errors import UsageError
 from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.prompts import PROTOCOLS
-from ruler_report.results import FILENAME, Results, write_results
+from ruler_report.results import FILENAME
 
 
 def score(
@@ -45,44 +44,30 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Score answers against the frozen rows, and write results.json."""
+    from ruler_report import write
     from ruler_report.pages.report import caveats_of
-    from ruler_report.scoring import score as score_run
     from ruler_report.stats.summary import summarize
 
-    if to is not None and to.is_dir():
-        msg = f"--out {quote(str(to))}: a folder; give a file, e.g. {quote(str(to / FILENAME))}"
-        raise UsageError(msg)
-    results = score_run(
-        place, data, revision, no_context=no_context, model=model, protocol=protocol
+    results = write.score(
+        place,
+        data,
+        revision,
+        no_context=no_context,
+        model=model,
+        protocol=protocol,
+        partial=partial,
+        out=to,
     )
-    for note in results.notes:
+    shortfall = [write.shortfall(results)] if results.scored < results.rows else []
+    for note in (*results.notes, *shortfall, *caveats_of(results)):
         warn(note)
-    _check_complete(results, partial)
-    for caveat in caveats_of(results):
-        warn(caveat)
     summary = summarize(results)
-    target = to or (place if place.is_dir() else place.parent) / FILENAME
-    write_results(target, results, summary.to_record())
     if as_json:
         out.print_json(json.dumps(summary.to_record()))
     else:
         out.print(summary)
+        target = to or (place if place.is_dir() else place.parent) / FILENAME
         say(f"{target}: {results.scored:,} of {results.rows:,} rows scored")
-
-
-def _check_complete(results: Results, partial: bool) -> None:
-    if results.scored == results.rows and results.rows:
-        return
-    missing = sum(len(config.missing) for config in results.configs.values())
-    failed = sum(len(config.failed) for config in results.configs.values())
-    msg = (
-        f"{results.scored:,} of {results.rows:,} rows have an answer ({missing:,} missing, "
-        f"{failed:,} failed)"
-    )
-    if not partial or not results.scored:
-        msg += "; resume the run, or score the answers that exist with --partial"
-        raise RulerError(msg)
-    warn(msg)
 
 
 def report(
@@ -100,9 +85,9 @@ def report(
     ] = False,
 ) -> None:
     """Write a report: one HTML page, Markdown, pictures, tables as CSV, and results.json."""
-    from ruler_report.api import report as write_report
+    from ruler_report import write
 
-    made = write_report(places, to, pictures=pictures, force=force)
+    made = write.report(places, to, pictures=pictures, force=force)
     models = ", ".join(run.results.run.model for run in made.runs)
     counts = f"{len(made.pictures)} pictures, {len(made.tables)} tables"
     say(f"{to}/index.html: {models}; {counts}")
@@ -134,17 +119,17 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compare two runs question by question: differences, intervals, p-values, verdicts."""
-    from ruler_report import api
-    from ruler_report.stats.contamination import MARGIN
+    from ruler_report.stats import comparison as paired
+    from ruler_report.stats import contamination as unpaired
 
     if contamination:
-        gap = MARGIN if margin is None else margin
-        comparison = api.contamination(first, second, margin=gap, force=force)
+        gap = unpaired.MARGIN if margin is None else margin
+        comparison = unpaired.contamination(first, second, margin=gap, force=force)
     elif margin is not None:
         msg = "--margin: needs --contamination; a comparison of two models has no margin"
         raise UsageError(msg)
     else:
-        comparison = api.compare(first, second, force=force)
+        comparison = paired.compare(first, second, force=force)
     for note in comparison.notes:
         warn(note)
     if as_json:

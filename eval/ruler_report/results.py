@@ -147,14 +147,20 @@ def write_results(path: Path, results: Results, summary: dict[str, Any]) -> None
     write_file(path, to_json(results, summary))
 
 
-def read_results(path: Path) -> Results:
-    """Read `results.json`, or the one in a folder.
+#: A run: its folder, the path of its `results.json`, or its results.
+Run = str | Path | Results
+
+
+def read_results(run: Run) -> Results:
+    """Return the results of a run, read from its file unless they are given.
 
     Raises:
         UsageError: the file does not exist.
         RulerError: its content is damaged, or of another format.
     """
-    path = path / FILENAME if path.is_dir() else path
+    if isinstance(run, Results):
+        return run
+    path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
     if not path.is_file():
         msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
         raise UsageError(msg)

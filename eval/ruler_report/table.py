@@ -2,14 +2,16 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 from markupsafe import escape as html_text
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.markup import escape as rich_text
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from ruler_report.format import markdown_text, spreadsheet
 
@@ -80,6 +82,40 @@ _HTML = Markup("""\
 """)
 
 
+class Shown(ABC):
+    """A result that prints as tables and lines of text, and that notebooks show as HTML.
+
+    Attributes:
+        notes: what a reader must know before the numbers.
+    """
+
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def shown(self) -> Sequence[Table | str]:
+        """Return what is printed, without the notes."""
+
+    def __rich__(self) -> Group:
+        return Group(
+            *(
+                Text(part, no_wrap=True, overflow="ignore") if isinstance(part, str) else part
+                for part in self.shown()
+            )
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        parts = [*self.shown(), *(f"note: {note}" for note in self.notes)]
+        return "\n".join(
+            Markup("<p>{}</p>").format(part) if isinstance(part, str) else part._repr_html_()
+            for part in parts
+        )
+
+
 def csv_text(tables: Iterable[Table]) -> str:
     """Return tables as CSV, one after another, each below its caption."""
     text = io.StringIO()
@@ -91,14 +127,19 @@ def csv_text(tables: Iterable[Table]) -> str:
     return text.getvalue()
 
 
-def plain_text(*shown: RenderableType) -> str:
+def plain_text(shown: RenderableType) -> str:
     """Return what a terminal wide enough for it would show, without colours."""
     file = io.StringIO()
     console = Console(
-        file=file, width=1000, color_system=None, force_terminal=False, force_jupyter=False,
-        highlight=False, emoji=False,
-    )  # fmt: skip
-    console.print(*shown, sep="\n")
+        file=file,
+        width=1000,
+        color_system=None,
+        force_terminal=False,
+        force_jupyter=False,
+        highlight=False,
+        emoji=False,
+    )
+    console.print(shown)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 

@@ -44,8 +44,9 @@ def grid_picture(run: ScoredRun, study: Study, name: str) -> Picture:
     """Draw a study of two parameters: one against the other, or all pairs against lengths."""
     lengths, (first, second) = run.summary.lengths, study.axes
     wide = len(second.values)
-    cells = [[run.summary.cells[point.task].get(length) for length in lengths]
-             for point in study.points]  # fmt: skip
+    cells = [
+        [run.summary.cells[point.task].get(length) for length in lengths] for point in study.points
+    ]
     if len(lengths) == 1:
         cells = [[row[0] for row in cells[at : at + wide]] for at in range(0, len(cells), wide)]
         rows, columns = (list(map(format_value, axis.values)) for axis in study.axes)
@@ -64,8 +65,10 @@ def grid_picture(run: ScoredRun, study: Study, name: str) -> Picture:
         axes.set_ylabel(labels[1])
         for edge in range(wide, len(rows), wide) if len(lengths) > 1 else ():
             axes.axhline(edge - 0.5, color=INK, linewidth=1)
-        scores = "; ".join(f"{row} {', '.join(f'{value:.0f}' for value in line)}"
-                           for row, line in zip(rows, values, strict=True))  # fmt: skip
+        scores = "; ".join(
+            f"{row} {', '.join(f'{value:.0f}' for value in line)}"
+            for row, line in zip(rows, values, strict=True)
+        )
         alt = f"{study.title}, in percent; columns are {', '.join(columns)}: {scores}."
         return finish(name, study.title, alt)
 

@@ -38,8 +38,11 @@ def run_pictures(run: ScoredRun, prefix: str) -> Iterator[Picture]:
     configs = run.results.configs.items()
     category_of = {parse_config(name)[0]: config.category for name, config in configs}
     for category, mean in run.summary.categories.items():
-        lines: dict[str, Line] = {task: cells for task, cells in run.summary.cells.items()
-                                  if category_of[task] == category}  # fmt: skip
+        lines: dict[str, Line] = {
+            task: cells
+            for task, cells in run.summary.cells.items()
+            if category_of[task] == category
+        }
         if len(lines) > 1:
             lines[MEAN] = mean
         yield curves(f"{prefix}{slug(category)}", category.capitalize(), lines)
@@ -62,9 +65,11 @@ def curves(
     At one length there are no lines to draw: each name gets a dot with its interval instead.
     """
     lengths = sorted({length for line in lines.values() for length in line})
-    scores = (f"{shown_name(label)} " + ", ".join(f"{line[x].value:.1f} at {format_length(x)}"
-                                                  for x in sorted(line))
-              for label, line in lines.items())  # fmt: skip
+    scores = (
+        f"{shown_name(label)} "
+        + ", ".join(f"{line[x].value:.1f} at {format_length(x)}" for x in sorted(line))
+        for label, line in lines.items()
+    )
     alt = f"{title}, in percent: {'; '.join(scores)}."
     height = 3.3 if len(lengths) > 1 else 0.8 + 0.3 * len(lines)
     with canvas(5.2, height) as (axes, finish):
@@ -81,16 +86,28 @@ def _draw_curves(
     for number, (label, line) in enumerate(lines.items()):
         mean, xs = label == MEAN, sorted(line)
         colour = INK if mean else COLOURS[number % len(COLOURS)]
-        axes.plot(xs, [line[x].value for x in xs], MARKERS[number % len(MARKERS)] + "-",
-                  label=shown_name(label), color=colour, markersize=4.5,
-                  linewidth=2.2 if mean else 1.5)  # fmt: skip
+        axes.plot(
+            xs,
+            [line[x].value for x in xs],
+            MARKERS[number % len(MARKERS)] + "-",
+            label=shown_name(label),
+            color=colour,
+            markersize=4.5,
+            linewidth=2.2 if mean else 1.5,
+        )
         if mean or len(lines) < 4:
             lows, highs = [line[x].low for x in xs], [line[x].high for x in xs]
             axes.fill_between(xs, lows, highs, color=colour, alpha=0.15, linewidth=0)
     if threshold is not None:
         axes.axhline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
-        axes.annotate(f"{threshold:.1f}", (1, threshold), (4, -3), fontsize=8,
-                      xycoords=("axes fraction", "data"), textcoords="offset points")  # fmt: skip
+        axes.annotate(
+            f"{threshold:.1f}",
+            (1, threshold),
+            (4, -3),
+            fontsize=8,
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+        )
     axes.set_xscale("log", base=2)
     length_ticks(axes, lengths, lengths)
     axes.minorticks_off()
@@ -105,8 +122,9 @@ def _draw_dots(axes: Axes, lines: Mapping[str, Line], length: int, threshold: fl
         cell, colour = line[length], INK if label == MEAN else COLOURS[place % len(COLOURS)]
         axes.hlines(place, cell.low, cell.high, color=colour, linewidth=2.5, alpha=0.5)
         axes.plot(cell.value, place, "o", color=colour, markersize=6)
-        axes.annotate(f"{cell.value:.1f}", (104, place), va="center", fontsize=9,
-                      annotation_clip=False)  # fmt: skip
+        axes.annotate(
+            f"{cell.value:.1f}", (104, place), va="center", fontsize=9, annotation_clip=False
+        )
     if threshold is not None:
         axes.axvline(threshold, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.set_yticks(range(len(lines)), [shown_name(label) for label in lines])
@@ -161,8 +179,13 @@ def cut_off(run: ScoredRun, name: str) -> Picture:
     }
     with canvas(5.2, 2.6) as (axes, finish):
         for place, (kind, column) in enumerate(shares.items()):
-            axes.bar(np.arange(len(lengths)) + (place - 0.5) * 0.36, column, 0.34,
-                     color=COLOURS[place], label=kind)  # fmt: skip
+            axes.bar(
+                np.arange(len(lengths)) + (place - 0.5) * 0.36,
+                column,
+                0.34,
+                color=COLOURS[place],
+                label=kind,
+            )
         length_ticks(axes, lengths, range(len(lengths)))
         axes.set_ylabel("answers in percent")
         axes.set_ylim(0, max(1.0, axes.get_ylim()[1]))
@@ -188,8 +211,9 @@ def failures(run: ScoredRun, name: str) -> Picture:
 
 
 def _shares_alt(what: str, shares: Mapping[str, Sequence[float]]) -> str:
-    columns = (f"{kind} {', '.join(f'{share:.1f}' for share in column)}"
-               for kind, column in shares.items())  # fmt: skip
+    columns = (
+        f"{kind} {', '.join(f'{share:.1f}' for share in column)}" for kind, column in shares.items()
+    )
     return f"Percent of {what} by length, shortest first: {'; '.join(columns)}."
 
 
@@ -215,8 +239,11 @@ def _shares(run: ScoredRun, count: Callable[[ConfigResult], int]) -> list[float]
     """Return counted rows in percent of the scored ones, by length."""
     shares = []
     for length in run.summary.lengths:
-        configs = [config for name, config in run.results.configs.items()
-                   if parse_config(name)[1] == length and config.scored]  # fmt: skip
+        configs = [
+            config
+            for name, config in run.results.configs.items()
+            if parse_config(name)[1] == length and config.scored
+        ]
         scored = sum(config.scored for config in configs)
         shares.append(100 * sum(map(count, configs)) / scored)
     return shares

@@ -84,10 +84,21 @@ def canvas(width: float, height: float) -> Iterator[tuple[Axes, Finish]]:
     def finish(name: str, title: str, alt: str) -> Picture:
         with rc_context({"svg.hashsalt": name}):
             svg, png = io.StringIO(), io.BytesIO()
-            figure.savefig(svg, format="svg", transparent=True, bbox_inches="tight",
-                           metadata={"Date": None, "Creator": None})  # fmt: skip
-            figure.savefig(png, format="png", dpi=160, bbox_inches="tight", facecolor="white",
-                           metadata={"Software": None})  # fmt: skip
+            figure.savefig(
+                svg,
+                format="svg",
+                transparent=True,
+                bbox_inches="tight",
+                metadata={"Date": None, "Creator": None},
+            )
+            figure.savefig(
+                png,
+                format="png",
+                dpi=160,
+                bbox_inches="tight",
+                facecolor="white",
+                metadata={"Software": None},
+            )
         return Picture(name, title, alt, inline(svg.getvalue(), name), png.getvalue())
 
     with rc_context(_STYLE):
@@ -110,8 +121,9 @@ def heat(axes: Axes, values: Floats, notes: Sequence[Sequence[str]], top: float 
         ink = "#ffffff" if value < 0.45 * top else "#000000"
         text = f"{value:.0f}" if top == 100 else f"{value:.2f}"
         note = notes[row][column] if notes else ""
-        axes.text(column, row, text, ha="center", va="bottom" if note else "center", fontsize=8,
-                  color=ink)  # fmt: skip
+        axes.text(
+            column, row, text, ha="center", va="bottom" if note else "center", fontsize=8, color=ink
+        )
         if note:
             axes.text(column, row, note, ha="center", va="top", fontsize=6, color=ink)
     axes.spines[:].set_visible(False)

@@ -46,13 +46,24 @@ def line_picture(run: ScoredRun, study: Study, name: str) -> Picture:
         axes.set_ylabel("score in percent")
         axes.set_ylim(-2, 104)
         axes.grid(axis="y")
-        axes.legend(title="length in tokens", loc="lower center", bbox_to_anchor=(0.5, 1.0),
-                    ncols=6, fontsize=9, title_fontsize=9, columnspacing=1)  # fmt: skip
+        axes.legend(
+            title="length in tokens",
+            loc="lower center",
+            bbox_to_anchor=(0.5, 1.0),
+            ncols=6,
+            fontsize=9,
+            title_fontsize=9,
+            columnspacing=1,
+        )
         scores = (
-            f"{label} " + ", ".join(f"{cell.value:.1f} at {value}"
-                                    for value, cell in zip(labels, cells, strict=True) if cell)
+            f"{label} "
+            + ", ".join(
+                f"{cell.value:.1f} at {value}"
+                for value, cell in zip(labels, cells, strict=True)
+                if cell
+            )
             for label, cells in lines.items()
-        )  # fmt: skip
+        )
         alt = f"{study.title}, in percent, by length: {'; '.join(scores)}."
         return finish(name, study.title, alt)
 
@@ -70,11 +81,21 @@ def _draw_line(
     points = [(place, cell) for place, cell in zip(places, cells, strict=True) if cell]
     if not points:
         return
-    errors = [[max(0.0, cell.value - cell.low) for _, cell in points],
-              [max(0.0, cell.high - cell.value) for _, cell in points]]  # fmt: skip
-    axes.errorbar([place for place, _ in points], [cell.value for _, cell in points], errors,
-                  fmt=MARKERS[number % len(MARKERS)], color=colour, markersize=4.5, label=label,
-                  elinewidth=1, alpha=0.9)  # fmt: skip
+    errors = [
+        [max(0.0, cell.value - cell.low) for _, cell in points],
+        [max(0.0, cell.high - cell.value) for _, cell in points],
+    ]
+    axes.errorbar(
+        [place for place, _ in points],
+        [cell.value for _, cell in points],
+        errors,
+        fmt=MARKERS[number % len(MARKERS)],
+        color=colour,
+        markersize=4.5,
+        label=label,
+        elinewidth=1,
+        alpha=0.9,
+    )
     for (x, one, before), (y, other, after) in pairwise(zip(places, cells, values, strict=True)):
         if one and other and not isinstance(before, str) and not isinstance(after, str):
             axes.plot([x, y], [one.value, other.value], color=colour, linewidth=1.5)

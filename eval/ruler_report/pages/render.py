@@ -16,15 +16,13 @@ def html_page(report: Report) -> str:
     """Return the report as one self-contained page: no network, scripts or fonts are needed."""
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8").strip()
     page = _environment(autoescape=True).get_template("report.html.j2")
-    return page.render(
-        report=report, style=style, meanings=MEANINGS, resamples=RESAMPLES, flips=FLIPS
-    ).lstrip()
+    numbers = {"resamples": RESAMPLES, "flips": FLIPS}
+    return page.render(report=report, style=style, meanings=MEANINGS, **numbers).lstrip()
 
 
 def markdown_page(report: Report) -> str:
     """Return the report as Markdown; its pictures are files in `figures/`."""
-    page = _environment(autoescape=False).get_template("report.md.j2")
-    return page.render(report=report, meanings=MEANINGS)
+    return _environment(autoescape=False).get_template("report.md.j2").render(report=report)
 
 
 def _environment(*, autoescape: bool) -> jinja2.Environment:

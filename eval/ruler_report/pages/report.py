@@ -18,7 +18,7 @@ from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import depth_tables
 from ruler_report.stats.effective_length import RULER
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
-from ruler_report.table import Table, plain_text
+from ruler_report.table import Shown, Table
 
 DEPTH_TEXT = """\
 Percent of the evidence that answers show, by its depth in the context; n is the number of rows \
@@ -60,27 +60,24 @@ class Chapter:
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(Shown):
     """A report of one or several runs; it prints as its headline table.
 
     Attributes:
         title: of the report.
         runs: with their summaries and labels.
-        warnings: what a reader must know before the numbers.
         chapters: an overview, the comparisons, and one of each run.
+        notes: what a reader must know before the numbers.
     """
 
     title: str
     runs: tuple[ScoredRun, ...]
-    warnings: tuple[str, ...]
     chapters: tuple[Chapter, ...]
+    notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        notes = (f"note: {warning}" for warning in self.warnings)
-        return "\n".join([plain_text(tables.headline(self.runs)), *notes])
-
-    def _repr_html_(self) -> str:
-        return tables.headline(self.runs)._repr_html_()
+    def shown(self) -> list[Table]:
+        """Return the means of all runs, and the comparisons."""
+        return [table for table in self.tables if table.name.startswith(("headline", "comparison"))]
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each mean score; `task` is None in the mean over all tasks.
@@ -118,29 +115,33 @@ def build(results: Sequence[Results], *, pictures: bool = True, force: bool = Fa
         UsageError: pictures are wanted and matplotlib or scipy is not installed.
     """
     labels = labels_of([one.run for one in results])
-    runs = [ScoredRun(label, one, summarize(one))
-            for label, one in zip(labels, results, strict=True)]  # fmt: skip
-    warnings = [f"{run.label}: {warning}" for run in runs for warning in warnings_of(run.results)]
+    runs = [
+        ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
+    ]
+    notes = [f"{run.label}: {note}" for run in runs for note in notes_of(run.results)]
     compared = []
     for place, run in enumerate(runs[1:], 2):
         comparison = compare(results[0], run.results, force=force)
         compared.append(comparison.table(f"comparison-{place}", (labels[0], run.label)))
-        warnings += [f"{run.label}: compared although {why}" for why in comparison.warnings]
+        notes += [f"{run.label}: compared although {why}" for why in comparison.warnings]
     chapters = [("At a glance", "glance", _overview(runs, pictures))]
     if compared:
         chapters.append(("Comparison", "compared", iter([Section(tables=compared)])))
-    chapters += [(run.label, f"run{place}", _sections(run, f"run{place}-"))
-                 for place, run in enumerate(runs, 1)]  # fmt: skip
+    chapters += [
+        (run.label, f"run{place}", _sections(run, f"run{place}-"))
+        for place, run in enumerate(runs, 1)
+    ]
     suites = sorted({one.run.data.suite for one in results})
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
     return Report(
         title=f"{name} results: {', '.join(labels)}",
         runs=tuple(runs),
-        warnings=tuple(warnings),
-        chapters=tuple(Chapter(title, anchor, tuple(_finished(section, pictures)
-                                                    for section in sections))
-                       for title, anchor, sections in chapters),
-    )  # fmt: skip
+        notes=tuple(notes),
+        chapters=tuple(
+            Chapter(title, anchor, tuple(_finished(section, pictures) for section in sections))
+            for title, anchor, sections in chapters
+        ),
+    )
 
 
 def _finished(section: Section, pictures: bool) -> Section:
@@ -157,8 +158,11 @@ def _overview(runs: Sequence[ScoredRun], pictures: bool) -> Iterator[Section]:
     yield Section(pictures=overall_picture(runs), tables=[tables.effective_lengths(runs)])
     study = correlation_study(runs) if pictures else None
     if study:
-        yield Section(pictures=[correlation_picture(study)], tables=[tables.correlations(study)],
-                      folded="Correlations between tasks")  # fmt: skip
+        yield Section(
+            pictures=[correlation_picture(study)],
+            tables=[tables.correlations(study)],
+            folded="Correlations between tasks",
+        )
     for table in tables.beside_published(runs):
         yield Section(tables=[table], folded="Beside published scores")
 
@@ -167,8 +171,9 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
     """Yield the sections of one run; the names of its pictures begin with the prefix."""
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:
-        yield Section("What the suite varies", study_pictures(run, prefix),
-                      [*studies, *tables.claims(run)])  # fmt: skip
+        yield Section(
+            "What the suite varies", study_pictures(run, prefix), [*studies, *tables.claims(run)]
+        )
     yield Section("Tasks", run_pictures(run, prefix), [tables.by_task(run)])
     depths = depth_tables(run)
     if depths:
@@ -179,8 +184,9 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
             text=DEPTH_TEXT,
             tall=True,
         )
-    yield Section("Answers", answer_pictures(run, prefix), [tables.answers(run)],
-                  folded="By task and length")  # fmt: skip
+    yield Section(
+        "Answers", answer_pictures(run, prefix), [tables.answers(run)], folded="By task and length"
+    )
     order = {name: number for number, name in enumerate(run.results.configs)}
     failures = tables.failures(run)
     yield Section(
@@ -193,7 +199,7 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
     yield Section("How it was run", tables=[tables.facts(run.results)])
 
 
-def warnings_of(results: Results) -> Iterator[str]:
+def notes_of(results: Results) -> Iterator[str]:
     """Yield what a reader must know before the numbers."""
     if results.scored < results.rows:
         share = f"{results.scored:,} of {results.rows:,}"

@@ -50,11 +50,16 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
     """Return the effective lengths of every run by threshold, with their uncertainty."""
     means = {OVERALL: "all tasks", OWN: "all tasks, 85 % of its own shortest"}
     rows = tuple(
-        (run.label, means.get(name, name), f"{effective.threshold:.1f}",
-         format_length(effective.length, run.summary.lengths[-1]),
-         effective.format_shares(run.summary.lengths[-1]))
-        for run in runs for name, effective in run.summary.effective.items()
-    )  # fmt: skip
+        (
+            run.label,
+            means.get(name, name),
+            f"{effective.threshold:.1f}",
+            format_length(effective.length, run.summary.lengths[-1]),
+            effective.format_shares(run.summary.lengths[-1]),
+        )
+        for run in runs
+        for name, effective in run.summary.effective.items()
+    )
     caption = "Effective lengths: the longest at which the mean reaches a threshold, in percent"
     return Table(
         "effective", caption, ("model", "mean over", "threshold", "length", "in resamples"), rows
@@ -64,9 +69,13 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
     """Yield a table of published scores with the runs that can be compared with them, ranked."""
     for group in PUBLISHED:
-        comparable = [run for run in runs if run.summary.group == group
-                      and OVERALL in run.summary.effective
-                      and set(run.summary.overall) & set(LENGTHS)]  # fmt: skip
+        comparable = [
+            run
+            for run in runs
+            if run.summary.group == group
+            and OVERALL in run.summary.effective
+            and set(run.summary.overall) & set(LENGTHS)
+        ]
         if comparable:
             yield _beside(group, comparable)
 
@@ -75,8 +84,9 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
     file, number = PUBLISHED[group]
     lines: list[tuple[str, dict[int, float], dict[str, float], int | None]] = [
         (line.model, line.scores, line.averages, line.effective)
-        for line in published(file) if line.table == number and line.ranks
-    ]  # fmt: skip
+        for line in published(file)
+        if line.table == number and line.ranks
+    ]
     for run in runs:
         whole = run.summary.lengths == LENGTHS
         averages = {name: one.value for name, one in run.summary.averages.items() if whole}
@@ -85,11 +95,14 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
     lines.sort(key=lambda line: -line[2].get("wavg_inc", -1))
     head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS, "effective")
     rows = tuple(
-        (name, *(format_number(scores.get(length), 1) for length in LENGTHS),
-         *_ranked(averages, [line[2] for line in lines]),
-         format_length(effective, max(scores)).replace("none", "<4K"))
+        (
+            name,
+            *(format_number(scores.get(length), 1) for length in LENGTHS),
+            *_ranked(averages, [line[2] for line in lines]),
+            format_length(effective, max(scores)).replace("none", "<4K"),
+        )
         for name, scores, averages, effective in lines
-    )  # fmt: skip
+    )
     labels = {run.label for run in runs}
     marked = tuple(place for place, line in enumerate(lines) if line[0] in labels)
     caption = (
@@ -133,26 +146,28 @@ def by_task(run: ScoredRun) -> Table:
 
 def answers(run: ScoredRun) -> Table:
     """Return what the scores do not show: strict scores; rows cut off, empty, unscored."""
-    head = ("task", "length", "rows", "score", "strict", "completed only", "cut off", "empty",
-            "unscored")  # fmt: skip
+    scores = ("score", "strict", "completed only", "cut off", "empty", "unscored")
     rows = []
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
         score = run.summary.cells.get(task, {}).get(length)
-        others = (run.summary.strict, run.summary.completed)
-        rows.append((
-            task, format_length(length), f"{config.scored:,} of {config.rows:,}",
-            format_number(score.value if score else None),
-            *(format_number(means.get(task, {}).get(length)) for means in others),
-            *(format_share(len(some) / config.scored) if some else ""
-              for some in (config.truncated, config.empty)),
-            f"{config.rows - config.scored:,}",
-        ))  # fmt: skip
+        strict, completed = (
+            format_number(means.get(task, {}).get(length))
+            for means in (run.summary.strict, run.summary.completed)
+        )
+        cut_off, empty = (
+            format_share(len(some) / config.scored) if some else ""
+            for some in (config.truncated, config.empty)
+        )
+        scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
+        mean = format_number(score.value if score else None)
+        cells = (mean, strict, completed, cut_off, empty, f"{unscored:,}")
+        rows.append((task, format_length(length), scored, *cells))
     caption = (
         "Score, strict score (whole words; yes and no only first; reasoning stripped) and score of "
         "the answers that were not cut off, in percent"
     )
-    return Table("answers", caption, head, tuple(rows))
+    return Table("answers", caption, ("task", "length", "rows", *scores), tuple(rows))
 
 
 def failures(run: ScoredRun) -> Table:
@@ -173,10 +188,13 @@ def study(run: ScoredRun, study: Study) -> Table:
     """Return the tasks of a study with the parameters that vary, and their scores."""
     head = (*(axis.label for axis in study.axes), "task", *map(format_length, run.summary.lengths))
     rows = tuple(
-        (*map(format_value, point.values), point.task,
-         *run.summary.row(run.summary.cells[point.task]))
+        (
+            *map(format_value, point.values),
+            point.task,
+            *run.summary.row(run.summary.cells[point.task]),
+        )
         for point in study.points
-    )  # fmt: skip
+    )
     caption = f"{study.title}: score in percent by length in tokens, with 95 % intervals"
     return Table(f"study-{study.family}", caption, head, rows)
 
@@ -191,8 +209,9 @@ def claims(run: ScoredRun) -> Iterator[Table]:
         return (task, what, *(format_number(rates.get(length), 1) for length in lengths))
 
     rows = [row(task, "present; says none", rates) for task, rates in claims.false_none.items()]
-    rows += [row(task, "absent; names a value", rates)
-             for task, rates in claims.hallucinated.items()]  # fmt: skip
+    rows += [
+        row(task, "absent; names a value", rates) for task, rates in claims.hallucinated.items()
+    ]
     rows.append(row("balanced score", "mean of present and absent", claims.balanced))
     caption = (
         "False claims in percent of the rows, by length in tokens; and the balanced score, which "
@@ -204,13 +223,14 @@ def claims(run: ScoredRun) -> Iterator[Table]:
 
 def depth_grid(table: DepthTable) -> Table:
     """Return the scores of a task by depth and length, from a grid of depths."""
-    rows = tuple(
-        (depth, *(f"{value:.1f} (n={n:.0f})" if n else ""
-                  for value, n in zip(values, counts, strict=True)))
-        for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True)
-    )  # fmt: skip
+    rows = []
+    for depth, values, counts in zip(table.depths, table.values, table.rows, strict=True):
+        cells = zip(values, counts, strict=True)
+        rows.append((depth, *(f"{value:.1f} (n={n:.0f})" if n else "" for value, n in cells)))
     caption = f"{table.task}: score in percent by depth in percent and by length; n is its rows"
-    return Table(f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), rows)
+    return Table(
+        f"grid-{table.task}", caption, ("depth", *map(format_length, table.lengths)), tuple(rows)
+    )
 
 
 def facts(results: Results) -> Table:

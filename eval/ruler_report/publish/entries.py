@@ -106,7 +106,7 @@ def results_card(results: Results, repo: str) -> str:
         front_matter=_front_matter(results),
         model=markdown_text(results.run.model),
         repo=repo,
-        warnings=[markdown_text(warning) for warning in report.warnings],
+        notes=[markdown_text(note) for note in report.notes],
         tables=[table.markdown() for table in report.tables if table.name in CARD_TABLES],
         facts=facts.markdown(),
         config=next(iter(results.configs)),

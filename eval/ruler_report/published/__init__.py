@@ -68,11 +68,15 @@ def _lines(reader: Iterator[dict[str, str]]) -> Iterator[Published]:
             model=line["model"],
             effective=_effective(line["effective"]),
             scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
-            averages={name: float(line[name]) for name in ("avg", "wavg_inc", "wavg_dec")
-                      if line[name]},
-            ranks={f"wavg_{name}": int(line[f"rank_{name}"]) for name in ("inc", "dec")
-                   if line[f"rank_{name}"]},
-        )  # fmt: skip
+            averages={
+                name: float(line[name]) for name in ("avg", "wavg_inc", "wavg_dec") if line[name]
+            },
+            ranks={
+                f"wavg_{name}": int(line[f"rank_{name}"])
+                for name in ("inc", "dec")
+                if line[f"rank_{name}"]
+            },
+        )
 
 
 def _effective(text: str) -> int | None:

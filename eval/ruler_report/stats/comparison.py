@@ -7,24 +7,25 @@ on different questions. Both fill a `Comparison` with `tabulate`, and correct th
 Holm's method (Holm 1979) within each family of tests: all tasks, all lengths, or all cells.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any, TypeVar
 
 import numpy as np
-from markupsafe import Markup
-from rich.console import Group
-from rich.text import Text
 
 from ruler_data.errors import RulerError
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
-from ruler_report.results import Results
+from ruler_report.results import Results, Run, read_results
 from ruler_report.stats.resampling import FLIPS, Floats, flip, interval, resample
 from ruler_report.stats.score_table import configs_of, score_matrix
-from ruler_report.table import Table, plain_text
+from ruler_report.table import Shown, Table
 
 K = TypeVar("K", bound=Hashable)
+#: Task and length; None for the mean over all of them.
+Key = tuple[str | None, int | None]
 #: Corrected p-values below this are significant.
 LEVEL = 0.05
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
@@ -69,17 +70,14 @@ Verdict = Callable[[Difference], str]
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """Two runs compared; it prints as a table with a conclusion.
 
     Attributes:
         runs: the two runs.
         lengths: in tokens, of all that is compared.
         tasks: those that both runs have at every one of these lengths.
-        cells: differences by task and length.
-        by_task: differences of the means over lengths.
-        by_length: differences of the means over tasks.
-        overall: the difference of the means over both.
+        differences: by task and length; None stands for the mean over all tasks, or lengths.
         margin: None if the runs are paired, and differences are second minus first. Otherwise the
             first run is on public and the second on fresh rows, differences are public minus
             fresh, and this is the smallest gap that matters, in percentage points.
@@ -91,57 +89,51 @@ class Comparison:
     runs: tuple[RunInfo, RunInfo]
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
-    cells: dict[tuple[str, int], Difference]
-    by_task: dict[str, Difference]
-    by_length: dict[int, Difference]
-    overall: Difference
+    differences: dict[Key, Difference]
     margin: float | None = None
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def __repr__(self) -> str:
-        return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])
+    def shown(self) -> tuple[Table, str]:
+        """Return the table of differences, and the conclusion."""
+        return self.table(), self.conclusion
 
-    def __rich__(self) -> Group:
-        return Group(self.table(), Text(self.conclusion, no_wrap=True, overflow="ignore"))
-
-    def _repr_html_(self) -> str:
-        lines = (self.conclusion, *(f"note: {note}" for note in self.notes))
-        paragraphs = (str(Markup("<p>{}</p>\n").format(line)) for line in lines)
-        return "".join([self.table()._repr_html_(), *paragraphs])
+    @property
+    def overall(self) -> Difference:
+        """The difference of the means over all tasks and lengths."""
+        return self.differences[None, None]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
-        first, second = (run.model for run in self.runs)
-        paired = {"first": first, "second": second}
-        return {
-            **(paired if self.margin is None else {"model": first, "margin": self.margin}),
-            "lengths": list(self.lengths),
-            "tasks": list(self.tasks),
-            "cells": {f"{task}_{length}": self._plain(difference)
-                      for (task, length), difference in self.cells.items()},
-            "by_task": {task: self._plain(one) for task, one in self.by_task.items()},
-            "by_length": {length: self._plain(one) for length, one in self.by_length.items()},
-            "overall": self._plain(self.overall),
-            "left_out": list(self.left_out),
-            "warnings": list(self.warnings),
-        }  # fmt: skip
+        models = [run.model for run in self.runs]
+        body: dict[str, Any] = {"cells": {}, "by_task": {}, "by_length": {}}
+        for (task, length), difference in self.differences.items():
+            if task is None and length is None:
+                body["overall"] = self._plain(difference)
+            elif task is None:
+                body["by_length"][length] = self._plain(difference)
+            elif length is None:
+                body["by_task"][task] = self._plain(difference)
+            else:
+                body["cells"][f"{task}_{length}"] = self._plain(difference)
+        if self.margin is None:
+            body |= {"first": models[0], "second": models[1]}
+        else:
+            body |= {"model": models[0], "margin": self.margin}
+        plain = {
+            name: list(getattr(self, name)) for name in ("lengths", "tasks", "left_out", "warnings")
+        }
+        return body | plain
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each difference; `task` or `length` is None in a mean over it.
 
         `pandas.DataFrame(comparison.to_records())` is a table of all of them.
         """
-        differences: list[tuple[str | None, int | None, Difference]] = [
-            *((task, length, one) for (task, length), one in self.cells.items()),
-            *((task, None, one) for task, one in self.by_task.items()),
-            *((None, length, one) for length, one in self.by_length.items()),
-            (None, None, self.overall),
-        ]
         return [
-            {"task": task, "length": length, **self._plain(one)}
-            for task, length, one in differences
+            {"task": task, "length": length, **self._plain(difference)}
+            for (task, length), difference in self.differences.items()
         ]
 
     def _plain(self, difference: Difference) -> dict[str, Any]:
@@ -173,21 +165,18 @@ class Comparison:
                 all intervals, and verdicts name runs.
         """
         names = dict(zip((FIRST, SECOND), labels, strict=False))
-
-        def row(head: str, cells: Sequence[Difference], mean: Difference) -> tuple[str, ...]:
-            marks = ["" if cell.verdict in (CANNOT_TELL, NO_SIGN) else " *" for cell in cells]
-            texts = [str(cell) if labels else format_signed(cell.value) for cell in cells]
+        rows = []
+        for task in (*self.tasks, None):
+            cells = []
+            for length in self.lengths:
+                cell = self.differences[task, length]
+                mark = "" if cell.verdict in (CANNOT_TELL, NO_SIGN) else " *"
+                cells.append((str(cell) if labels else format_signed(cell.value)) + mark)
+            mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
-            shown = (text + mark for text, mark in zip(texts, marks, strict=True))
-            return (head, *shown, str(mean), format_p(mean.adjusted), verdict)
-
-        rows = [
-            row(task, [self.cells[task, length] for length in self.lengths], self.by_task[task])
-            for task in self.tasks
-        ]
-        rows.append(row("all tasks", list(self.by_length.values()), self.overall))
-        verdict = "better" if self.margin is None else "verdict"
-        head = ("task", *map(format_length, self.lengths), "mean", "p (Holm)", verdict)
+            rows.append((task or "all tasks", *cells, str(mean), format_p(mean.adjusted), verdict))
+        last = "better" if self.margin is None else "verdict"
+        head = ("task", *map(format_length, self.lengths), "mean", "p (Holm)", last)
         return Table(name, self._caption(labels), head, tuple(rows), (len(rows) - 1,))
 
     def _caption(self, labels: Sequence[str]) -> str:
@@ -221,17 +210,16 @@ def tabulate(
     warnings: Sequence[str],
     margin: float | None = None,
 ) -> Comparison:
-    """Measure all differences between two runs, each family judged by itself."""
-    rows = {task: slice(place, place + 1) for place, task in enumerate(tasks)}
-    columns = {length: slice(place, place + 1) for place, length in enumerate(lengths)}
-    everything = slice(None)
-    cells = {(task, length): measure(row, column)
-             for task, row in rows.items() for length, column in columns.items()}  # fmt: skip
-    compared = {f"{task}_{length}" for task, length in cells}
+    """Measure and judge all differences between two runs."""
+    rows: dict[str | None, slice] = {task: slice(i, i + 1) for i, task in enumerate(tasks)}
+    columns: dict[int | None, slice] = {length: slice(i, i + 1) for i, length in enumerate(lengths)}
+    rows[None] = columns[None] = slice(None)
+    families: defaultdict[tuple[bool, bool], dict[Key, Difference]] = defaultdict(dict)
+    for (task, row), (length, column) in product(rows.items(), columns.items()):
+        families[task is None, length is None][task, length] = measure(row, column)
+    judged = [judge(family, verdict) for family in families.values()]
+    compared = {f"{task}_{length}" for task, length in product(tasks, lengths)}
     left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - compared)
-    by_task = {task: measure(row, everything) for task, row in rows.items()}
-    by_length = {length: measure(everything, column) for length, column in columns.items()}
-    overall = {"overall": measure(everything, everything)}
     infos = (runs[0].run, runs[1].run)
     labels = labels_of(infos) if margin is None else ("public rows", "fresh rows")
     notes = [f"forced: {warning}" for warning in warnings]
@@ -241,17 +229,14 @@ def tabulate(
     if left_out:
         notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
     return Comparison(
-        runs=infos,
-        lengths=tuple(lengths),
-        tasks=tuple(tasks),
-        cells=judge(cells, verdict),
-        by_task=judge(by_task, verdict),
-        by_length=judge(by_length, verdict),
-        overall=judge(overall, verdict)["overall"],
-        margin=margin,
-        left_out=tuple(left_out),
-        warnings=tuple(warnings),
-        notes=tuple(notes),
+        infos,
+        tuple(lengths),
+        tuple(tasks),
+        {key: difference for family in judged for key, difference in family.items()},
+        margin,
+        tuple(left_out),
+        tuple(warnings),
+        tuple(notes),
     )
 
 
@@ -287,28 +272,39 @@ def better(difference: Difference) -> str:
     return SECOND if difference.value > 0 else FIRST
 
 
-def compare(first: Results, second: Results, *, force: bool = False) -> Comparison:
-    """Compare two runs question by question.
+def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
+    """Compare two runs question by question; differences are second minus first.
+
+    Args:
+        first: a run: its folder, the path of its `results.json`, or its results.
+        second: a run on the same rows.
+        force: compare even if the rows or protocols differ; `notes` then says so.
 
     Raises:
+        UsageError: there is no such run, or it is not scored.
         RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
+    first, second = read_results(first), read_results(second)
     warnings = obstacles(first.run, second.run)
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"
         raise RulerError(msg)
     columns = _paired_differences(first, second)
     lengths = sorted({length for _, length in columns})
-    tasks = [task for task in dict.fromkeys(task for task, _ in columns)
-             if all((task, length) in columns for length in lengths)]  # fmt: skip
+    tasks = [
+        task
+        for task in dict.fromkeys(task for task, _ in columns)
+        if all((task, length) in columns for length in lengths)
+    ]
     if not tasks:
         msg = (
             "nothing to compare: no task was scored by both runs at all lengths that both have; "
             "report them one at a time"
         )
         raise RulerError(msg)
-    parts = {task: np.stack([columns[task, length] for length in lengths], axis=1)
-             for task in tasks}  # fmt: skip
+    parts = {
+        task: np.stack([columns[task, length] for length in lengths], axis=1) for task in tasks
+    }
     return tabulate((first, second), tasks, lengths, _paired_measure(parts), better, warnings)
 
 
@@ -320,8 +316,9 @@ def obstacles(first: RunInfo, second: RunInfo) -> list[str]:
     if first.no_context != second.no_context:
         reasons.append("one of the runs was not given the context")
     digests = second.data.digests
-    differing = [name for name, digest in first.data.digests.items()
-                 if digests.get(name, digest) != digest]  # fmt: skip
+    differing = [
+        name for name, digest in first.data.digests.items() if digests.get(name, digest) != digest
+    ]
     if differing:
         tokenizers = {first.data.tokenizer, second.data.tokenizer}
         why = f" (rows for {' and '.join(sorted(tokenizers))})" if len(tokenizers) > 1 else ""
@@ -355,8 +352,9 @@ def _paired_measure(parts: Mapping[str, Floats]) -> Measure:
     means = np.stack([100 * np.nanmean(part, axis=0) for part in parts.values()])
     samples = np.stack([100 * resample(task, part) for task, part in parts.items()], axis=1)
     # Each question's contribution to the mean of its column; 0 where it has no pair.
-    shares = {task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0)
-              for task, part in parts.items()}  # fmt: skip
+    shares = {
+        task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0) for task, part in parts.items()
+    }
     flips = np.stack([100 * flip(task, share) for task, share in shares.items()], axis=1)
 
     def measure(tasks: slice, lengths: slice) -> Difference:

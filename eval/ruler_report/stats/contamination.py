@@ -15,7 +15,7 @@ import numpy as np
 from ruler_data.errors import RulerError
 from ruler_data.names import parse_config
 from ruler_eval.schema import RunInfo
-from ruler_report.results import Results
+from ruler_report.results import Results, Run, read_results
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     CONTAMINATED,
@@ -46,23 +46,25 @@ SAME: dict[str, Callable[[RunInfo], object]] = {
 
 
 def contamination(
-    public: Results, fresh: Results, *, margin: float = MARGIN, force: bool = False
+    public: Run, fresh: Run, *, margin: float = MARGIN, force: bool = False
 ) -> Comparison:
-    """Compare a run on public rows with one on fresh rows that differs in nothing but the seed.
+    """Test whether a model scores higher on public rows than on fresh rows of another seed.
 
-    Verdicts are `contaminated` (public rows are easier), `no sign` (a gap of the margin or more is
-    ruled out) or `cannot tell`.
+    Differences are public minus fresh. Verdicts are `contaminated` (public rows are easier),
+    `no sign` (a gap of the margin or more is ruled out) or `cannot tell`.
 
     Args:
-        public: the run on the public rows.
-        fresh: the run on rows of another seed.
+        public: a run on the public rows, as for `compare`.
+        fresh: a run of the same model on rows of another seed.
         margin: the smallest gap that matters, in percentage points.
-        force: whether to compare runs that differ in more than the seed.
+        force: compare even if the runs differ in more than the seed; `notes` then says so.
 
     Raises:
+        UsageError: there is no such run, or it is not scored.
         RulerError: the runs differ in more than the seed and `force` is false, the seeds are equal
             or in the wrong order, or no task was scored at all lengths.
     """
+    public, fresh = read_results(public), read_results(fresh)
     warnings = _check(public, fresh, force=force)
     tasks, lengths = _common(public, fresh)
     compared = [f"{task}_{length}" for task in tasks for length in lengths]
@@ -112,11 +114,17 @@ def _check(public: Results, fresh: Results, *, force: bool) -> list[str]:
 
 def _common(public: Results, fresh: Results) -> tuple[list[str], list[int]]:
     """Return the tasks that both runs scored at all lengths that both have, and these lengths."""
-    common = {parse_config(name): config.scored and fresh.configs[name].scored
-              for name, config in public.configs.items() if name in fresh.configs}  # fmt: skip
+    common = {
+        parse_config(name): config.scored and fresh.configs[name].scored
+        for name, config in public.configs.items()
+        if name in fresh.configs
+    }
     lengths = sorted({length for _, length in common})
-    tasks = [task for task in dict.fromkeys(task for task, _ in common)
-             if all(common.get((task, length)) for length in lengths)]  # fmt: skip
+    tasks = [
+        task
+        for task in dict.fromkeys(task for task, _ in common)
+        if all(common.get((task, length)) for length in lengths)
+    ]
     if not tasks:
         msg = "nothing to compare: no task was scored in both runs at all lengths that both have"
         raise RulerError(msg)

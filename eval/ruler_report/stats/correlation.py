@@ -46,8 +46,9 @@ def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
     Raises:
         UsageError: scipy is not installed.
     """
-    tasks = [task for task in runs[0].summary.tasks
-             if all(task in run.summary.tasks for run in runs)]  # fmt: skip
+    tasks = [
+        task for task in runs[0].summary.tasks if all(task in run.summary.tasks for run in runs)
+    ]
     points = [
         [run.summary.cells[task][length].value for task in tasks]
         for run in runs

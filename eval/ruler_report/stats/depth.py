@@ -52,8 +52,11 @@ def depth_tables(run: ScoredRun) -> list[DepthTable]:
     named = {parse_config(name): config for name, config in run.results.configs.items()}
     tables = []
     for task in run.summary.tasks:
-        columns = {length: named[task, length] for length in run.summary.lengths
-                   if (task, length) in named and named[task, length].scored}  # fmt: skip
+        columns = {
+            length: named[task, length]
+            for length in run.summary.lengths
+            if (task, length) in named and named[task, length].scored
+        }
         depths = _grid_depths(columns)
         if not depths:
             columns = {length: config for length, config in columns.items() if config.depth}
@@ -82,7 +85,8 @@ def _grid_cells(columns: Mapping[int, ConfigResult], depths: int) -> tuple[Float
 
 def _binned(columns: Mapping[int, ConfigResult]) -> tuple[Floats, Floats]:
     bins = [config.depth for config in columns.values() if config.depth]
-    pieces, shown = (np.array([getattr(one, name) for one in bins]).T
-                     for name in ("pieces", "shown"))  # fmt: skip
+    pieces, shown = (
+        np.array([getattr(one, name) for one in bins]).T for name in ("pieces", "shown")
+    )
     shares = np.divide(100.0 * shown, pieces, np.full(pieces.shape, np.nan), where=pieces > 0)
     return shares, np.array([one.rows for one in bins], dtype=np.float64).T

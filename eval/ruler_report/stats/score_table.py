@@ -98,12 +98,14 @@ class ScoreTable:
         samples = self._samples(tasks)
         return {
             length: _estimate(
-                self._mean(tasks, length), samples[:, place],
-                {task: [self.configs[task, length]] for task in tasks}, np.ones(1),
+                self._mean(tasks, length),
+                samples[:, place],
+                {task: [self.configs[task, length]] for task in tasks},
+                np.ones(1),
             )
             for place, length in enumerate(self.lengths)
             if all((task, length) in self.configs for task in tasks)
-        }  # fmt: skip
+        }
 
     def averages(self, tasks: Sequence[str]) -> dict[str, Estimate]:
         """Return the averages over lengths; none unless all lengths have all tasks."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
-from rich.table import Table as RichTable
-
 from ruler_data.names import parse_config
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Category
@@ -26,7 +24,7 @@ from ruler_report.stats.effective_length import (
 )
 from ruler_report.stats.score_table import EffectiveLength, Estimate, ScoreTable
 from ruler_report.stats.sweeps import Study, studies_of
-from ruler_report.table import Table, plain_text
+from ruler_report.table import Shown, Table
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
@@ -50,8 +48,8 @@ class Claims:
     balanced: dict[int, float]
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, repr=False)
+class Summary(Shown):
     """The statistics of a run; it prints as the table of `ruler-eval score`.
 
     Attributes:
@@ -87,14 +85,9 @@ class Summary:
     studies: tuple[Study, ...] = ()
     claims: Claims | None = None
 
-    def __str__(self) -> str:
-        return plain_text(self)
-
-    def __rich__(self) -> RichTable:
-        return self.table().__rich__()
-
-    def _repr_html_(self) -> str:
-        return self.table()._repr_html_()
+    def shown(self) -> tuple[Table]:
+        """Return the table of scores by task and length."""
+        return (self.table(),)
 
     def to_record(self) -> dict[str, Any]:
         """Return the statistics as plain values."""
@@ -103,10 +96,15 @@ class Summary:
     def table(self) -> Table:
         """Return the scores by task and length; means over tasks with their intervals."""
         rows = [
-            (task, *(format_number(cells[length].value) if length in cells else ""
-                     for length in self.lengths))
+            (
+                task,
+                *(
+                    format_number(cells[length].value) if length in cells else ""
+                    for length in self.lengths
+                ),
+            )
             for task, cells in self.cells.items()
-        ]  # fmt: skip
+        ]
         means = {**self.categories}
         if len(self.tasks) > 1:
             means[f"mean of {len(self.tasks)} tasks"] = self.overall
@@ -215,10 +213,15 @@ def _effective_lengths(
 def _claims(table: ScoreTable) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
     present, absent = (
-        tuple(dict.fromkeys(task for (task, _), config in table.configs.items()
-                            if config.params.get("none") == value))
+        tuple(
+            dict.fromkeys(
+                task
+                for (task, _), config in table.configs.items()
+                if config.params.get("none") == value
+            )
+        )
         for value in ("possible", "true")
-    )  # fmt: skip
+    )
     if not (present or absent):
         return None
     means = table.means(present) if present else {}
@@ -226,9 +229,12 @@ def _claims(table: ScoreTable) -> Claims | None:
     return Claims(
         false_none=_rates(table, present, (FALSE_NONE,)),
         hallucinated=_rates(table, absent, HALLUCINATED),
-        balanced={length: (means[length].value + absent_means[length].value) / 2
-                  for length in means if length in absent_means},
-    )  # fmt: skip
+        balanced={
+            length: (means[length].value + absent_means[length].value) / 2
+            for length in means
+            if length in absent_means
+        },
+    )
 
 
 def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) -> Rates:

@@ -105,8 +105,11 @@ def studies_of(configs: Configs) -> tuple[Study, ...]:
     for (task, _), config in configs.items():
         if config.params:
             families.setdefault(config.family, {}).setdefault(task, config.params)
-    studies = [_study(family, tasks) for family, tasks in families.items()
-               if len(tasks) > 1 and not TASKS.keys() >= tasks.keys()]  # fmt: skip
+    studies = [
+        _study(family, tasks)
+        for family, tasks in families.items()
+        if len(tasks) > 1 and not TASKS.keys() >= tasks.keys()
+    ]
     return tuple(study for study in studies if study)
 
 
@@ -118,8 +121,11 @@ def _study(family: str, tasks: Mapping[str, Params]) -> Study | None:
 
 def _fold(tasks: Mapping[str, Params]) -> Mapping[str, Params]:
     """Return the tasks; a haystack of needles becomes `full` keys in the haystack of the others."""
-    others = {params["haystack"] for params in tasks.values()
-              if params.get("haystack", "needles") != "needles"}  # fmt: skip
+    others = {
+        params["haystack"]
+        for params in tasks.values()
+        if params.get("haystack", "needles") != "needles"
+    }
     if len(others) != 1:
         return tasks
     (haystack,) = others
@@ -139,9 +145,11 @@ def _arrange(family: str, tasks: Mapping[str, Params]) -> Study | None:
     points = [
         Point(task, tuple(params[axis.names[0]] for axis in axes)) for task, params in tasks.items()
     ]
-    points.sort(key=lambda point: [
-        axis.values.index(value) for axis, value in zip(axes, point.values, strict=True)
-    ])  # fmt: skip
+    points.sort(
+        key=lambda point: [
+            axis.values.index(value) for axis, value in zip(axes, point.values, strict=True)
+        ]
+    )
     shape: Literal["line", "grid", "list"] = "list"
     if len({point.values for point in points}) == len(points):
         if len(axes) == 1:
@@ -159,8 +167,9 @@ def _axes(family: str, tasks: Mapping[str, Params]) -> tuple[Axis, ...]:
             column = tuple(params[name] for params in tasks.values())
             if len(set(column)) > 1:
                 columns.setdefault(column, []).append(name)
-    return tuple(Axis(tuple(names), _sorted(family, names[0], column))
-                 for column, names in columns.items())  # fmt: skip
+    return tuple(
+        Axis(tuple(names), _sorted(family, names[0], column)) for column, names in columns.items()
+    )
 
 
 def _sorted(family: str, name: str, column: Sequence[Param]) -> tuple[Param, ...]:

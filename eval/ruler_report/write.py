@@ -1,8 +1,4 @@
-"""The Python API: compare runs, test for contamination, write reports.
-
-The commands are thin layers over these functions. A run is given as its folder, as the path of its
-`results.json`, or as `Results`.
-"""
+"""Write the files of `ruler-eval score` and `ruler-eval report`."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,60 +7,66 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
+from ruler_report import scoring
 from ruler_report.format import visible
 from ruler_report.pages.render import html_page, markdown_page
 from ruler_report.pages.report import Report, build
-from ruler_report.results import FILENAME, Results, read_results, write_results
-from ruler_report.stats import comparison
-from ruler_report.stats import contamination as unpaired
-from ruler_report.stats.comparison import Comparison
+from ruler_report.results import FILENAME, Results, Run, read_results, write_results
+from ruler_report.stats.summary import summarize
 from ruler_report.table import csv_text
 
-Run = str | Path | Results
 
-__all__ = [
-    "Comparison", "Report", "Results", "compare", "contamination", "read_results", "report",
-]  # fmt: skip
-
-
-def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
-    """Compare two runs question by question.
-
-    The result prints as the table of `ruler-eval compare`. Differences are second minus first, in
-    percentage points.
-
-    Args:
-        first: a run.
-        second: a run on the same rows.
-        force: compare even if the rows or protocols differ; `notes` then says so.
-
-    Raises:
-        UsageError: there is no such run, or it is not scored.
-        RulerError: the runs cannot be compared and `force` is false, or they share no task.
-    """
-    return comparison.compare(_load(first), _load(second), force=force)
-
-
-def contamination(
-    public: Run, fresh: Run, *, margin: float = unpaired.MARGIN, force: bool = False
-) -> Comparison:
-    """Test whether a model scores higher on public rows than on fresh rows of another seed.
-
-    The result prints as the table of `ruler-eval compare --contamination`. Differences are public
-    minus fresh, in percentage points.
+def score(
+    run: str | Path,
+    data: str | None = None,
+    revision: str | None = None,
+    *,
+    no_context: str | Path | None = None,
+    model: str = "",
+    protocol: str = "",
+    partial: bool = False,
+    out: str | Path | None = None,
+) -> Results:
+    """Score a run, or the predictions of another tool, and write `results.json`.
 
     Args:
-        public: a run on the public rows.
-        fresh: a run of the same model on rows of another seed.
-        margin: the smallest gap that matters, in percentage points.
-        force: compare even if the runs differ in more than the seed; `notes` then says so.
+        run: folder of a run, or file or folder of predictions.
+        data: folder or Hub repo of the rows; by default the repo of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        no_context: folder of a run of the same model without context, to classify failures.
+        model: for predictions, the name of the model, as published.
+        protocol: for predictions, how prompts were formatted.
+        partial: score an incomplete run.
+        out: the file; by default `results.json` beside the answers.
 
     Raises:
-        UsageError: there is no such run, or it is not scored.
-        RulerError: the runs differ in more than the seed and `force` is false, or have the same
-            seed.
+        UsageError: something is missing or contradictory.
+        RulerError: the answers are damaged or for other rows, or the run is incomplete and
+            `partial` is false.
     """
-    return unpaired.contamination(_load(public), _load(fresh), margin=margin, force=force)
+    place = Path(run)
+    target = Path(out) if out else (place if place.is_dir() else place.parent) / FILENAME
+    if target.is_dir():
+        file = quote(str(target / FILENAME))
+        msg = f"--out {quote(str(target))}: a folder; give a file, e.g. {file}"
+        raise UsageError(msg)
+    bare = Path(no_context) if no_context else None
+    results = scoring.score(place, data, revision, no_context=bare, model=model, protocol=protocol)
+    if not results.scored or (results.scored < results.rows and not partial):
+        msg = (
+            f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"
+        )
+        raise RulerError(msg)
+    write_results(target, results, summarize(results).to_record())
+    return results
+
+
+def shortfall(results: Results) -> str:
+    """Return how many rows are scored, and why others are not."""
+    missing = sum(len(config.missing) for config in results.configs.values())
+    failed = sum(len(config.failed) for config in results.configs.values())
+    share = f"{results.scored:,} of {results.rows:,} rows have an answer"
+    return f"{share} ({missing:,} missing, {failed:,} failed)"
 
 
 def report(
@@ -86,10 +88,10 @@ def report(
         RulerError: the runs cannot be compared.
     """
     folder = Path(out)
-    results = [_load(run) for run in runs]
-    if not results:
+    if not runs:
         msg = "no runs to report; give at least one"
         raise UsageError(msg)
+    results = [read_results(run) for run in runs]
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
@@ -105,10 +107,6 @@ def report(
     write_file(folder / "report.csv", csv_text(made.tables))
     write_file(folder / "index.html", html_page(made))
     return made
-
-
-def _load(run: Run) -> Results:
-    return run if isinstance(run, Results) else read_results(Path(run))
 
 
 def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) -> None:
