@@ -72,7 +72,7 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
     """Return a folder, or a Hub repo at a revision; only the manifest is read.
 
     Raises:
-        UsageError: there is no such dataset, or a folder was given a revision, or a repo none.
+        UsageError: there is no such dataset, or a repo lacks a revision, or a folder was given one.
         RulerError: the manifest is damaged, or the Hub does not provide it.
     """
     where = str(where)

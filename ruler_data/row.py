@@ -162,14 +162,16 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
     """Return the canonical bytes in three parts, so that a long context is not copied."""
     context = utf8(row.context)
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
-    after = b"," + _netstrings([
-        row.question.encode(),
-        row.answer_prefix.encode(),
-        _netstrings([output.encode() for output in row.outputs]),
-        b"%d" % row.max_new_tokens,
-        b"%d" % row.length,
-        _netstrings(_spans(np.array(row.evidence, dtype=np.int64).reshape(-1, 2))),
-    ])  # fmt: skip
+    after = b"," + _netstrings(
+        [
+            row.question.encode(),
+            row.answer_prefix.encode(),
+            _netstrings([output.encode() for output in row.outputs]),
+            b"%d" % row.max_new_tokens,
+            b"%d" % row.length,
+            _netstrings(_spans(np.array(row.evidence, dtype=np.int64).reshape(-1, 2))),
+        ]
+    )
     size = len(before) + len(context) + len(after)
     return b"%d:%b" % (size, before), context, after + b","
 

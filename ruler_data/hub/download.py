@@ -17,7 +17,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
 from ruler_data.hub.retry import with_retries
-from ruler_data.hub.revision import commit_of, moved, noted_commit, released_version
+from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (
     check_name,
@@ -130,7 +130,7 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
 
 def _manifest_path(repo: str, revision: str, commit: str) -> Path:
     """Return the path of a commit's manifest; the cache then knows the revision's commit."""
-    if offline() or revision == commit or noted_commit(repo, revision) == commit:
+    if offline() or revision == commit or cached_commit(repo, revision) == commit:
         return _download(repo, commit, FILENAME)
     path = _download(repo, revision, FILENAME)
     if path.parent.name != commit:  # it moved in between
@@ -151,9 +151,13 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
 
     def work() -> str:
         return client().hf_hub_download(
-            repo, name, repo_type="dataset", revision=revision,
-            local_files_only=local, force_download=again,
-        )  # fmt: skip
+            repo,
+            name,
+            repo_type="dataset",
+            revision=revision,
+            local_files_only=local,
+            force_download=again,
+        )
 
     try:
         return Path(work() if local else with_retries(where, work))

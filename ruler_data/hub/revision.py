@@ -27,7 +27,7 @@ def commit_of(repo: str, revision: str) -> str:
     """
     if _COMMIT.fullmatch(revision):
         return revision
-    noted = noted_commit(repo, revision)
+    cached = cached_commit(repo, revision)
     doing = f"{repo} at {revision}"
     if offline():
         reason = "downloads are off"
@@ -37,17 +37,17 @@ def commit_of(repo: str, revision: str) -> str:
         except HubDown as error:
             reason = str(error).removeprefix(f"{doing}: ")
         else:
-            if noted is not None and noted != info.sha and released_version(revision):
-                raise moved(repo, revision, noted, str(info.sha))
+            if cached is not None and cached != info.sha and released_version(revision):
+                raise moved(repo, revision, cached, str(info.sha))
             return str(info.sha)
-    if noted is None:
+    if cached is None:
         msg = f"{doing}: {reason}, and the cache does not know which commit it is"
         raise RulerError(msg)
-    warn(f"{doing}: {reason}; taken from the cache, where it is commit {noted}")
-    return noted
+    warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
+    return cached
 
 
-def noted_commit(repo: str, revision: str) -> str | None:
+def cached_commit(repo: str, revision: str) -> str | None:
     """Return the commit that a revision had when it was last downloaded; None if never."""
     from huggingface_hub import try_to_load_from_cache
 
@@ -144,8 +144,8 @@ def _fetch(
             )
         except LocalEntryNotFoundError:
             # The cache also records that a repo does not have a file.
-            noted = try_to_load_from_cache(repo, file, revision=revision)
-            if file == files[0] or noted is not _CACHED_NO_EXIST:
+            cached = try_to_load_from_cache(repo, file, revision=revision)
+            if file == files[0] or cached is not _CACHED_NO_EXIST:
                 raise
         except EntryNotFoundError:
             if file == files[0]:

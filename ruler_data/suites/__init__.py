@@ -122,7 +122,7 @@ _Line = Annotated[str, PlainValidator(_line)]
 
 @dataclass(frozen=True)
 class _TaskKeys:
-    """Keys that a task in a file may have, beside the parameters of its family."""
+    """Keys that a task in a file may have, besides the parameters of its family."""
 
     about: _Line | None = None
     max_new_tokens: Annotated[int, Interval(ge=1, le=4096)] | None = None

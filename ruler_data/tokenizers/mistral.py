@@ -252,12 +252,17 @@ def convert(data: bytes) -> bytes:
     kept = tekken["vocab"][: config["default_vocab_size"] - specials]
     ranks = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in kept}
     split = {
-        "type": "Split", "pattern": {"Regex": config["pattern"]}, "behavior": "Isolated",
+        "type": "Split",
+        "pattern": {"Regex": config["pattern"]},
+        "behavior": "Isolated",
         "invert": False,
-    }  # fmt: skip
+    }
     as_letters = {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False,
-    }  # fmt: skip
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": False,
+    }
     body: dict[str, Any] = {
         "version": "1.0",
         "added_tokens": [],

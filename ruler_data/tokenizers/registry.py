@@ -159,8 +159,12 @@ def inventory() -> list[dict[str, str]]:
             fingerprint, where = "-", "no: downloaded when first needed"
         records.append(
             {
-                "name": name, "source": known.source, "revision": known.revision or "packaged",
-                "where": where, "fingerprint": fingerprint, "note": known.note,
+                "name": name,
+                "source": known.source,
+                "revision": known.revision or "packaged",
+                "where": where,
+                "fingerprint": fingerprint,
+                "note": known.note,
             }
-        )  # fmt: skip
+        )
     return records
