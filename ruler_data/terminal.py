@@ -107,7 +107,7 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
                 app.command(name)(getattr(import_module(module), name))
             else:
                 app.command(name, help=line)(lambda: None)
-        app()
+        app(prog_name=program)  # the usage line is the same however the program was started
 
     run(program, load)
 
