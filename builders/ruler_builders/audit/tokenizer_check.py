@@ -5,12 +5,9 @@ from ruler_data.errors import UsageError
 from ruler_data.manifest import Manifest
 from ruler_data.names import quote
 from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.counters import WORTHWHILE, CounterName
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import find_by_fingerprint
-
-#: Tokens from which loading and testing a fast counter takes less time than it saves.
-WORTHWHILE = 3_000_000
 
 
 def tokenizer_spec(spec: str | None, manifest: Manifest) -> str:

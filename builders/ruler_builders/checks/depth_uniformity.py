@@ -53,11 +53,11 @@ class Depths:
             return left_out, ""
         size = len(self._found)
         distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
-        said = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
-        said += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
+        result = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
+        result += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
         if distance <= limit:
-            return said, ""
-        return said, (
+            return result, ""
+        return result, (
             f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, limit {limit:.4f}"
         )
 
@@ -86,8 +86,8 @@ def _kept_apart(task: Task) -> int:
     if isinstance(params, Vt):
         return params.chains * (params.hops + 1)
     if isinstance(params, Niah):
-        said = 2 if params.wording == "split" else 1
-        return params.keys * params.values * said + params.lookalikes
+        sentences = 2 if params.wording == "split" else 1
+        return params.keys * params.values * sentences + params.lookalikes
     return 1
 
 

@@ -39,8 +39,8 @@ def needles(context: str, keys: Sequence[str]) -> list[tuple[tuple[str, ...], st
     found = [needle for key in dict.fromkeys(keys) for needle in _plain(context, key)]
     for words, form in _REWORDED:
         if words in context:
-            said = (match for match in form.finditer(context) if match["key"] in keys)
-            found += [((match[0],), match["key"], match["value"]) for match in said]
+            sentences = (match for match in form.finditer(context) if match["key"] in keys)
+            found += [((match[0],), match["key"], match["value"]) for match in sentences]
     if "filed under" not in context:
         return found
     filed = {match[1]: match for match in _FILED.finditer(context)}
@@ -106,11 +106,11 @@ def _frame(task: Task, row: Row) -> PromptTemplate:
         return _vt(params, row)
     if isinstance(params, Qa):
         if params.documents == "none":
-            asked = row.question.removeprefix("Question: ").strip()
-            return PromptTemplate(_ALONE, _ALONE, f"Question: {asked}", " Answer:")
-        asked = row.question.removeprefix(_ONLY + "Question: ").strip()
+            question = row.question.removeprefix("Question: ").strip()
+            return PromptTemplate(_ALONE, _ALONE, f"Question: {question}", " Answer:")
+        question = row.question.removeprefix(_ONLY + "Question: ").strip()
         head = _ONLY + "The following are given documents.\n\nDocument 1:\n"
-        return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {asked}", " Answer:")
+        return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {question}", " Answer:")
     return {Cwe: _CWE, Fwe: _FWE}[type(params)]
 
 

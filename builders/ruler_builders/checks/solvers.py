@@ -19,7 +19,7 @@ from ruler_builders.checks.prompt_parser import needles
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
-_ASKED = re.compile(r"What (?:is|are all) the special magic (\w+) for (.+) mentioned in the ")
+_QUESTION = re.compile(r"What (?:is|are all) the special magic (\w+) for (.+) mentioned in the ")
 _ASSIGNMENT = re.compile(r"VAR ([A-Z]+) = (?:VAR ([A-Z]+) ?|([0-9]+))")
 _VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 _CODED = re.compile(r"[a-z]+")
@@ -49,22 +49,22 @@ def solve(task: Task, row: Row) -> Solved:
 
 
 def _niah(row: Row) -> Solved:
-    asked = _ASKED.match(row.question)
-    if asked is None:
+    question = _QUESTION.match(row.question)
+    if question is None:
         return Solved(frozenset(), [], "the question asks for no key")
-    keys = re.split(r", and |, ", asked[2])
+    keys = re.split(r", and |, ", question[2])
     known = needles(row.context, keys)
     found = [value for _, _, value in known]
-    said = [text for texts, _, _ in known for text in texts]
-    if len(said) > 1:
-        said.sort(key=row.context.index)
+    evidence = [text for texts, _, _ in known for text in texts]
+    if len(evidence) > 1:
+        evidence.sort(key=row.context.index)
     if len(set(found)) != len(found):
-        return Solved(frozenset(found), said, "a value stands twice")
+        return Solved(frozenset(found), evidence, "a value stands twice")
     hidden = {key for _, key, _ in known}
     missing = [key for key in keys if key not in hidden]
     if missing == keys and row.question.endswith("does not mention it, answer: none."):
-        return Solved(frozenset({"none"}), said)
-    return Solved(frozenset(found), said, f"no needle for {missing[0]}" if missing else "")
+        return Solved(frozenset({"none"}), evidence)
+    return Solved(frozenset(found), evidence, f"no needle for {missing[0]}" if missing else "")
 
 
 def _vt(row: Row) -> Solved:
@@ -72,19 +72,19 @@ def _vt(row: Row) -> Solved:
     text = row.context.rpartition("hidden in the following text.\n\n")[2]
     assignments = list(_assignments(text))
     everywhere = _assignments(row.context)  # the example's too
-    said = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
+    evidence = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
     holds: dict[str, str] = {}
     for assignment in assignments:
         name, source, number = assignment.groups()
         if name in holds:
-            return Solved(frozenset(), said, f"{name} is assigned twice")
+            return Solved(frozenset(), evidence, f"{name} is assigned twice")
         if source and source not in holds:
             complaint = f"{name} takes its value from {source} before it has one"
-            return Solved(frozenset(), said, complaint)
+            return Solved(frozenset(), evidence, complaint)
         holds[name] = number or holds[source]
     if value is None:
-        return Solved(frozenset(), said, "the question names no value")
-    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), said)
+        return Solved(frozenset(), evidence, "the question names no value")
+    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), evidence)
 
 
 def _cwe(row: Row) -> Solved:
@@ -95,13 +95,13 @@ def _cwe(row: Row) -> Solved:
         pieces.take(pa.array(places)),
         pieces.take(pa.array(places[: len(pieces) // 2] + 1)),
     )
-    golden = pc.is_in(words, pa.array(row.outputs, pa.string()))
-    said = words.filter(golden).to_pylist()
+    gold = pc.is_in(words, pa.array(row.outputs, pa.string()))
+    evidence = words.filter(gold).to_pylist()
     if len(numbers) != len(words) or not numbers.equals(
         _numbers(len(words).bit_length()).slice(0, len(words))
     ):
-        return Solved(frozenset(), said, "the list is not numbered from 1 without gaps")
-    return _top(_ranked(words), 10, said)
+        return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
+    return _top(_ranked(words), 10, evidence)
 
 
 def _fwe(row: Row) -> Solved:

@@ -123,8 +123,8 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
     """Return the release to extend: the one of the requested version, or else the latest."""
     if not tagged:
         return None
-    asked = config.version if config.version in tagged else None
-    version = asked or max(tagged)
+    requested = config.version if config.version in tagged else None
+    version = requested or max(tagged)
     base = open_release(config.repo, tagged[version])
     if base.manifest.data_version != str(version):
         msg = (
@@ -150,15 +150,15 @@ def _version(
     fitting = before.after(kind)
     version = config.version or fitting
     if version.says(before) is not kind:
-        said = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
+        reason = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
         if version == before:
-            said = (
-                f"{version.tag} is published with other content, and a tag is never moved; {said}"
+            reason = (
+                f"{version.tag} is published with other content, and a tag is never moved; {reason}"
             )
         elif version < before:
-            said = f"{before.tag} is published already; {said}"
+            reason = f"{before.tag} is published already; {reason}"
         remedy = f"this is {fitting}" if kind else f"there is nothing to release after {before}"
-        msg = f"version {version}: {said}; {remedy}"
+        msg = f"version {version}: {reason}; {remedy}"
         raise UsageError(msg)
     return version, kind, why
 
