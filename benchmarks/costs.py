@@ -90,7 +90,7 @@ def measure(
 
 def build(shop: BuildContext, task: Task, length: int, rows: int, path: Path) -> None:
     """Build one config as `ruler-data build` does, less its audit."""
-    fitted = make_rows(task, shop.materials, range(rows), shop.target(length))
+    fitted = make_rows(task, shop.sources, range(rows), shop.target(length))
     write_rows(path, (one.row for one in fitted), task, length, rows)
 
 

@@ -31,7 +31,7 @@ from functools import cache
 from itertools import cycle, product
 from pathlib import Path
 
-from ruler_builders.pipeline.build_context import probes
+from ruler_builders.pipeline.build_context import PROBES
 from ruler_builders.upstream import (
     EDITIONS,
     Arguments,
@@ -275,7 +275,7 @@ def _tokenizer(name: str, places: Places) -> tuple[str, str]:
 @cache
 def _count(name: str, folder: Path) -> Callable[[str], int]:
     tokenizer = load_tokenizer(name if name == "mistral-v0.2" else str(folder / name))
-    said = tokenizer.use("auto", probes())
+    said = tokenizer.use("auto", PROBES)
     print(f"{name}: counted by {tokenizer.info.engine} {said}", file=sys.stderr)
     return lambda text: tokenizer.count([text])[0]
 

@@ -5,7 +5,8 @@
 Every task works in a process of its own, at rising lengths. For each length, for one row: CPU
 seconds (of the process, all its threads) to make it (draw, fit, count, write) and to audit it, the
 fill, and the process' greatest resident memory up to there. After that, for each length, the row is
-counted again by the reference, as a build does with one row in a hundred: CPU seconds, and memory.
+counted again by the reference, as a build does with a few rows of each config: CPU seconds and
+memory.
 Tasks are the thirteen and, of each suite, those that ask for most.
 """
 
@@ -24,7 +25,7 @@ from pathlib import Path
 import numpy
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
+from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
@@ -56,7 +57,7 @@ def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str,
     exhausted: set[str] = set()
 
     def make(index: int) -> PackedRow:
-        fitted = make_row(task, shop.materials, index, shop.target(length))
+        fitted = make_row(task, shop.sources, index, shop.target(length))
         exhausted.add(fitted.exhausted)
         return fitted.row
 
@@ -83,8 +84,7 @@ def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str,
 def child(options: argparse.Namespace) -> None:
     """Measure one task, in this process; print a line of JSON for each length."""
     library = Library(options.sources, "real")
-    recipe = RowConfig(str(options.tokenizer), 42, options.sources, "real", False, 0)
-    shop = open_context(recipe, library)
+    shop = open_context(str(options.tokenizer), library)
     task = task_of(options.task)
     start = {"engine": shop.tokenizer_info.engine, "start": peak()}
     measure(shop, task, 4096, 1)  # what is loaded and counted once
@@ -95,7 +95,7 @@ def child(options: argparse.Namespace) -> None:
 
 def recount(shop: BuildContext, task: Task, length: int) -> dict[str, float]:
     """Count a row again by the reference; return CPU seconds and memory."""
-    row = make_row(task, shop.materials, 0, shop.target(length)).row.unpack()
+    row = make_row(task, shop.sources, 0, shop.target(length)).row.unpack()
     began = time.process_time()
     found = shop.tokenizer.recount_prompt(row.context + row.question, row.answer_prefix)
     assert found + row.max_new_tokens == row.length

@@ -9,7 +9,7 @@ from pathlib import Path
 from clock import Run, cpu, peak, run, spent
 from costs import TIMES, build
 
-from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
+from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.sources import Library
 from ruler_data import TASKS
 from ruler_data.tokenizers.counters import CounterName
@@ -26,8 +26,7 @@ TOKENS = 2**21
 
 def open_shop(tokenizer: str, sources: Path, counter: CounterName = "auto") -> BuildContext:
     """Open a workshop and make a row of each task: sources are read, their units counted."""
-    recipe = RowConfig(tokenizer, 42, sources, "real", False, 0, counter)
-    shop = open_context(recipe, Library(sources, "real"))
+    shop = open_context(tokenizer, Library(sources, "real"), counter=counter)
     seconds(shop, 4096, 1)
     return shop
 

@@ -8,10 +8,7 @@ from zlib import crc32
 
 import pytest
 
-from ruler_builders.pipeline.build import build
-from ruler_builders.pipeline.build_config import BuildConfig
-from ruler_builders.pipeline.build_context import RowConfig
-from ruler_builders.sources import Library
+import ruler_builders
 from tests import commands, leftovers
 from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
@@ -133,9 +130,15 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         tasks: str = "vt,fwe", length: int = 1024, seed: int = 42, tokenizer: str = "mistral-v0.2"
     ) -> Path:
         out = root / f"{tasks}-{length}-{seed}-{tokenizer}"
-        recipe = RowConfig(tokenizer, seed, None, "sample", strict=False, extra_reserve=0)
-        order = BuildConfig(recipe, tuple(tasks.split(",")), (length,), 3, out)
-        build(order, Library(None, "sample"), lambda *_: None)
+        ruler_builders.build(
+            tokenizer,
+            out=out,
+            tasks=tasks.split(","),
+            lengths=[length],
+            rows=3,
+            seed=seed,
+            sources_kind="sample",
+        )
         return out
 
     return made

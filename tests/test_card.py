@@ -52,15 +52,23 @@ def test_the_card_of_a_folder_is_printed_checked_and_written(
     ("before", "after", "fault"),
     [
         ("---\n", "", "is missing"),
-        ("language:\n- en\n", "language: [English\n", "is no YAML"),
-        ("language:\n- en\n", "language:\n- English\n", "'English' is no code"),
-        ("language:\n- en\n", "language:\n- no\n", "language: is no list of strings"),
-        ("language:\n- en\n", "language: en\n", "language: is no list"),
-        ("tags:\n", "tags: !!python/name:os.system\n", "is no YAML"),
-        ("config_name: vt_1024\n", "config_name: vt_2048\n", "vt_1024 is missing"),
-        ("config_name: fwe_1024\n", "config_name: vt_1024\n", "fwe_1024 is missing"),
-        ("version: 1.0.0\n", "version: 1.10\n", "number 0 is not vt_1024"),
-        ("path: vt_1024/", "path: data/", "number 0 is not vt_1024"),
+        ("language:\n- en\n", "language: [English\n", "is not YAML"),
+        ("language:\n- en\n", "language:\n- English\n", "'English' is not a language code"),
+        ("language:\n- en\n", "language:\n- no\n", "language: is not a list of strings"),
+        ("language:\n- en\n", "language: en\n", "language: is not a list"),
+        ("tags:\n", "tags: !!python/name:os.system\n", "is not YAML"),
+        (
+            "config_name: vt_1024\n",
+            "config_name: vt_2048\n",
+            "expected '- config_name: vt_1024', found '- config_name: vt_2048'",
+        ),
+        (
+            "config_name: fwe_1024\n",
+            "config_name: vt_1024\n",
+            "expected '- config_name: fwe_1024', found '- config_name: vt_1024'",
+        ),
+        ("version: 1.0.0\n", "version: 1.10\n", "expected '  version: 1.0.0'"),
+        ("path: vt_1024/", "path: data/", "expected '    path: vt_1024/"),
     ],
 )
 def test_what_the_hub_would_refuse_is_found(

@@ -45,14 +45,14 @@ def test_the_answer_of_a_question_stands_in_its_paragraph_and_nowhere_else() -> 
     for question in corpus.questions:
         answer = re.compile(rf"(?<!\w){re.escape(question.answers[0])}(?!\w)", re.IGNORECASE)
         holding = [n for n, text in enumerate(corpus.documents) if answer.search(text)]
-        assert holding == list(question.golds), question.text
+        assert holding == list(question.gold), question.text
 
 
 def test_two_hop_questions_need_both_of_their_paragraphs() -> None:
     corpus = sample_hotpotqa()
     assert len(corpus.questions) >= 120
     for question in corpus.questions:
-        bridge, goal = (corpus.documents[gold] for gold in question.golds)
+        bridge, goal = (corpus.documents[gold] for gold in question.gold)
         title = goal.split("\n")[0]
         assert title in bridge and title.lower() not in question.text.lower(), question.text
         answer = question.answers[0]

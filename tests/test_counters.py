@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
+from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
     PROBES,
-    RowConfig,
     open_context,
     probes,
     worker_context,
 )
+from ruler_builders.sources import Library
 from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
@@ -289,8 +290,9 @@ def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
     monkeypatch.setattr(GigatokenCounter, "ids", wrong)
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    recipe = RowConfig("mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0)
-    for context in (open_context(recipe, recipe.library()), worker_context(recipe)):
+    library = Library(None, "sample")
+    config = BuildConfig(tokenizer="mistral-v0.2", out=Path("out"), seed=42, sources_kind="sample")
+    for context in (open_context("mistral-v0.2", library), worker_context(config)):
         assert not context.tokenizer_info.engine.startswith("gigatoken")
 
 

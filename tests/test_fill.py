@@ -33,7 +33,7 @@ def test_texts_too_coarse_to_fill_a_row_are_refused_when_they_are_built(
 ) -> None:
     order = (*ORDER, "--haystack", glyphs)
     said = one_line(run(*order, "--lengths", 4096, "--out", tmp_path / "a"), 1)
-    assert "niah_domain_glyphs_4096/" in said and "at least 4056 are asked" in said
+    assert "niah_domain_glyphs_4096/" in said and "at least 4056 are needed" in said
     assert "use a greater length, or texts with more and shorter lines" in said
     assert not list(tmp_path.glob("a/*/*.parquet")) and not (tmp_path / "a/manifest.json").exists()
     # What is shorter promises no fill, and what keeps room free promises none of that room.

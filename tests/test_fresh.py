@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.pipeline.seeds import choose_seed
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.seeds import choose_seed, keep_seed
 from ruler_data import UsageError
 from ruler_data.manifest import PRIVATE_SEEDS, Manifest, shown_seed
 from tests.builds import Asked, run, started, until
@@ -31,7 +32,7 @@ def manifest_of(folder: Path) -> Manifest:
 def fresh(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("fresh") / "out"
     done = run(*asked, "--out", out)
-    assert done.returncode == 0 and "keep the folder to yourself" in done.stdout, done.stderr
+    assert done.returncode == 0 and "do not share the folder" in done.stdout, done.stderr
     return out
 
 
@@ -98,15 +99,25 @@ def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
 
 def test_a_seed_cannot_be_asked_for_and_drawn(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="leave out --seed 7"):
-        choose_seed(7, tmp_path, fresh=True)
-    assert choose_seed(7, tmp_path, fresh=False) == 7
-    assert choose_seed(None, tmp_path, fresh=False) == 42
+        choose_seed(7, BuildDir(tmp_path), fresh=True)
+    assert choose_seed(7, BuildDir(tmp_path), fresh=False) == 7
+    assert choose_seed(None, BuildDir(tmp_path), fresh=False) == 42
 
 
-def test_many_processes_that_ask_at_once_get_one_seed(tmp_path: Path) -> None:
+def test_a_drawn_seed_is_kept_only_when_a_build_begins(tmp_path: Path) -> None:
+    folder = BuildDir(tmp_path / "out")
+    seed = choose_seed(None, folder, fresh=True)
+    assert not folder.path.exists() and seed != choose_seed(None, folder, fresh=True)
+    assert keep_seed(folder, seed) == seed == choose_seed(None, folder, fresh=True)
+    assert keep_seed(folder, PRIVATE_SEEDS) == seed
+
+
+def test_many_processes_that_keep_a_seed_at_once_get_the_same(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from ruler_builders.pipeline.seeds import choose_seed; "
-        "print(choose_seed(None, pathlib.Path(sys.argv[1]), fresh=True))"
+        "import sys, pathlib; from ruler_builders.pipeline.build_dir import BuildDir; "
+        "from ruler_builders.pipeline.seeds import choose_seed, keep_seed; "
+        "folder = BuildDir(pathlib.Path(sys.argv[1])); "
+        "print(keep_seed(folder, choose_seed(None, folder, fresh=True)))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "out")]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
@@ -134,7 +145,7 @@ def test_what_is_kept_in_place_of_a_private_seed_is_refused(
 ) -> None:
     (tmp_path / ".build").mkdir()
     (tmp_path / ".build" / "seed").write_bytes(kept)
-    assert "no private seed" in one_line(run(*asked, "--out", tmp_path), 1)
+    assert "not a private seed" in one_line(run(*asked, "--out", tmp_path), 1)
 
 
 @pytest.mark.parametrize(

@@ -141,16 +141,25 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a huge file": (sparse, "holds more than 64,000,000 bytes"),
     "a name with a space": (
         lambda f: folder_of(f, {"My Docs/a": "x"}),
-        "'My Docs' is no name of a",
+        "'My Docs' is not a name of a",
     ),
-    "a name of an option": (lambda f: folder_of(f, {"-rf/a": "x"}), "'-rf' is no name of a domain"),
-    "a name of two lines": (lambda f: folder_of(f, {"a\nb/c": "x"}), "'a\\nb' is no name of a"),
+    "a name of an option": (
+        lambda f: folder_of(f, {"-rf/a": "x"}),
+        "'-rf' is not a name of a domain",
+    ),
+    "a name of two lines": (lambda f: folder_of(f, {"a\nb/c": "x"}), "'a\\nb' is not a name of a"),
     "a name in Latin-1": (
         lambda f: Path(os.fsdecode(os.fsencode(f) + b"/caf\xe9.txt")).write_text("x"),
-        "is no name in UTF-8",
+        "is not a name in UTF-8",
     ),
-    "a name of ours": (lambda f: folder_of(f, {"legal/a": "x"}), "'legal' is the package's own"),
-    "the mixture's name": (lambda f: folder_of(f, {"all/a": "x"}), "'all' is the package's own"),
+    "a name of ours": (
+        lambda f: folder_of(f, {"legal/a": "x"}),
+        "'legal' is a name of the package",
+    ),
+    "the mixture's name": (
+        lambda f: folder_of(f, {"all/a": "x"}),
+        "'all' is a name of the package",
+    ),
 }
 
 
@@ -181,7 +190,7 @@ def test_the_command_refuses_what_it_cannot_read_before_it_writes(tmp_path: Path
     out = tmp_path / "out"
     assert "b.txt: not UTF-8" in one_line(run(*ORDER, "--haystack", folder, "--out", out), 2)
     missing = run(*ORDER, "--haystack", tmp_path / "none", "--out", out)
-    assert "does not exist or is no folder" in one_line(missing, 2)
+    assert "does not exist or is not a folder" in one_line(missing, 2)
     other = run(*COMMON, "--haystack", folder, "--out", out)
     assert "no haystack of the suite ruler is of domains" in one_line(other, 2)
     assert not out.exists()
@@ -198,7 +207,9 @@ def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
     )
     options = ("--suite", file, *COMMON)
     lacking = one_line(run(*options, "--out", tmp_path / "a"), 2)
-    assert "mine.yaml:6: tasks.niah_both.domains: domain 'letters' is not at hand, only" in lacking
+    assert (
+        "mine.yaml:6: tasks.niah_both.domains: domain 'letters' does not exist; known:" in lacking
+    )
     done = run(*options, "--haystack", texts, "--out", tmp_path / "b")
     assert done.returncode == 0, done.stderr
     assert "1 configs of the suite mine" in done.stdout  # and none that it does not name

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.pipeline.build_context import RowConfig, open_context
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import open_context, worker_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.pipeline.ray_build import pack, unpack
+from ruler_builders.sources import Library
 from ruler_data.suites import load_suite, with_own_domains
 from tests.test_haystack import TEXT, folder_of
 
@@ -17,25 +19,31 @@ FILES = {
 
 
 @pytest.mark.parametrize("what", FILES)
-def test_rows_made_from_a_parcel_are_those_made_here(
+def test_rows_made_from_a_bundle_are_those_made_here(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # unpacking sets another
     folder = folder_of(tmp_path / "memos", FILES[what])
-    recipe = RowConfig(
-        "mistral-v0.2", 42, None, "sample", strict=False, extra_reserve=0, haystack=folder
+    config = BuildConfig(
+        tokenizer="mistral-v0.2",
+        out=tmp_path / "out",
+        seed=42,
+        sources_kind="sample",
+        haystack=folder,
     )
-    here = open_context(recipe, recipe.library())
+    here = open_context(config.tokenizer, Library(None, "sample", haystack=folder))
     own = here.sources.library.own
     assert own
     suite = with_own_domains(load_suite("domains"), tuple(own.domains))
     tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
     made = [make_row(task, here.sources, 0, here.target(1024)).row.unpack() for task in tasks]
-    parcel = pack(here)
+    bundle = pack(config, here)
     folder.rename(tmp_path / "gone")
-    moved = unpack(parcel)
-    there = open_context(moved, moved.library())
+    monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    there = worker_context(unpack(bundle))
     again = [make_row(task, there.sources, 0, there.target(1024)).row for task in tasks]
     assert [row.unpack() for row in again] == made
     assert all("fences" in row.context.lower() for row in made)
-    assert str(tmp_path) not in repr(parcel.recipe)
+    named = (bundle.config.tokenizer, bundle.config.sources, bundle.config.haystack)
+    assert str(tmp_path) not in repr(named)

@@ -87,7 +87,7 @@ def test_questions_come_once_before_any_comes_again() -> None:
 def test_questions_are_sampled_over_the_whole_source(shared: Path) -> None:
     corpus, _ = Library(shared / "sources", "real").corpus("squad")
     order = permutation(rng(42, "qa_1", 0, "questions"), len(corpus.questions))
-    golds = [corpus.questions[number].golds[0] for number in order[:500]]
+    golds = [corpus.questions[number].gold[0] for number in order[:500]]
     # Upstream's first 500 questions rest on fewer than 100 paragraphs of four articles.
     assert len(set(golds)) > 350
 
@@ -164,7 +164,7 @@ def test_evidence_is_empty_where_the_whole_text_counts_or_what_is_asked_is_left_
 def test_a_golden_paragraph_that_ends_in_a_space_is_found(shared: Path, llama3: str) -> None:
     corpus, _ = Library(shared / "sources", "real").corpus("squad")
     order = permutation(rng(42, "qa_1", 0, "questions"), len(corpus.questions))
-    golds = [corpus.documents[corpus.questions[number].golds[0]] for number in order]
+    golds = [corpus.documents[corpus.questions[number].gold[0]] for number in order]
     index = next(i for i, gold in enumerate(golds) if gold.endswith(" "))
     row = make(llama3, "qa_1", index, 4096, shared / "sources")
     audit = audit_rows("qa_1_4096", TASKS["qa_1"], 4096, [replace(row, index=0)])

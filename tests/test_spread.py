@@ -15,9 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.pipeline.build_config import BuildConfig, configs_of_shard
-from ruler_builders.pipeline.build_context import RowConfig
-from ruler_data import TASKS
+from ruler_builders.pipeline.build_config import BuildConfig, choose_suite
 from tests.builds import snapshot
 from tests.conftest import Cli
 
@@ -35,18 +33,18 @@ def alone(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> dict[str, bytes
     return snapshot(folder)
 
 
-def order(lengths: tuple[int, ...], shard: tuple[int, int] | None) -> BuildConfig:
-    recipe = RowConfig("mistral", 42, None, "sample", False, 0)
-    return BuildConfig(recipe, tuple(TASKS), lengths, 1, Path("out"), shard=shard)
+def config_of(lengths: set[int], shard: tuple[int, int] | None) -> BuildConfig:
+    suite = choose_suite("ruler", lengths=lengths, rows=1)
+    return BuildConfig(tokenizer="mistral", out=Path("out"), suite=suite, shard=shard)
 
 
 @given(shards=st.integers(1, 40), powers=st.sets(st.integers(9, 20), min_size=1))
-def test_shards_deal_every_config_to_one_of_them(shards: int, powers: set[int]) -> None:
-    lengths = tuple(sorted(2**power for power in powers))
-    dealt = [configs_of_shard(order(lengths, (index, shards))) for index in range(shards)]
-    together = [config for part in dealt for config in part]
-    assert sorted(together) == sorted(order(lengths, None).configs)
-    loads = [sum(int(config.rsplit("_", 1)[1]) for config in part) for part in dealt]
+def test_every_config_is_in_exactly_one_shard(shards: int, powers: set[int]) -> None:
+    lengths = {2**power for power in powers}
+    parts = [config_of(lengths, (index, shards)).shard_configs for index in range(shards)]
+    together = [config for part in parts for config in part]
+    assert sorted(together) == sorted(config_of(lengths, None).configs)
+    loads = [sum(int(config.rsplit("_", 1)[1]) for config in part) for part in parts]
     assert max(loads) - min(loads) <= max(lengths)
 
 

@@ -152,7 +152,7 @@ def test_a_folder_of_one_suite_takes_no_other_and_no_task_of_other_parameters(
     assert other.returncode == 2 and "suite mine, now ruler" in other.stderr
     write(tmp_path, MINE.replace("chains: 2", "chains: 3"))
     changed = cli("build", "--suite", path, "--tasks", "vt_two", *common)
-    assert changed.returncode == 2 and "task vt_two was another then" in changed.stderr
+    assert changed.returncode == 2 and "task vt_two was different" in changed.stderr
 
 
 def test_a_manifest_cannot_make_one_of_the_thirteen_another_task(tmp_path: Path, cli: Cli) -> None:

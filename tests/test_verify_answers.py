@@ -183,7 +183,7 @@ def test_a_prompt_with_more_than_one_answer_is_named(
         "vt": (at(1, vt), f"1: .*{words}"),
         "cwe": (at(1, eleventh_word), r"1: \w.* stands as often as "),
         "fwe": (at(1, fourth_word), r"1: \w.* stands as often as "),
-        "qa_1": (at(1, gold_document_again), "1: golden document 0 stands 2 times"),
-        "qa_2": (at(1, gold_document_again), "1: golden document 0 stands 2 times"),
+        "qa_1": (at(1, gold_document_again), "1: gold document 0 stands 2 times"),
+        "qa_2": (at(1, gold_document_again), "1: gold document 0 stands 2 times"),
     }
     assert unfound(edits, sample_build, tmp_path, cli) == {}

@@ -1,34 +1,31 @@
-"""What lies beside the rows: card, licences and registration, from the manifest and first rows.
+"""The text files of a dataset: card, licences and registration, and what is wrong with a card.
 
-`eval.yaml`, by which the Hub knows a benchmark and its leaderboards.
-
-What the Hub would refuse in a card, found here before the Hub is asked.
+All of them follow from the manifest and the first row of each task, so they are never edited.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from ruler_data.manifest import ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import parse_config
+from ruler_data.names import parse_config, quote
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_data.templates import template
 
-#: Characters of an example's context that the card shows around what matters.
+#: Characters of an example's context that the card shows around each needle.
 EXCERPT = 150
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a release lies on the Hub, for the snippets of its card."""
+    """Repo and revision of a release on the Hub, for the snippets of its card."""
 
     repo: str
     revision: str
@@ -52,7 +49,7 @@ def card_files(
 
     Args:
         manifest: of the dataset; its `files` may still be empty.
-        locate: returns where the file of a config lies, for the examples.
+        locate: returns the path of a config's file, for the examples.
         address: where the dataset is published; None for a folder.
     """
     by_task = [
@@ -67,7 +64,7 @@ def card_files(
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
         "examples": [_example(task, infos, locate) for task, infos in by_task],
         "first": next(iter(manifest.configs)),
-        "unpinned": [one for one in manifest.sources if not one.pinned],
+        "unpinned": [source for source in manifest.sources if not source.pinned],
         "exhausted": [(name, info) for name, info in manifest.configs.items() if info.exhausted],
         "uses": _uses(manifest),
         "megabytes": sum(info.bytes for info in manifest.configs.values()) / 1e6,
@@ -100,13 +97,8 @@ def front_matter(manifest: Manifest) -> str:
 
 
 def configs_yaml(manifest: Manifest) -> str:
-    """Return the end of the card's YAML, its `configs`."""
-    return _yaml({"configs": config_entries(manifest)})
-
-
-def config_entries(manifest: Manifest) -> list[dict[str, object]]:
-    """Return what a card says of its configs: one entry for every file, and no other."""
-    return [
+    """Return the end of the card's YAML, its `configs`: one entry for every file, and no other."""
+    entries = [
         {
             "config_name": config,
             "version": manifest.data_version,
@@ -115,6 +107,7 @@ def config_entries(manifest: Manifest) -> list[dict[str, object]]:
         }
         for config, info in manifest.configs.items()
     ]
+    return _yaml({"configs": entries})
 
 
 def _yaml(body: Mapping[str, object]) -> str:
@@ -122,7 +115,7 @@ def _yaml(body: Mapping[str, object]) -> str:
 
 
 def _uses(manifest: Manifest) -> list[tuple[SourceInfo, list[str]]]:
-    """Return each source with the configs whose rows hold text of it."""
+    """Return each source with the configs that use it."""
     return [
         (
             source,
@@ -153,9 +146,9 @@ def _example(
 
 
 def excerpt(row: Row, around: int) -> str:
-    """Return a context's beginning, its first two pieces of evidence and its end.
+    """Return the beginning of a context, its first two evidence spans and its end.
 
-    `around` is in characters; what is left out is marked `[...]`.
+    `around` is in characters; `[...]` marks what is left out.
     """
     size = len(row.context)
     keep = [(0, 2 * around), (size - around, size)]
@@ -173,7 +166,7 @@ def excerpt(row: Row, around: int) -> str:
 
 
 def _fenced(text: str) -> str:
-    """Return text that cannot end the code block it stands in."""
+    """Return text that cannot end the Markdown code block around it."""
     return re.sub(r"`{3,}", "``", text)
 
 
@@ -182,7 +175,7 @@ def _task(config: str) -> str:
 
 
 def _hub_licence(source: SourceInfo) -> str:
-    """Return the Hub's name of a licence; without a licence of its own a text is `other`."""
+    """Return the Hub's name of a licence; `other` for one that is not on its list."""
     licence = source.licence.lower()
     return licence if licence in ("cc-by-sa-4.0", "cc0-1.0", "mit", "apache-2.0") else "other"
 
@@ -197,11 +190,12 @@ def _size_category(rows: int) -> str:
 def eval_yaml(manifest: Manifest) -> str:
     """Return `eval.yaml`, which registers a benchmark: a leaderboard for all, and one a length.
 
-    Format: https://huggingface.co/docs/hub/eval-results. It is checked when it is pushed. A
-    leaderboard takes in the configs of all tasks, and the format has room for one, so none is
-    named; `evaluation_framework` is a closed list that the Hub keeps and ours is not in.
+    Format: https://huggingface.co/docs/hub/eval-results; the Hub checks it on push. A leaderboard
+    covers the configs of all tasks and the format can name only one, so it names none.
+    `evaluation_framework` is a closed list of the Hub without this package, so it is left out.
     """
-    suite, lengths = manifest.suite, sorted({parse_config(one)[1] for one in manifest.configs})
+    suite = manifest.suite
+    lengths = sorted({parse_config(name)[1] for name in manifest.configs})
     body = {
         "name": f"{'RULER' if suite == 'ruler' else suite} ({manifest.tokenizer.name})",
         "description": (
@@ -213,52 +207,54 @@ def eval_yaml(manifest: Manifest) -> str:
             {"id": name, "split": "test"} for name in (suite, *(f"{suite}_{n}" for n in lengths))
         ],
     }
-    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=100)
+    return _yaml(body)
 
 
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual|code")
 #: Lists of strings in a card's metadata.
 _LISTS = ("license", "language", "tags", "task_categories", "size_categories")
-#: Configs that the Hub's Croissant metadata and loading snippets take in; later ones are left out.
+#: Configs that the Hub's Croissant metadata and loading snippets include; later ones are left out.
 CROISSANT_CONFIGS = 100
 
 
-def card_faults(text: str, manifest: Manifest) -> Iterator[str]:
-    """Say what is wrong with a card's metadata: its YAML, its values, its list of configs."""
+def card_faults(text: str, manifest: Manifest, *, trusted: bool = True) -> Iterator[str]:
+    """Say what is wrong with a card's metadata: its list of configs, then what the Hub refuses.
+
+    The configs are compared as text with those of the manifest. Of a card that is not `trusted`
+    nothing else is checked: YAML can be written so that it takes a parser for ever.
+    """
+    if not trusted:
+        yield from _config_faults(text, manifest)
+        return
     if not text.startswith("---\n") or "\n---\n" not in text[4:]:
         yield "the metadata at the top, between two lines `---`, is missing"
         return
+    yield from _config_faults(text, manifest)
     try:
-        matter = yaml.safe_load(text[4:].partition("\n---\n")[0])
+        metadata = yaml.safe_load(text[4:].partition("\n---\n")[0])
     except yaml.YAMLError as error:
-        yield f"the metadata is no YAML: {' '.join(str(error).split())}"
+        yield f"the metadata is not YAML: {' '.join(str(error).split())}"
         return
-    if not isinstance(matter, dict):
-        yield "the metadata is no mapping"
+    if not isinstance(metadata, dict):
+        yield "the metadata is not a mapping"
         return
     for name in _LISTS:
-        values = matter.get(name)
+        values = metadata.get(name)
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            yield f"{name}: is no list of strings"
+            yield f"{name}: is not a list of strings"
         elif name == "language":
-            yield from (f"language: {one!r} is no code" for one in values if not _is_code(one))
-    yield from _config_faults(matter.get("configs"), manifest)
+            wrong = (value for value in values if not _LANGUAGE.fullmatch(value))
+            yield from (f"language: {value!r} is not a language code" for value in wrong)
 
 
-def _is_code(language: str) -> bool:
-    return _LANGUAGE.fullmatch(language) is not None
-
-
-def _config_faults(configs: Any, manifest: Manifest) -> Iterator[str]:  # noqa: ANN401 - any YAML
-    """Compare the configs of a card with those of the manifest."""
-    expected = config_entries(manifest)
-    if configs == expected:
-        return
-    names = [one.get("config_name") for one in configs or () if isinstance(one, dict)]
-    for name in sorted(set(manifest.configs) - set(map(str, names))):
-        yield f"configs: {name} is missing"
-    for place, (found, wanted) in enumerate(zip(configs or (), expected, strict=False)):
-        if found != wanted:
-            yield f"configs: number {place} is not {wanted['config_name']} of the manifest"
-    if len(names) > len(expected):
-        yield "configs: there are more than in the manifest"
+def _config_faults(text: str, manifest: Manifest) -> Iterator[str]:
+    """Say in which line the configs of a card are not those of the manifest."""
+    metadata = text.removeprefix("---\n").partition("---\n")[0]
+    above, key, below = metadata.partition("configs:\n")
+    found, expected = (key + below).splitlines(), configs_yaml(manifest).splitlines()
+    first = above.count("\n") + 2  # lines count from 1, and the first is `---`
+    pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"), first)
+    for line, (is_there, wanted) in pairs:
+        if is_there != wanted:
+            yield f"line {line}: expected {quote(wanted)}, found {quote(is_there)}"
+            return

@@ -11,7 +11,7 @@ from itertools import islice
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import Probes
+from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.eval_config import EvalConfig
@@ -20,8 +20,6 @@ from ruler_eval.prompts import PromptFormat
 
 #: Engines that need no files of the model.
 SERVED = {"openai", "oracle", "python"}
-#: Tokens of a run from which on loading a fast counter pays.
-WORTHWHILE = 5_000_000
 #: Tokens by which a prompt may be longer than its frozen length where the protocol is not
 #: `completion`: tokens merge differently where the parts meet, and a template may add an empty
 #: block of reasoning.

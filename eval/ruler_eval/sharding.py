@@ -7,10 +7,10 @@ counted for all positions). Only their ratio matters here: n + n²/c, where c = 
 number of tokens at which both cost the same.
 """
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ruler_data import sharding
 from ruler_eval.data import Dataset
 
 #: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Models of its kind are close to it.
@@ -75,17 +75,6 @@ def items_of(data: Dataset) -> list[Item]:
 
 
 def assign(items: Sequence[Item], shards: int) -> list[list[Item]]:
-    """Assign rows to shards of nearly equal cost; the same rows always give the same shards.
-
-    The costliest row goes first, each to the shard with the least work so far (LPT; Graham 1969,
-    "Bounds on multiprocessing timing anomalies"), so no two shards differ by more than the cost of
-    one row. Within a shard rows keep the order of `items`.
-    """
-    ranked = sorted(range(len(items)), key=lambda place: (-items[place].tokens, place))
-    loads = [(0.0, shard) for shard in range(shards)]
-    assigned: list[list[int]] = [[] for _ in range(shards)]
-    for place in ranked:
-        load, shard = loads[0]
-        heapq.heapreplace(loads, (load + cost(items[place].tokens), shard))
-        assigned[shard].append(place)
-    return [[items[place] for place in sorted(places)] for places in assigned]
+    """Assign rows to shards of nearly equal cost; within a shard they keep the order of `items`."""
+    costs = [cost(item.tokens) for item in items]
+    return [[items[place] for place in places] for places in sharding.assign(costs, shards)]

@@ -165,6 +165,9 @@ FUZZ = (
     "Question: \tWhat?\u00a0 Answer: ",
 )
 
+#: Tokens from which loading and checking the fast counter takes less time than it saves.
+WORTHWHILE = 3_000_000
+
 #: Raise it when the parity check or the conversion of tokenizer files changes.
 CHECK_VERSION = 1
 

@@ -1,7 +1,6 @@
-"""One config of a folder: its file's columns, its rows, their lengths and its figures."""
+"""Checks of one config: the columns of its file, its rows, their lengths and its summary."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,72 +11,68 @@ from ruler_builders.audit.file_checks import hash_findings, one_line
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.pipeline.pool import Progress
-from ruler_data.manifest import ConfigInfo
+from ruler_builders.pipeline.recount import recount, recounted_rows
+from ruler_data.manifest import ConfigInfo, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, RowDigest
-from ruler_data.tasks import Task
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
 
-#: One row in so many is counted by the reference as well.
-RECOUNT_EVERY = 100
 
+def verify_config(
+    folder: Path,
+    manifest: Manifest,
+    tokenizer: str | None,
+    counter: CounterName,
+    name: str,
+    progress: Progress,
+) -> tuple[list[str], list[str]]:
+    """Check the file and the rows of one config, in any process.
 
-@dataclass(frozen=True)
-class ConfigJob:
-    """One config for a worker."""
+    Args:
+        folder: of the build.
+        manifest: of the folder.
+        tokenizer: what to count lengths with: name, folder or Hub id; None not to count them.
+        counter: library that counts tokens.
+        name: of the config, whose file exists.
+        progress: called with the rows that are finished.
 
-    folder: Path
-    config: str
-    task: Task
-    info: ConfigInfo
-    tokenizer: str | None
-    counter: CounterName
-    reserve: int
+    Returns:
+        What is wrong, and what could not be tested.
+    """
+    info = manifest.configs[name]
+    task, length = parse_config(name)
+    path = folder / info.file
+    findings = hash_findings(info.file, path, info.bytes, info.sha256)
+    digest, lengths = RowDigest(), list[int]()
 
+    def rows() -> Iterator[PackedRow]:
+        loaded = _tokenizer(tokenizer, counter) if tokenizer else None
+        recounted = recounted_rows(info.rows)
+        for row in read_packed(path):
+            digest.add(row)
+            lengths.append(row.length)
+            yield row  # the audit first, which reads all of it
+            if loaded is not None:
+                findings.extend(_length_findings(name, loaded, row, row.index in recounted))
+            progress(name, 1)
 
-@dataclass(frozen=True)
-class Verified:
-    """What was found in one config, and what of it could not be tested."""
-
-    findings: list[str]
-    untested: str = ""
-
-
-def verify_config(job: ConfigJob, progress: Progress) -> Verified:
-    """Check one config's file and rows, in whatever process."""
-    path = job.folder / job.info.file
-    findings = hash_findings(job.info.file, path, job.info.bytes, job.info.sha256)
-    _, length = parse_config(job.config)
     try:
         with path.open("rb") as raw:
             schema = pq.read_schema(raw)
         if not _same_columns(schema):
-            findings.append(
-                f"{job.info.file}: columns expected {_columns(SCHEMA)}, found {_columns(schema)}"
-            )
-            return Verified(findings)
-        digest, lengths = RowDigest(), list[int]()
-        tokenizer = _tokenizer(job.tokenizer, job.counter) if job.tokenizer else None
-
-        def rows() -> Iterator[PackedRow]:
-            for row in read_packed(path):
-                digest.add(row)
-                lengths.append(row.length)
-                yield row  # and see first whether it can be read at all
-                if tokenizer is not None:
-                    findings.extend(_length_findings(job.config, tokenizer, row))
-                progress(job.config, 1)
-
-        if absent := _absent_values(path):
-            return Verified([*findings, *(f"{job.config}/{place}" for place in absent)])
-        audit = audit_rows(job.config, job.task, length, rows(), job.reserve)
+            expected, found = _columns(SCHEMA), _columns(schema)
+            return [*findings, f"{info.file}: columns expected {expected}, found {found}"], []
+        if missing := _missing_values(path):
+            return [*findings, *(f"{name}/{place}" for place in missing)], []
+        reserve = manifest.tokenizer.extra_reserve
+        audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
     except UNREADABLE as error:
-        return Verified([*findings, f"{job.info.file}: cannot be read: {one_line(error)}"])
-    findings += audit.findings + _summary_findings(job, digest.hexdigest(), lengths, length)
+        return [*findings, f"{info.file}: cannot be read: {one_line(error)}"], []
+    findings += audit.findings + _summary_findings(name, info, digest.hexdigest(), lengths)
     depth = audit.checks.get("depth", "")
-    return Verified(findings, f"{job.config}: depth {depth}" if UNTESTED in depth else "")
+    return findings, [f"{name}: depth {depth}"] if UNTESTED in depth else []
 
 
 @lru_cache(maxsize=1)
@@ -87,8 +82,8 @@ def _tokenizer(spec: str, counter: CounterName) -> Tokenizer:
     return tokenizer
 
 
-def _absent_values(path: Path) -> list[str]:
-    """Return where a value is absent, as `row: column`; parquet allows it and a row does not."""
+def _missing_values(path: Path) -> list[str]:
+    """Return where a value is null, as `row: column`; parquet allows it and a row does not."""
     found = []
     with path.open("rb") as raw, pq.ParquetFile(raw, pre_buffer=False) as file:
         offset = 0
@@ -97,19 +92,19 @@ def _absent_values(path: Path) -> list[str]:
             for name in table.column_names:
                 column = table.column(name).combine_chunks()
                 inner = [column.flatten()] if pa.types.is_list(column.type) else []
-                if column.null_count or any(one.null_count for one in inner):
+                if any(part.null_count for part in (column, *inner)):
                     values = column.to_pylist()
-                    place = next(i for i, value in enumerate(values) if _has_absent(value))
+                    place = next(i for i, value in enumerate(values) if _holds_null(value))
                     found.append(f"{offset + place}: {name} has no value")
             offset += table.num_rows
     return found
 
 
-def _has_absent(value: object) -> bool:
+def _holds_null(value: object) -> bool:
     if isinstance(value, list):
-        return any(map(_has_absent, value))
+        return any(map(_holds_null, value))
     if isinstance(value, dict):
-        return any(map(_has_absent, value.values()))
+        return any(map(_holds_null, value.values()))
     return value is None
 
 
@@ -123,37 +118,38 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
-def _length_findings(config: str, tokenizer: Tokenizer, row: PackedRow) -> list[str]:
-    content, prefix = b"".join((row.context, row.question.encode())), row.answer_prefix
-    counts = {tokenizer.count_prompt(content, prefix)}
-    if row.index % RECOUNT_EVERY == 0:
-        counts.add(tokenizer.recount_prompt(content.decode(), prefix))
+def _length_findings(config: str, tokenizer: Tokenizer, row: PackedRow, again: bool) -> list[str]:
+    """Compare a row's length with what its prompt counts; `again` by the reference as well."""
+    content = b"".join((row.context, row.question.encode()))
+    counts = {tokenizer.count_prompt(content, row.answer_prefix) + row.max_new_tokens}
+    if again:
+        counts.add(recount(tokenizer, row))
     return [
-        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {found}"
-        for found in (count + row.max_new_tokens for count in sorted(counts))
-        if found != row.length
+        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {count}"
+        for count in sorted(counts)
+        if count != row.length
     ]
 
 
 def _summary_findings(
-    job: ConfigJob, digest: str, lengths: Sequence[int], length: int
+    config: str, info: ConfigInfo, digest: str, lengths: Sequence[int]
 ) -> list[str]:
-    """Check what the manifest says of a config against its rows."""
-    info = job.info
+    """Check what the manifest states of a config against its rows."""
     if not lengths:
         return []
+    length = parse_config(config)[1]
     mean = sum(lengths) / len(lengths)
-    said_and_found = {
-        "rows": (info.rows, len(lengths)),
-        "digest": (info.digest, digest),
-        "length_min": (info.length_min, min(lengths)),
-        "length_mean": (info.length_mean, round(mean, 3)),
-        "length_max": (info.length_max, max(lengths)),
-        "fill_min": (info.fill_min, round(min(lengths) / length, 6)),
-        "fill_mean": (info.fill_mean, round(mean / length, 6)),
+    found = {
+        "rows": len(lengths),
+        "digest": digest,
+        "length_min": min(lengths),
+        "length_mean": round(mean, 3),
+        "length_max": max(lengths),
+        "fill_min": round(min(lengths) / length, 6),
+        "fill_mean": round(mean / length, 6),
     }
     return [
-        f"{job.config}: {name} expected {said}, found {found}"
-        for name, (said, found) in said_and_found.items()
-        if said != found
+        f"{config}: {name} expected {getattr(info, name)}, found {value}"
+        for name, value in found.items()
+        if getattr(info, name) != value
     ]

@@ -1,11 +1,10 @@
-"""What a folder's files show without their rows: hashes, names, sources and the card."""
+"""Checks that need no rows: hashes, file names, sources and the card."""
 
 import hashlib
 from collections.abc import Collection, Iterator
-from itertools import zip_longest
 from pathlib import Path
 
-from ruler_builders.card import configs_yaml
+from ruler_builders.card import card_faults
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
 from ruler_builders.sources.domains import BUNDLED, PREFIX, bundled_info
@@ -14,16 +13,16 @@ from ruler_data.errors import UsageError
 from ruler_data.manifest import FILE_NAME, FILENAME, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, parse_config, quote
 
-#: Files that the Hub's clients put beside ours.
+#: Files that the Hub's clients add to a folder.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface")
 
 
 def file_findings(
     folder: Path, manifest: Manifest, configs: Collection[str], *, strays: bool = True
 ) -> Iterator[str]:
-    """Check that the files are those of the manifest, and, for `strays`, that there are no others.
+    """Check that the files are those of the manifest; with `strays`, that there are no others.
 
-    Only the files of `configs` must be there.
+    Only the files of `configs` must exist.
     """
     for name, info in manifest.configs.items():
         yield from name_findings(name, info, manifest)
@@ -51,18 +50,18 @@ def file_findings(
 
 
 def source_findings(manifest: Manifest) -> Iterator[str]:
-    """Check what the manifest says of its sources against what this package knows of them."""
+    """Check what the manifest states of its sources against what this package knows."""
     if not manifest.configs:
         yield f"{FILENAME}: names no config"
     needed = {
         source
         for name in manifest.configs
-        if name.rpartition("_")[0] in manifest.table
-        for source in manifest.table[name.rpartition("_")[0]].sources
+        if (task := manifest.table.get(name.rpartition("_")[0]))
+        for source in task.sources
     }
     named = {source.name: source for source in manifest.sources}
     for name in sorted(needed - named.keys()):
-        yield f"{FILENAME}: does not name the source {name}, which its configs hold text of"
+        yield f"{FILENAME}: does not name the source {name}, which its configs use"
     for name, source in named.items():
         yield from _domain_findings(name, source)
         if name not in CATALOGUE:
@@ -77,7 +76,7 @@ def source_findings(manifest: Manifest) -> Iterator[str]:
 
 
 def _domain_findings(name: str, source: SourceInfo) -> Iterator[str]:
-    """Check that a domain is the package's own, or said to be of unknown origin."""
+    """Check that a domain is one of the package, or marked as the user's own."""
     domain = name.removeprefix(PREFIX)
     if domain == name:
         return
@@ -85,34 +84,22 @@ def _domain_findings(name: str, source: SourceInfo) -> Iterator[str]:
     if expected and source != expected:
         yield f"{FILENAME}: source {name}: is not the one of this package: {source.sha256}"
     if not expected and (source.kind != "own" or source.pinned):
-        yield f"{FILENAME}: source {name}: is of no domain of this package, and not said to be own"
+        yield f"{FILENAME}: source {name}: is not a domain of this package, and not marked as own"
 
 
 def card_findings(folder: Path, manifest: Manifest) -> list[str]:
-    """Check that the card's configs are the manifest's, with their digests.
-
-    As text: what stands there is either what the manifest gives or wrong, so a stranger's YAML,
-    which may be made to take for ever, is never parsed.
-    """
+    """Check that the configs of the card are those of the manifest."""
     try:
         text = (folder / "README.md").read_text(encoding="utf-8")
     except FileNotFoundError:
-        return []  # said already
+        return []  # the manifest names it, so this is a finding already
     except (OSError, UnicodeDecodeError) as error:
         return [f"README.md: cannot be read: {one_line(error)}"]
-    matter = text.removeprefix("---\n").partition("---\n")[0]
-    above, key, below = matter.partition("configs:\n")
-    found, expected = (key + below).splitlines(), configs_yaml(manifest).splitlines()
-    if found == expected:
-        return []
-    first = above.count("\n") + 2  # lines count from 1, and the first is `---`
-    pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"), first)
-    line, (said, wanted) = next((n, pair) for n, pair in pairs if pair[0] != pair[1])
-    return [f"README.md: line {line}: expected {quote(wanted)}, found {quote(said)}"]
+    return [f"README.md: {fault}" for fault in card_faults(text, manifest, trusted=False)]
 
 
 def name_findings(name: str, info: ConfigInfo, manifest: Manifest) -> list[str]:
-    """Check that a config is named after a task we know and lies where it should."""
+    """Check that a config has the name of a known task and a file at the right path."""
     try:
         task, _ = parse_config(name)
     except UsageError as error:
@@ -138,6 +125,6 @@ def hash_findings(name: str, path: Path, size: int, sha256: str) -> list[str]:
 
 
 def one_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

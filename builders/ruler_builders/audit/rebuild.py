@@ -1,10 +1,11 @@
-"""Rows built again from the seed, and compared byte for byte with the published ones."""
+"""Rows built again from the seed and compared, byte for byte, with those of a folder."""
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
-from ruler_builders.audit.file_checks import name_findings, one_line
-from ruler_builders.pipeline.build_context import BuildContext, RowConfig, open_context
+from ruler_builders.audit.file_checks import one_line
+from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.sources import CATALOGUE, Library
 from ruler_data.errors import UsageError
@@ -16,46 +17,47 @@ from ruler_data.tasks import Task
 from ruler_data.version import DATA_VERSION
 
 
-def rebuild(
+def rebuild_rows(
     folder: Path,
     manifest: Manifest,
+    readable: Sequence[str],
     tokenizer: str,
     rows: int,
     *,
     sources: Path | None = None,
     haystack: Path | None = None,
 ) -> tuple[int, list[str]]:
-    """Build random rows again and compare them byte for byte."""
+    """Build random rows of a folder again; return how many, and the findings.
+
+    Args:
+        folder: of the build.
+        manifest: of the folder.
+        readable: names of the configs to choose rows from.
+        tokenizer: name, folder or Hub id.
+        rows: number of rows.
+        sources: folder with the real sources.
+        haystack: folder with the user's own texts.
+
+    Raises:
+        UsageError: the tokenizer or a folder is not available.
+    """
     kinds = {source.kind for source in manifest.sources if source.name in CATALOGUE}
-    recipe = RowConfig(
-        tokenizer=tokenizer,
-        seed=manifest.seed,
-        sources=sources,
-        kind="sample" if kinds == {"sample"} else "auto",
-        strict=False,
-        extra_reserve=manifest.tokenizer.extra_reserve,
-        haystack=haystack,
-    )
-    library = recipe.library()
-    context = open_context(recipe, library)
-    if findings := _rebuild_obstacles(manifest, library):
+    library = Library(sources, "sample" if kinds == {"sample"} else "auto", haystack=haystack)
+    reserve = manifest.tokenizer.extra_reserve
+    context = open_context(tokenizer, library, seed=manifest.seed, reserve=reserve)
+    if findings := _obstacles(manifest, library):
         return 0, findings
-    intact = {
-        name: info.rows
-        for name, info in manifest.configs.items()
-        if not name_findings(name, info, manifest) and (folder / info.file).is_file()
-    }
-    every = [(name, index) for name, size in intact.items() for index in range(size)]
+    every = [(name, index) for name in readable for index in range(manifest.configs[name].rows)]
     chosen = sorted(random.SystemRandom().sample(every, min(rows, len(every))))
     for name in dict.fromkeys(name for name, _ in chosen):
-        wanted = {index for other, index in chosen if other == name}
+        indices = [index for other, index in chosen if other == name]
         task = manifest.table[parse_config(name)[0]]
-        findings += _compare_rebuilt(folder, name, task, wanted, context)
+        findings += _compare(folder, name, task, indices, context)
     return len(chosen), findings
 
 
-def _rebuild_obstacles(manifest: Manifest, library: Library) -> list[str]:
-    """Return what makes it pointless to rebuild rows: other code or other sources."""
+def _obstacles(manifest: Manifest, library: Library) -> list[str]:
+    """Return why rows cannot be rebuilt: another data version, or other sources."""
     findings = []
     if manifest.rows_version.split(".")[0] != DATA_VERSION.split(".")[0]:
         findings.append(
@@ -77,23 +79,21 @@ def _rebuild_obstacles(manifest: Manifest, library: Library) -> list[str]:
     return findings
 
 
-def _compare_rebuilt(
-    folder: Path, name: str, task: Task, wanted: set[int], context: BuildContext
+def _compare(
+    folder: Path, name: str, task: Task, indices: Sequence[int], context: BuildContext
 ) -> list[str]:
-    """Build rows of a config again and compare them byte for byte."""
-    _, length = parse_config(name)
+    """Build some rows of a config again and compare them byte for byte."""
+    target = context.target(parse_config(name)[1])
     try:
-        rows = {row.index: row for row in read_rows(folder / config_file(name))}
-        same = {
-            index: index in rows
-            and serialize(rows[index])
-            == serialize(make_row(task, context.sources, index, context.target(length)).row)
-            for index in sorted(wanted)
+        rows = {
+            row.index: serialize(row)
+            for row in read_rows(folder / config_file(name))
+            if row.index in indices
         }
     except UNREADABLE as error:
         return [f"{config_file(name)}: cannot be read: {one_line(error)}"]
     return [
-        f"{name}/{index}: rebuilt from the seed, it is another row"
-        for index, equal in same.items()
-        if not equal
+        f"{name}/{index}: differs from the row rebuilt from the seed"
+        for index in indices
+        if rows.get(index) != serialize(make_row(task, context.sources, index, target).row)
     ]

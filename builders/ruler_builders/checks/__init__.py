@@ -1,1 +1,1 @@
-"""What is proved of the rows of one config, from their text alone."""
+"""Checks of the rows of one config from their text alone, independent of the generators."""

@@ -1,6 +1,6 @@
 """Checks of the rows of one config; each finding names the row and the value.
 
-How full rows are: the one rule, for a build's own audit and for whoever verifies it.
+A build and `verify` use the same checks.
 """
 
 import math
@@ -17,12 +17,12 @@ from ruler_data.tasks import Task
 
 @dataclass
 class ConfigAudit:
-    """Findings of a config's rows, gathered row by row.
+    """Result of checking the rows of a config.
 
     Attributes:
         config: the config's name.
-        findings: what is wrong, in words; empty for a clean config.
-        checks: what was checked, for the manifest: check -> result.
+        findings: what is wrong; empty for a clean config.
+        checks: result of each check, for the manifest.
     """
 
     config: str
@@ -30,7 +30,7 @@ class ConfigAudit:
     checks: dict[str, str] = field(default_factory=dict)
 
     def find(self, message: str, index: int | None = None) -> None:
-        """Note something wrong, with the row where there is one."""
+        """Add a finding, of one row or of the whole config."""
         where = self.config if index is None else f"{self.config}/{index}"
         self.findings.append(f"{where}: {message}")
 
@@ -38,9 +38,9 @@ class ConfigAudit:
 def audit_rows(
     config: str, task: Task, length: int, rows: Iterable[Row | PackedRow], reserve: int = 0
 ) -> ConfigAudit:
-    """Check everything that the rows themselves can show, without tokenizer or sources.
+    """Check everything that needs neither tokenizer nor sources.
 
-    `length` is the config's and `reserve` what is kept free of it, in tokens.
+    `length` is the config's, and `reserve` is kept free of each prompt, both in tokens.
     """
     audit = ConfigAudit(config)
     seen: dict[str, int] = {}
@@ -69,9 +69,9 @@ def audit_rows(
         "evidence": found_in,
         "duplicates": "0",
     }
-    said, biased = depths.verdict()
-    if said:
-        audit.checks["depth"] = said
+    tested, biased = depths.verdict()
+    if tested:
+        audit.checks["depth"] = tested
     if biased:
         audit.find(biased)
     return audit
@@ -87,7 +87,7 @@ def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str
     if row.length > length:
         yield f"length {row.length} is over the config's {length}"
     if not row.outputs or not all(row.outputs):
-        yield "a golden answer is empty"
+        yield "a gold answer is empty"
     yield from frame_findings(task, row)
     solved = solve(task, row)
     if solved.complaint:
@@ -96,7 +96,7 @@ def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str
         yield f"outputs says {Counter(row.outputs).most_common(1)[0][0]!r} twice"
     if wrong := sorted(frozenset(row.outputs) ^ solved.answers):
         if wrong[0] in row.outputs:
-            yield f"outputs says {wrong[0]!r}, which the prompt does not bear out"
+            yield f"outputs says {wrong[0]!r}, which the prompt does not support"
         else:
             yield f"outputs lacks {wrong[0]!r}, which the prompt gives"
     yield from _evidence_findings(row, solved.evidence)
@@ -118,28 +118,28 @@ def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
 
 
 def _anonymous(row: Row | PackedRow) -> Row | PackedRow:
-    """Return the row as far as a model sees it, to find the same prompt twice."""
+    """Return the part of the row that a model sees, to find duplicate prompts."""
     if isinstance(row, Row):
         return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=())
     return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=NO_SPANS)
 
 
-#: From so much room on (tokens) every row takes up at least this share of it.
+#: Room (tokens) from which every row must fill at least this share of it.
 FULL_FROM, LEAST_FILL = 4096, 0.99
 
 
 def fill_finding(
     task: Task, length: int, reserve: int, lengths: Sequence[int]
 ) -> tuple[int, str] | None:
-    """Return the row that takes up least of its config, with what is wrong; None if it is enough.
+    """Return the least full row and what is wrong; None if all rows are full enough.
 
-    A question without documents has nothing to fill its length with, and tokens that are kept
-    free on purpose are no room.
+    A question without documents has nothing to fill its length with. Reserved tokens do not count
+    as room.
 
     Args:
         task: of the config.
         length: of the config, in tokens.
-        reserve: tokens of each prompt that are kept free.
+        reserve: tokens of each prompt to keep free.
         lengths: the `length` column, in tokens.
 
     >>> from ruler_data.tasks import TASKS
@@ -148,12 +148,12 @@ def fill_finding(
     1
     """
     room, least = length - reserve, min(lengths, default=0)
-    asked = math.ceil(LEAST_FILL * room)
-    short = sum(one < asked for one in lengths)
+    needed = math.ceil(LEAST_FILL * room)
+    short = sum(found < needed for found in lengths)
     if not (short and task.fills and room >= FULL_FROM):
         return None
     return lengths.index(least), (
-        f"length {least} leaves the config unfilled: of {room} tokens at least {asked} are asked "
-        f"({LEAST_FILL}); rows that are short: {short} of {len(lengths)}; what fills them is too "
-        "coarse: use a greater length, or texts with more and shorter lines"
+        f"length {least} leaves the config unfilled: of {room} tokens at least {needed} are "
+        f"needed ({LEAST_FILL}); short rows: {short} of {len(lengths)}; the haystack's "
+        "segments are too long: use a greater length, or texts with more and shorter lines"
     )

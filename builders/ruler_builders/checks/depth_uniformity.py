@@ -1,11 +1,11 @@
-"""Are gold pieces spread evenly over depth? And when can they be?
+"""Whether needles are uniformly distributed over depth (Kolmogorov-Smirnov).
 
-Depths are promised to be uniform for a piece by itself. Pieces are also kept from standing side by
-side, which moves one to the next free place. That is how linear probing fills a hash table: with a
-share `a` of all places taken, a piece is moved by a / 2(1 - a) places on average (Knuth, The Art of
-Computer Programming, volume 3, section 6.4), always towards the end. From two thirds on that is
-more than the one place by which a haystack of whole lines is uneven anyway: depth cannot be
-uniform in such a row, and the others are tested without it.
+The depth of a needle by itself is uniform. Needles also never stand side by side: one that would
+moves to the next free place, as in linear probing of a hash table. With a share `a` of all places
+taken, a needle moves by a / 2(1 - a) places on average (Knuth, The Art of Computer Programming,
+volume 3, section 6.4), always towards the end. From a = 2/3 that is more than one place, which is
+the resolution of a haystack of whole lines: depths in such a row cannot be uniform, so it is left
+out of the test.
 """
 
 import math
@@ -14,28 +14,28 @@ from statistics import fmean
 from ruler_data.row import Row, Span
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
-#: Chance at which a sound dataset would fail the test of depths.
+#: Probability that the test rejects uniform depths.
 ALPHA = 1e-4
 
-#: Share of the places of a haystack that pieces may take for their depths to be uniform.
+#: Largest share of the places of a haystack that needles may take if depths are to be uniform.
 CROWDED = 2 / 3
 
-#: What the verdict says of rows that are.
+#: Marks rows that were left out, in the result of the test.
 UNTESTED = "not tested"
 
 
 class Depths:
-    """The relative depths of a config's gold pieces, gathered row by row."""
+    """The relative depths of the needles of a config, collected row by row."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
         self._pieces = _kept_apart(task)
         self._found: list[float] = []
         self._grains: list[float] = []
-        self._crowded: list[int] = []  # the places of rows that are
+        self._crowded: list[int] = []  # places of the rows left out
 
     def add(self, row: Row) -> None:
-        """Take another row into account."""
+        """Add the depths of a row."""
         found, grain, places = _depths(self._task, row)
         if found and self._pieces > max(CROWDED * places, 1):
             self._crowded.append(places)
@@ -44,7 +44,7 @@ class Depths:
             self._grains.append(grain)
 
     def verdict(self) -> tuple[str, str]:
-        """Return what was tested, and what is wrong; empty for nothing."""
+        """Return the result of the test, and the finding; each may be empty."""
         left_out = ""
         if self._crowded:
             places = min(self._crowded)
@@ -53,11 +53,11 @@ class Depths:
             return left_out, ""
         size = len(self._found)
         distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
-        said = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
-        said += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
+        result = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
+        result += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
         if distance <= limit:
-            return said, ""
-        return said, (
+            return result, ""
+        return result, (
             f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, limit {limit:.4f}"
         )
 
@@ -75,34 +75,33 @@ def uniformity(depths: list[float]) -> float:
 def ks_limit(size: int) -> float:
     """Return the distance that `size` uniform depths exceed with probability `ALPHA`.
 
-    The bound of Dvoretzky, Kiefer and Wolfowitz with Massart's constant (1990): it holds for
-    every size.
+    The Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant (1990), valid for every size.
     """
     return min(math.sqrt(math.log(2 / ALPHA) / (2 * size)), 1.0)
 
 
 def _kept_apart(task: Task) -> int:
-    """Return how many pieces of a row may not stand side by side; 1 where any place will do."""
+    """Return how many needles of a row must not stand side by side; 1 if there is no such rule."""
     params = task.params
     if isinstance(params, Vt):
         return params.chains * (params.hops + 1)
     if isinstance(params, Niah):
-        said = 2 if params.wording == "split" else 1
-        return params.keys * params.values * said + params.lookalikes
+        sentences = 2 if params.wording == "split" else 1
+        return params.keys * params.values * sentences + params.lookalikes
     return 1
 
 
 def _depths(task: Task, row: Row) -> tuple[list[float], float, int]:
-    """Return the relative depths of the gold pieces in the haystack, their grain and its places.
+    """Return the relative depths of the needles, their grain, and the number of places.
 
-    The haystack of a document task has few places; their distance is the grain, by which even
-    a perfectly even choice of places differs from the uniform distribution.
+    The grain is the relative distance of two places. By so much, even evenly chosen places differ
+    from the uniform distribution.
     """
     if not row.evidence or isinstance(task.params, Cwe | Fwe):
         return [], 0.0, 0
     try:
         start = _haystack_start(task, row)
-    except ValueError:  # no instruction: the solver has said so
+    except ValueError:  # no instruction: the solver reports it
         return [], 0.0, 0
     last = row.evidence[-1]
     gold = sum(span.end - span.start for span in row.evidence)
@@ -115,7 +114,7 @@ def _depths(task: Task, row: Row) -> tuple[list[float], float, int]:
 
 
 def _haystack_start(task: Task, row: Row) -> int:
-    """Return where the haystack begins: behind the instruction, and behind vt's example."""
+    """Return where the haystack begins: after the instruction, and after the example of vt."""
     opening = _OPENINGS[type(task.params)]
     find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
     return find(opening) + len(opening)
@@ -129,7 +128,7 @@ _OPENINGS: dict[type, str] = {
 
 
 def _grain(task: Task, row: Row, free: int, last: Span) -> float:
-    """Return the share of the haystack that its mean unit takes."""
+    """Return the share of the haystack that its mean segment takes."""
     if isinstance(task.params, Qa):
         return 1.0 / max(row.context.count("Document "), 1)
     if isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains"):
@@ -139,6 +138,6 @@ def _grain(task: Task, row: Row, free: int, last: Span) -> float:
 
 
 def _unit(task: Task) -> int:
-    """Return about how many characters a unit of the haystack has: a line, or a sentence."""
+    """Return roughly the characters of a segment of the haystack: a line or a sentence."""
     sentences = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
     return 150 if sentences else 100

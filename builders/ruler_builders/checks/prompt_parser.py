@@ -1,9 +1,7 @@
-"""Needles as a reader finds them in a text, however they are worded.
+"""Parse prompts: needles in any wording, and the fixed text of each task's prompt.
 
-Frames: the fixed text around what was drawn, written out once more apart from the generators.
-
-A row whose haystack is right and whose question asks for something else is no row of the
-benchmark, and no solver of haystacks would notice.
+The fixed text is written out here again, apart from the generators: no solver would notice a
+question that asks for something else.
 """
 
 import re
@@ -15,8 +13,8 @@ from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
 _OPENING = "One of the special magic "
 _NEEDLE = re.compile(r"One of the special magic \w+ for (\S+) is: (\S+)\.(?=\s|$)")
-#: The wordings of suites, read as a reader would; each behind its longest fixed words, which are
-#: looked for first, since an expression reads a long text a hundred times more slowly.
+#: The wordings of suites, each with its longest fixed words. These are searched first, since a
+#: regular expression takes a hundred times longer on a long text.
 _REWORDED = [
     (
         max(re.split(r"KEY|VALUE|\\w\+", form), key=len),
@@ -41,8 +39,8 @@ def needles(context: str, keys: Sequence[str]) -> list[tuple[tuple[str, ...], st
     found = [needle for key in dict.fromkeys(keys) for needle in _plain(context, key)]
     for words, form in _REWORDED:
         if words in context:
-            said = (match for match in form.finditer(context) if match["key"] in keys)
-            found += [((match[0],), match["key"], match["value"]) for match in said]
+            sentences = (match for match in form.finditer(context) if match["key"] in keys)
+            found += [((match[0],), match["key"], match["value"]) for match in sentences]
     if "filed under" not in context:
         return found
     filed = {match[1]: match for match in _FILED.finditer(context)}
@@ -54,9 +52,9 @@ def needles(context: str, keys: Sequence[str]) -> list[tuple[tuple[str, ...], st
 
 
 def _plain(context: str, key: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the needles of a key in the benchmark's own wording.
+    """Yield the needles of a key in the wording of the benchmark.
 
-    The key is looked for first: a text may hold thousands of needles.
+    The key is searched first, since a text may hold thousands of needles.
     """
     words = f" for {key} is: "
     place = context.find(words)
@@ -108,11 +106,11 @@ def _frame(task: Task, row: Row) -> PromptTemplate:
         return _vt(params, row)
     if isinstance(params, Qa):
         if params.documents == "none":
-            asked = row.question.removeprefix("Question: ").strip()
-            return PromptTemplate(_ALONE, _ALONE, f"Question: {asked}", " Answer:")
-        asked = row.question.removeprefix(_ONLY + "Question: ").strip()
+            question = row.question.removeprefix("Question: ").strip()
+            return PromptTemplate(_ALONE, _ALONE, f"Question: {question}", " Answer:")
+        question = row.question.removeprefix(_ONLY + "Question: ").strip()
         head = _ONLY + "The following are given documents.\n\nDocument 1:\n"
-        return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {asked}", " Answer:")
+        return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {question}", " Answer:")
     return {Cwe: _CWE, Fwe: _FWE}[type(params)]
 
 

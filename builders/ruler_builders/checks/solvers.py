@@ -1,8 +1,8 @@
-"""Independent solvers: find the golden answers from the prompt alone.
+"""Independent solvers: find the gold answers from the prompt alone.
 
-Each solver parses a prompt as a reader would. None imports anything of the generators, so an
-answer that they agree on was not copied but found. A solver returns every answer that the
-prompt supports; `verify` compares it with `outputs`, so an ambiguous prompt is found too.
+No solver imports anything of the generators, so an answer on which both agree was found and not
+copied. A solver returns every answer that the prompt supports; the audit compares them with
+`outputs`, which also finds ambiguous prompts.
 """
 
 import re
@@ -19,7 +19,7 @@ from ruler_builders.checks.prompt_parser import needles
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
-_ASKED = re.compile(r"What (?:is|are all) the special magic (\w+) for (.+) mentioned in the ")
+_QUESTION = re.compile(r"What (?:is|are all) the special magic (\w+) for (.+) mentioned in the ")
 _ASSIGNMENT = re.compile(r"VAR ([A-Z]+) = (?:VAR ([A-Z]+) ?|([0-9]+))")
 _VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 _CODED = re.compile(r"[a-z]+")
@@ -28,12 +28,12 @@ _DOCUMENT = re.compile(r"\n\nDocument (\d+):\n")
 
 @dataclass(frozen=True)
 class Solved:
-    """What a solver found.
+    """The result of a solver.
 
     Attributes:
-        answers: all answers that the prompt supports, in no order.
-        evidence: the texts that the evidence spans must hold, in order, or None for any.
-        complaint: why the prompt is not solvable as it should be; empty where it is.
+        answers: all answers that the prompt supports.
+        evidence: the texts of the expected evidence spans, in order; None for any.
+        complaint: why the prompt cannot be solved as intended; empty if it can.
     """
 
     answers: frozenset[str]
@@ -42,29 +42,29 @@ class Solved:
 
 
 def solve(task: Task, row: Row) -> Solved:
-    """Answer a row from its prompt; for qa, find where its golden answers stand."""
+    """Answer a row from its prompt; for qa, find the gold answers in the gold documents."""
     if isinstance(task.params, Qa):
         return _qa(task.params, row) if task.fills else _qa_alone(row)
     return _SOLVERS[type(task.params)](row)
 
 
 def _niah(row: Row) -> Solved:
-    asked = _ASKED.match(row.question)
-    if asked is None:
+    question = _QUESTION.match(row.question)
+    if question is None:
         return Solved(frozenset(), [], "the question asks for no key")
-    keys = re.split(r", and |, ", asked[2])
+    keys = re.split(r", and |, ", question[2])
     known = needles(row.context, keys)
     found = [value for _, _, value in known]
-    said = [text for texts, _, _ in known for text in texts]
-    if len(said) > 1:
-        said.sort(key=row.context.index)
+    evidence = [text for texts, _, _ in known for text in texts]
+    if len(evidence) > 1:
+        evidence.sort(key=row.context.index)
     if len(set(found)) != len(found):
-        return Solved(frozenset(found), said, "a value stands twice")
+        return Solved(frozenset(found), evidence, "a value stands twice")
     hidden = {key for _, key, _ in known}
     missing = [key for key in keys if key not in hidden]
     if missing == keys and row.question.endswith("does not mention it, answer: none."):
-        return Solved(frozenset({"none"}), said)
-    return Solved(frozenset(found), said, f"no needle for {missing[0]}" if missing else "")
+        return Solved(frozenset({"none"}), evidence)
+    return Solved(frozenset(found), evidence, f"no needle for {missing[0]}" if missing else "")
 
 
 def _vt(row: Row) -> Solved:
@@ -72,19 +72,19 @@ def _vt(row: Row) -> Solved:
     text = row.context.rpartition("hidden in the following text.\n\n")[2]
     assignments = list(_assignments(text))
     everywhere = _assignments(row.context)  # the example's too
-    said = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
+    evidence = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
     holds: dict[str, str] = {}
     for assignment in assignments:
         name, source, number = assignment.groups()
         if name in holds:
-            return Solved(frozenset(), said, f"{name} is assigned twice")
+            return Solved(frozenset(), evidence, f"{name} is assigned twice")
         if source and source not in holds:
             complaint = f"{name} takes its value from {source} before it has one"
-            return Solved(frozenset(), said, complaint)
+            return Solved(frozenset(), evidence, complaint)
         holds[name] = number or holds[source]
     if value is None:
-        return Solved(frozenset(), said, "the question names no value")
-    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), said)
+        return Solved(frozenset(), evidence, "the question names no value")
+    return Solved(frozenset(name for name, number in holds.items() if number == value[1]), evidence)
 
 
 def _cwe(row: Row) -> Solved:
@@ -95,13 +95,13 @@ def _cwe(row: Row) -> Solved:
         pieces.take(pa.array(places)),
         pieces.take(pa.array(places[: len(pieces) // 2] + 1)),
     )
-    golden = pc.is_in(words, pa.array(row.outputs, pa.string()))
-    said = words.filter(golden).to_pylist()
+    gold = pc.is_in(words, pa.array(row.outputs, pa.string()))
+    evidence = words.filter(gold).to_pylist()
     if len(numbers) != len(words) or not numbers.equals(
         _numbers(len(words).bit_length()).slice(0, len(words))
     ):
-        return Solved(frozenset(), said, "the list is not numbered from 1 without gaps")
-    return _top(_ranked(words), 10, said)
+        return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
+    return _top(_ranked(words), 10, evidence)
 
 
 def _fwe(row: Row) -> Solved:
@@ -111,9 +111,10 @@ def _fwe(row: Row) -> Solved:
 
 
 def _split(text: str) -> pa.StringArray:
-    """Return the words of a text: tens of thousands in one step, where they are as they should be.
+    """Return the words of a text.
 
-    That is divided by single spaces; a text where something else divides some is split in Python.
+    Words divided by single spaces are split in one step, tens of thousands at a time. A text with
+    other white space is split in Python.
     """
     text = text.strip()
     if not text.isascii() or any(blank in text for blank in _BLANKS):
@@ -121,12 +122,12 @@ def _split(text: str) -> pa.StringArray:
     return pc.split_pattern(pa.array([text]), " ").values
 
 
-#: What divides words of ASCII besides a space.
+#: White space of ASCII that divides words, besides a single space.
 _BLANKS = ("  ", *(chr(code) for code in range(128) if chr(code).isspace() and code != ord(" ")))
 
 
 def _ranked(words: pa.StringArray) -> Iterator[tuple[str, int]]:
-    """Yield different words and how often each stands, the most frequent first."""
+    """Yield distinct words with their counts, the most frequent first."""
     found, numbers = pc.value_counts(words).flatten()
     for place in np.argsort(-numbers.to_numpy(), kind="stable"):
         yield found[place].as_py(), numbers[place].as_py()
@@ -148,48 +149,51 @@ def _qa(params: Qa, row: Row) -> Solved:
         return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
     gold = [row.context[span.start : span.end] for span in row.evidence]
     if len(gold) != _GOLD_DOCUMENTS[params.source]:
-        return Solved(frozenset(), None, f"{len(gold)} golden documents")
+        return Solved(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
         if documents.count(text) != 1:
-            complaint = f"golden document {number} stands {documents.count(text)} times"
+            complaint = f"gold document {number} stands {documents.count(text)} times"
             return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
-    # HotpotQA's yes and no stand in no document.
+    # The answers yes and no of HotpotQA are in no document.
     verdict = params.source == "hotpotqa" and row.outputs in (("yes",), ("no",))
     found = [answer for answer in row.outputs if verdict or answer.lower() in text]
     return Solved(frozenset(found), None)
 
 
 def _qa_alone(row: Row) -> Solved:
-    """Take the answers as given: without documents no prompt bears them out, by design."""
+    """Accept the answers as given: without documents, no prompt supports them."""
     if _DOCUMENT.search("\n\n" + row.context):
         return Solved(frozenset(), [], "a document, in a task without documents")
     return Solved(frozenset(row.outputs), [])
 
 
-#: Documents that a question of a source rests on.
+#: Number of gold documents of a question, by source.
 _GOLD_DOCUMENTS = {"squad": 1, "hotpotqa": 2}
 
 
 def _assignments(text: str) -> Iterator[re.Match[str]]:
-    """Yield the lines that assign something; most lines are noise."""
+    """Yield the assignments of a text; most lines are noise."""
     lines = ("VAR " + part.partition("\n")[0] for part in f"\n{text}".split("\nVAR ")[1:])
     return (match for match in map(_ASSIGNMENT.fullmatch, lines) if match)
 
 
 @lru_cache(maxsize=1)
 def _numbers(bits: int) -> pa.StringArray:
-    """Return the numbers of a list, of up to so many bits."""
+    """Return the numbers of a list as text: 1 to 2^bits - 1."""
     return pa.array([f"{number}." for number in range(1, 1 << bits)])
 
 
 def _documents(row: Row) -> tuple[list[str], list[str]]:
-    """Return the numbers and the documents, less the spaces that evidence leaves out."""
+    """Return the numbers and the documents, without the trailing spaces that evidence omits."""
     _, opening, text = row.context.partition("The following are given documents.\n\n")
     pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix("\n\n"))
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
 
 _SOLVERS: dict[type, Callable[[Row], Solved]] = {
-    Niah: _niah, Vt: _vt, Cwe: _cwe, Fwe: _fwe,
-}  # fmt: skip
+    Niah: _niah,
+    Vt: _vt,
+    Cwe: _cwe,
+    Fwe: _fwe,
+}

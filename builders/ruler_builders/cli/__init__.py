@@ -10,17 +10,17 @@ ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific dat
 COMMANDS = {
     "build": (
         "ruler_builders.cli.build",
-        "Build a folder of frozen configs; go on with one that was interrupted.",
+        "Build a folder of frozen configs; resume an interrupted build.",
     ),
     "verify": (
         "ruler_builders.cli.verify",
-        "Check everything that a folder or a release promises; exit 0 only when it is clean.",
+        "Check everything that a folder or a release promises; exit 0 only if it is clean.",
     ),
     "show": ("ruler_builders.cli.show", "Print one row: context shortened, evidence highlighted."),
-    "card": ("ruler_builders.cli.card", "Print the card of a folder, check it, or write it anew."),
+    "card": ("ruler_builders.cli.card", "Print the card of a folder, check it, or write it again."),
     "publish": (
         "ruler_builders.cli.publish",
-        "Put a folder on the Hub: one commit, verified there, then a tag that never moves.",
+        "Publish a folder on the Hub: one commit, verified there, then a tag that never moves.",
     ),
     "suites": (
         "ruler_builders.cli.listings",
@@ -28,11 +28,11 @@ COMMANDS = {
     ),
     "sources": (
         "ruler_builders.cli.listings",
-        "List the sources: what is at hand, from where, with which hash.",
+        "List the sources: which are available, from where, with which hash.",
     ),
     "tokenizers": (
         "ruler_builders.cli.listings",
-        "List the known tokenizers: what is at hand, from where, with which hash.",
+        "List the known tokenizers: which are available, from where, with which hash.",
     ),
 }
 

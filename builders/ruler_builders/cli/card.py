@@ -1,4 +1,4 @@
-"""`ruler-data card`."""
+"""`ruler-data card`: print the card of a folder, check it or write it again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,15 +13,15 @@ from ruler_data.terminal import out, say
 def card(
     folder: Annotated[Path, typer.Argument(help="Folder of a build.")],
     check: Annotated[
-        bool, typer.Option("--check", help="Say whether it is up to date and valid.")
+        bool, typer.Option("--check", help="Check that it is valid and up to date.")
     ] = False,
     write: Annotated[
-        bool, typer.Option("--write", help="Write it anew, with what lies beside it.")
+        bool, typer.Option("--write", help="Write it again, with the files beside it.")
     ] = False,
     repo: Annotated[str, typer.Option(help="Print it as for this repo on the Hub.")] = "",
     version: Annotated[str, typer.Option(help="Version of that release.")] = "1.0.0",
 ) -> None:
-    """Print the card of a folder, check it, or write it anew."""
+    """Print the card of a folder, check it, or write it again."""
     from ruler_builders.card import Address, card_faults, card_files
     from ruler_builders.pipeline.build_dir import BuildDir, locked
     from ruler_builders.publish.version_rules import Version
@@ -30,28 +30,26 @@ def card(
     if write and (check or repo):
         msg = "--write goes alone: a folder's card names no repo; `ruler-data publish` writes that"
         raise UsageError(msg)
-    place = Address(check_repo(repo), Version.parse(version).tag) if repo else None
+    address = Address(check_repo(repo), Version.parse(version).tag) if repo else None
+    build = BuildDir(folder)
     manifest = read_manifest(folder)
-    if BuildDir(folder).intact(manifest.configs) != manifest.configs:
+    if build.intact(manifest.configs) != manifest.configs:
         msg = f"{folder}: its rows are not those of its manifest; verify it"
         raise RulerError(msg)
-    texts = card_files(manifest, folder.joinpath, place)
+    texts = card_files(manifest, folder.joinpath, address)
     if write:
-        with locked(BuildDir(folder)):
-            BuildDir(folder).seal(manifest, texts)
+        with locked(build):
+            build.seal(manifest, texts)
         say(f"{folder}: wrote {', '.join(texts)} and the manifest")
     elif check:
         faults = list(card_faults(texts["README.md"], manifest))
-        faults += [f"{name} is out of date" for name in texts if not _is(folder, name, texts)]
+        for name, text in texts.items():
+            path = folder / name
+            if not path.is_file() or path.read_bytes() != text.encode():
+                faults.append(f"{name} is out of date")
         if faults:
-            msg = f"{folder}: {'; '.join(faults)}; `ruler-data card {folder} --write` mends it"
+            msg = f"{folder}: {'; '.join(faults)}; `ruler-data card {folder} --write` repairs it"
             raise RulerError(msg)
         say(f"{folder}: the card is valid and up to date")
     else:
         out.print(texts["README.md"], markup=False, soft_wrap=True, end="")
-
-
-def _is(folder: Path, name: str, texts: dict[str, str]) -> bool:
-    """Whether a file of a folder holds the text that it should."""
-    path = folder / name
-    return path.is_file() and path.read_bytes() == texts[name].encode()

@@ -1,62 +1,77 @@
-"""`ruler-data suites`, `sources` and `tokenizers`: what there is."""
+"""`ruler-data suites`, `sources` and `tokenizers`: what is available."""
 
 import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
 from ruler_builders.cli.options import JsonFlag, SourcesOption
-from ruler_data.suites import packaged
 from ruler_data.terminal import out
+
+#: Characters of a hash that a table shows; JSON has all.
+SHOWN = 16
 
 
 def suites(as_json: JsonFlag = False) -> None:
     """List the suites of this package: what each is for, and its tasks."""
-    found = packaged().values()
-    if as_json:
-        records = [
-            {
-                "name": suite.name, "about": suite.about, "tasks": list(suite.tasks),
-                "lengths": suite.lengths, "rows": suite.rows,
-            }
-            for suite in found
-        ]  # fmt: skip
-        out.print_json(json.dumps(records))
-        return
-    table = Table("suite", "tasks", "rows", "what it is for", box=None)
-    for suite in found:
-        table.add_row(suite.name, str(len(suite.tasks)), str(suite.rows), suite.about)
-    out.print(table)
+    from ruler_data.suites import packaged
+
+    records = [
+        {
+            "name": suite.name,
+            "about": suite.about,
+            "tasks": list(suite.tasks),
+            "lengths": suite.lengths,
+            "rows": suite.rows,
+        }
+        for suite in packaged().values()
+    ]
+    columns = {"suite": "name", "tasks": "tasks", "rows": "rows", "what it is for": "about"}
+    _print(records, columns, as_json)
 
 
 def sources(folder: SourcesOption = None, as_json: JsonFlag = False) -> None:
-    """List the sources: what is at hand, from where, with which hash."""
+    """List the sources: which are available, from where, with which hash."""
     from ruler_builders.sources.library import inventory
 
-    records = inventory(folder)
-    if as_json:
-        out.print_json(json.dumps(records))
-        return
-    table = Table("source", "at hand", "pinned", "sha256", "licence", box=None)
-    for record in records:
-        table.add_row(
-            record["name"], record["where"], record["pinned"], record["sha256"][:16],
-            record["licence"],
-        )  # fmt: skip
-    out.print(table)
+    columns = {
+        "source": "name",
+        "available": "where",
+        "pinned": "pinned",
+        "sha256": "sha256",
+        "licence": "licence",
+    }
+    _print(inventory(folder), columns, as_json)
 
 
 def tokenizers(as_json: JsonFlag = False) -> None:
-    """List the known tokenizers: what is at hand, from where, with which hash."""
+    """List the known tokenizers: which are available, from where, with which hash."""
     from ruler_data.tokenizers.registry import inventory
 
-    records = inventory()
+    columns = {
+        "name": "name",
+        "source": "source",
+        "revision": "revision",
+        "available": "where",
+        "fingerprint": "fingerprint",
+        "note": "note",
+    }
+    _print(inventory(), columns, as_json)
+
+
+def _print(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str], as_json: bool) -> None:
+    """Print records as JSON or as a table, whose `columns` are headings with keys of records."""
     if as_json:
         out.print_json(json.dumps(records))
         return
-    table = Table("name", "source", "revision", "at hand", "fingerprint", "note", box=None)
+    table = Table(*columns, box=None)
     for record in records:
-        table.add_row(
-            record["name"], record["source"], record["revision"][:12], record["where"],
-            record["fingerprint"][:16], record["note"],
-        )  # fmt: skip
+        table.add_row(*(_cell(key, record[key]) for key in columns.values()))
     out.print(table)
+
+
+def _cell(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return str(len(value))
+    return str(value)[:SHOWN] if key in ("sha256", "fingerprint", "revision") else str(value)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,53 +17,52 @@ def publish(
     folder: Annotated[Path, typer.Argument(help="Folder of a build.")],
     repo: Annotated[str, typer.Option(help="Dataset repo on the Hub, OWNER/NAME.")],
     version: Annotated[
-        str, typer.Option(help="MAJOR.MINOR.PATCH; by default the next that is true.")
+        str, typer.Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Verify, look and say what would be done.")
+        bool,
+        typer.Option("--dry-run", help="Verify, and report what would be published."),
     ] = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="Make a new repo a private one.")
-    ] = False,
+    private: Annotated[bool, typer.Option("--private", help="Create the repo as private.")] = False,
     allow_sample: Annotated[
         bool, typer.Option("--allow-sample", help="Publish rows of the sample corpus.")
     ] = False,
     allow_own_texts: Annotated[
         bool,
-        typer.Option("--allow-own-texts", help="Publish texts of `build --haystack`, for all."),
+        typer.Option("--allow-own-texts", help="Publish your own texts (`build --haystack`)."),
     ] = False,
     allow_private_seed: Annotated[
         bool,
         typer.Option("--allow-private-seed", help="Publish rows of `build --fresh`, and the seed."),
     ] = False,
     tokenizer: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Option(help="Where the tokenizer is, if it is not found by the manifest."),
+        str | None,
+        typer.Option(help="Folder or Hub id of the tokenizer, if the manifest does not suffice."),
     ] = None,
     workers: WorkersOption = 1,
     as_json: JsonFlag = False,
 ) -> None:
-    """Put a folder on the Hub: one commit, verified there, then a tag that never moves."""
+    """Publish a folder on the Hub: one commit, verified there, then a tag that never moves."""
     from ruler_builders.publish import PublishConfig, publish
     from ruler_builders.publish.version_rules import Version
 
-    consents = {
+    guards = {
         "allow-sample": allow_sample,
         "allow-own-texts": allow_own_texts,
         "allow-private-seed": allow_private_seed,
     }
-    order = PublishConfig(
+    config = PublishConfig(
         folder=folder,
         repo=repo,
         version=Version.parse(version) if version else None,
         private=private,
-        allowed=frozenset(option for option, said in consents.items() if said),
+        allowed=frozenset(option for option, allowed in guards.items() if allowed),
         dry_run=dry_run,
         tokenizer=tokenizer,
         workers=workers,
     )
     with progress(None) as advance:
-        outcome = publish(order, advance, (lambda _: None) if as_json else say)
+        outcome = publish(config, advance, (lambda _: None) if as_json else say)
     if as_json:
         out.print_json(json.dumps(_record(repo, outcome)))
         return

@@ -1,7 +1,4 @@
-"""`ruler-data show`: one row, for a person or as JSON.
-
-One row for a person: its facts, its context shortened, its evidence highlighted.
-"""
+"""`ruler-data show`: one row as JSON, or with its context shortened and evidence highlighted."""
 
 import json
 from contextlib import closing
@@ -26,7 +23,7 @@ def show(
     folder: Annotated[Path, typer.Argument(help="Folder of a build.")],
     config: Annotated[str, typer.Argument(help="Config, e.g. vt_4096.")],
     index: Annotated[int, typer.Argument(min=0, help="Row, from 0.")] = 0,
-    full: Annotated[bool, typer.Option("--full", help="Leave nothing out of the context.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the whole context.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print one row: context shortened, evidence highlighted."""
@@ -57,14 +54,14 @@ def show(
         show_row(out, config, row, full=full)
 
 
-#: Characters kept at both ends of the context and around each piece of evidence.
+#: Characters shown at both ends of the context and around each evidence span.
 AROUND = 160
-#: Pieces of evidence shown; cwe has three hundred.
+#: Evidence spans shown; cwe has three hundred.
 SHOWN = 12
 
 
 def show_row(console: Console, config: str, row: Row, *, full: bool = False) -> None:
-    """Print a row; `full` leaves nothing out of the context."""
+    """Print a row; with `full`, its whole context."""
     facts = Table.grid(padding=(0, 2))
     facts.add_row("row", f"{config}/{row.index}")
     facts.add_row("length", f"{row.length} tokens, {row.max_new_tokens} of them for the answer")
@@ -77,13 +74,13 @@ def show_row(console: Console, config: str, row: Row, *, full: bool = False) -> 
             Panel(highlight(row, full=full), title="context", title_align="left"),
             Panel(Text(visible(row.question)), title="question", title_align="left"),
             Panel(Text(visible(row.answer_prefix)), title="answer prefix", title_align="left"),
-            Panel(answers, title="golden answers", title_align="left"),
+            Panel(answers, title="gold answers", title_align="left"),
         )
     )
 
 
 def highlight(row: Row, *, full: bool = False) -> Text:
-    """Return the context with its evidence in bold yellow; left out parts say how long they are."""
+    """Return the context with its evidence in bold yellow, and the lengths of parts left out."""
     text = Text(visible(row.context))
     for span in row.evidence:
         text.stylize("bold yellow", span.start, span.end)
@@ -104,9 +101,9 @@ def highlight(row: Row, *, full: bool = False) -> Text:
 
 
 def visible(text: str) -> str:
-    """Return text whose control characters are pictures of themselves, one for one.
+    """Return text with each control character replaced by its Unicode picture; line feeds stay.
 
-    A terminal obeys the real ones. Line feeds stay.
+    A terminal would act on the real ones.
     """
     return text.translate(_PICTURES)
 

@@ -1,8 +1,8 @@
-"""`ruler-data verify`: a folder, or a release on the Hub."""
+"""`ruler-data verify`: check a folder, or a release on the Hub."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -13,13 +13,10 @@ from ruler_builders.cli.options import (
     SourcesOption,
     WorkersOption,
     parse_lengths,
-    parse_names,
+    parse_tasks,
 )
 from ruler_data.errors import RulerError
 from ruler_data.terminal import out, progress, say, warn
-
-if TYPE_CHECKING:
-    from ruler_builders.audit.verify import VerifyConfig
 
 
 def verify(
@@ -30,8 +27,8 @@ def verify(
     tasks: Annotated[str, typer.Option(help="Verify only these, comma-separated.")] = "all",
     lengths: Annotated[str, typer.Option(help="Verify only these (tokens).")] = "all",
     tokenizer: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads it at run time
-        typer.Option(help="Where the tokenizer is, if it is not found by the manifest."),
+        str | None,
+        typer.Option(help="Folder or Hub id of the tokenizer, if the manifest does not suffice."),
     ] = None,
     no_lengths: Annotated[
         bool, typer.Option("--no-lengths", help="Do not tokenize every prompt again.")
@@ -45,50 +42,44 @@ def verify(
     counter: CounterOption = "auto",
     as_json: JsonFlag = False,
 ) -> None:
-    """Check everything that a folder or a release promises; exit 0 only when it is clean."""
-    from ruler_builders.audit.verify import VerifyConfig, report_record, verify
+    """Check everything that a folder or a release promises; exit 0 only if it is clean."""
+    from ruler_builders.audit.verify import verify
 
-    request = VerifyConfig(
-        folder=Path(data),
-        tokenizer=tokenizer,
-        count_lengths=not no_lengths,
-        rebuild=rebuild,
-        sources=sources,
-        haystack=haystack,
-        workers=workers,
-        counter=counter,
-        tasks=None if tasks == "all" else parse_names(tasks),
-        lengths=None if lengths == "all" else parse_lengths(lengths),
-    )
-    where = data
+    folder, where = Path(data), data
+    of_tasks, of_lengths = parse_tasks(tasks), parse_lengths(lengths)
     if revision:
-        request, where = _released(request, data, revision)
+        from ruler_data.hub import open_release
+
+        release = open_release(data, revision)
+        chosen = release.manifest.select(of_tasks, of_lengths)
+        folder = release.fetch(chosen, files=release.manifest.files)
+        where = f"{data} at {revision} (commit {release.commit})"
     with progress(None) as advance:
-        report = verify(request, advance)
+        report = verify(
+            folder,
+            tasks=of_tasks,
+            lengths=of_lengths,
+            tokenizer=tokenizer,
+            count_lengths=not no_lengths,
+            rebuild=rebuild,
+            sources=sources,
+            haystack=haystack,
+            workers=workers,
+            counter=counter,
+            strays=not revision,
+            progress=advance,
+        )
     for line in report.untested:
         warn(line)
     if as_json:
-        out.print_json(json.dumps(report_record(report)))
+        out.print_json(json.dumps(report.to_dict()))
     else:
         for finding in report.findings:
             say(finding)
-    if report.findings:
-        msg = f"{where}: {len(report.findings)} findings; this is not what was built"
+    if not report.clean:
+        msg = f"{where}: verification failed: {len(report.findings)} findings"
         raise RulerError(msg)
     if not as_json:
         rebuilt = f", {report.rebuilt} rows rebuilt" if rebuild else ""
         unchecked = ", lengths not counted" if no_lengths else ""
         say(f"{where}: clean: {report.configs} configs, {report.rows} rows{rebuilt}{unchecked}")
-
-
-def _released(request: "VerifyConfig", repo: str, revision: str) -> tuple["VerifyConfig", str]:
-    """Download what is asked of a release; return the request for it, and what to call it."""
-    from dataclasses import replace
-
-    from ruler_data.hub import open_release
-
-    release = open_release(repo, revision)
-    chosen = release.manifest.select(request.tasks, request.lengths)
-    release.fetch(chosen, files=release.manifest.files)
-    where = f"{repo} at {revision} (commit {release.commit})"
-    return replace(request, folder=release.folder, strays=False), where

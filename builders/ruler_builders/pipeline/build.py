@@ -1,247 +1,227 @@
-"""The build: recipe in, folder out; interrupted anywhere, it goes on where it was.
+"""The build: options in, a finished folder out. Interrupted anywhere, it resumes.
 
-Making one config: its rows drawn, fitted, counted again in part, written and audited.
+check the options -> read sources -> lock the folder -> keep what is intact
+-> build what is missing (`build_one`) -> card and licences -> manifest, last
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
 from ruler_builders.card import card_files
-from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_config import (
-    BuildConfig,
-    BuildJob,
-    BuiltConfig,
-    configs_of_shard,
-)
-from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
-from ruler_builders.pipeline.fingerprint import Fingerprint
-from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker, build_one
 from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.seeds import choose_seed, keep_seed
 from ruler_builders.pipeline.validate import check_domains, check_lengths, check_rows, check_texts
-from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
-from ruler_data.names import config_file
-from ruler_data.parquet import read_packed
-from ruler_data.row import PackedRow
-from ruler_data.tasks import config_place
+from ruler_data.manifest import FILENAME, Manifest, shown_seed
+from ruler_data.names import parse_config
+from ruler_data.tasks import TASKS, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
 
-#: What runs jobs: opened recipe, jobs and progress in, finished configs out.
-Engine = Callable[[BuildContext, Sequence[BuildJob], Progress], Iterable[BuiltConfig]]
 
-
-def build(
-    order: BuildConfig, library: Library, progress: Progress, engine: Engine | None = None
+def build_folder(
+    config: BuildConfig,
+    progress: Progress = lambda _name, _rows: None,
+    warn: Callable[[str], None] = lambda _message: None,
 ) -> tuple[Manifest | None, list[BuiltConfig]]:
     """Build a folder, or what is missing of it, and return its manifest and its configs.
 
-    A shard builds its share of the configs and leaves the manifest, None here, to the same
-    order without a shard, which builds whatever is still missing.
+    A shard builds its share of the configs and returns no manifest. The same options without a
+    shard build whatever is still missing, and write the manifest.
+
+    Args:
+        config: the options.
+        progress: called with the name of a config and the rows that are finished.
+        warn: called with each warning.
 
     Raises:
-        UsageError: it cannot be built as asked; nothing was written.
-        RulerError: a fault of disk, sources or workers; what is finished is kept.
+        UsageError: it cannot be built with these options; nothing was written.
+        RulerError: a fault of disk, sources or workers; finished configs are kept.
     """
-    folder = BuildDir(order.out)
-    folder.check()
-    check_domains(order, library)
-    context = open_context(order.recipe, library)
-    asked = {name: order.suite.tasks[name] for name in order.tasks}
-    sources = context.source_infos(tuple(asked.values()))
-    inputs = Fingerprint.asked(
-        order.recipe.seed, order.rows, context.tokenizer_info, sources, order.suite.name, asked
-    )
-    check_texts(order, context)
-    check_lengths(order, context)
-    check_rows(order, context)
-    with locked(folder, order.share):
-        manifest, inputs, infos = _resumed(folder, order, inputs)
-        missing = [name for name in configs_of_shard(order) if name not in infos]
-        done = [BuiltConfig(name, info, None) for name, info in infos.items()]
-        if manifest is not None and not missing and folder.is_whole(manifest):
-            return manifest, done
-        if order.shard and not missing:
-            return None, [one for one in done if one.config in configs_of_shard(order)]
-        folder.start(inputs.to_record(), infos)
-        for name, info in infos.items():
-            progress(name, info.rows)
-        hashes = {source.name: source.sha256 for source in sources}
-        jobs = sorted(
-            (BuildJob(order, name, hashes) for name in missing), key=lambda job: -job.length
-        )
-        if jobs:
-            done += (engine or build_here)(context, jobs, progress)
-        done.sort(key=lambda one: config_place(one.config))
-        if order.shard:
-            return None, [one for one in done if one.config in configs_of_shard(order)]
-        return _complete(folder, order, context, inputs, done), done
-
-
-def build_here(
-    context: BuildContext, jobs: Sequence[BuildJob], progress: Progress
-) -> Iterable[BuiltConfig]:
-    """Build configs on this machine, on as many processes as the order has workers."""
-    order = jobs[0].order
-    held = workers_lock(BuildDir(order.out), order.share)
-    return run_jobs(
-        build_config,
-        jobs,
-        order.workers,
-        progress,
-        held,
-        lambda job, seen: make_config(job, context, seen),
-    )
-
-
-def _resumed(
-    folder: BuildDir, order: BuildConfig, asked: Fingerprint
-) -> tuple[Manifest | None, Fingerprint, dict[str, ConfigInfo]]:
-    """Return the manifest, the inputs and the intact configs that an order goes on with.
-
-    Raises:
-        UsageError: the folder holds a build of other inputs, which the order is not to replace.
-    """
-    manifest, earlier = _found(folder, order)
-    if earlier is None:  # records whose inputs are lost could be of any build
-        return None, asked, {}
-    differing = asked.difference(earlier)
-    if not differing:
-        infos = folder.intact(manifest.configs if manifest else folder.records())
-        return manifest, asked.merged(earlier), infos
-    if not order.force:
-        msg = (
-            f"{order.out}: holds a build with other inputs ({differing}); choose another "
-            "--out, or --force to replace it"
-        )
+    if config.shard and config.force:
+        msg = "--force with --shard would remove other shards' work; clear the folder first"
         raise UsageError(msg)
-    folder.clear()
-    return None, asked, {}
+    folder = BuildDir(config.out)
+    folder.check()
+    library = Library(
+        config.sources,
+        config.sources_kind,
+        strict=config.strict_sources,
+        warn=warn,
+        haystack=config.haystack,
+    )
+    check_domains(config, library)
+    seed = choose_seed(config.seed, folder, fresh=config.fresh)
+    context = open_context(
+        config.tokenizer, library, seed=seed, reserve=config.reserve, counter=config.counter
+    )
+    wanted = _empty_manifest(config, context, seed)
+    check_texts(config, context)
+    check_lengths(config, context)
+    check_rows(config, context)
+    with locked(folder, config.shard):
+        if not config.fresh or keep_seed(folder, seed) == seed:
+            return _build_locked(replace(config, seed=seed), context, wanted, progress)
+    return build_folder(config, progress, warn)  # another shard has just kept its seed
 
 
-def _found(folder: BuildDir, order: BuildConfig) -> tuple[Manifest | None, Fingerprint | None]:
-    """Return the manifest of a folder and the inputs of what it holds, finished or not.
-
-    Raises:
-        RulerError: the manifest is damaged, and the order is not to replace it.
-    """
-    try:
-        manifest = folder.manifest()
-    except RulerError:
-        if not order.force:
-            raise
-        folder.clear()
-        return None, None
-    if manifest is not None:
-        manifest.check(FILENAME)
-        return manifest, Fingerprint.of_manifest(manifest)
-    record = folder.inputs()
-    return None, Fingerprint.from_record(record) if record else None
-
-
-def _complete(
-    folder: BuildDir,
-    order: BuildConfig,
-    context: BuildContext,
-    inputs: Fingerprint,
-    done: list[BuiltConfig],
-) -> Manifest:
-    """Write card and licences, and last the manifest."""
-    manifest = Manifest(
+def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Manifest:
+    """Return the manifest of a build without configs; this reads all sources."""
+    names = dict.fromkeys(name for task in config.suite.tasks.values() for name in task.sources)
+    sources = [context.source_info(name) for name in names]
+    return Manifest(
         data_version=DATA_VERSION,
         rows_version=DATA_VERSION,
         package_version=__version__,
-        seed=order.recipe.seed,
-        suite=order.suite.name,
+        seed=seed,
+        suite=config.suite.name,
         tokenizer=context.tokenizer_info,
-        sources=tuple(inputs.sources[name] for name in sorted(inputs.sources)),
-        configs={one.config: one.info for one in done},
+        sources=tuple(sorted(sources, key=lambda source: source.name)),
+        configs={},
         files={},
         pyarrow=pa.__version__,
-        tasks=inputs.own_tasks,
+        tasks=_in_order(config.suite.tasks),
     )
-    return folder.seal(manifest, card_files(manifest, folder.path.joinpath))
 
 
-#: One row in so many is counted again by the reference.
-RECOUNT_EVERY = 100
+def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
+    """Return the tasks beyond the thirteen in the order of tables."""
+    return {name: tasks[name] for name in sorted(tasks.keys() - TASKS.keys(), key=task_place)}
 
 
-def build_config(job: BuildJob, progress: Progress) -> BuiltConfig:
-    """Build, audit and record one config, in whatever process."""
-    context = worker_context(job.order.recipe)
-    for name in job.task.sources:
-        found = context.sources.library.info(name).sha256
-        if found != job.sources[name]:
-            msg = (
-                f"source {name} changed while it was built from: sha256 expected "
-                f"{job.sources[name]}, found {found}"
-            )
-            raise RulerError(msg)
-    return make_config(job, context, progress)
+def _build_locked(
+    config: BuildConfig, context: BuildContext, wanted: Manifest, progress: Progress
+) -> tuple[Manifest | None, list[BuiltConfig]]:
+    """Build what is missing in a locked folder."""
+    folder = BuildDir(config.out)
+    finished, manifest = _resume(folder, wanted, config.suite.rows, force=config.force)
+    built = [BuiltConfig(name, info, None) for name, info in manifest.configs.items()]
+    names = config.shard_configs
+    missing = [name for name in names if name not in manifest.configs]
+    if finished is not None and not missing and folder.is_whole(finished):
+        return finished, built
+    if missing or not config.shard:
+        folder.start(manifest, config.suite.rows)
+        for name, info in manifest.configs.items():
+            progress(name, info.rows)
+    if missing:
+        longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
+        sha256 = {source.name: source.sha256 for source in wanted.sources}
+        built += _build_configs(config, context, sha256, longest_first, progress)
+        built.sort(key=lambda one: config_place(one.name))
+    if config.shard:
+        return None, [one for one in built if one.name in names]
+    built.sort(key=lambda one: config_place(one.name))
+    manifest = replace(manifest, configs={one.name: one.info for one in built})
+    return folder.seal(manifest, card_files(manifest, folder.path.joinpath)), built
 
 
-def make_config(job: BuildJob, context: BuildContext, progress: Progress) -> BuiltConfig:
-    """Build, audit and record one config in this process.
+def _build_configs(
+    config: BuildConfig,
+    context: BuildContext,
+    sha256: Mapping[str, str],
+    names: Sequence[str],
+    progress: Progress,
+) -> Iterable[BuiltConfig]:
+    """Build configs on this machine or on a Ray cluster."""
+    if config.engine == "ray":
+        from ruler_builders.pipeline.ray_build import build_on_ray
+
+        return build_on_ray(config, context, sha256, names, progress)
+    return run_jobs(
+        partial(build_in_worker, config, sha256),
+        names,
+        config.workers,
+        progress,
+        workers_lock(BuildDir(config.out), config.shard),
+        here=partial(build_one, config, context),
+    )
+
+
+def _resume(
+    folder: BuildDir, wanted: Manifest, rows: int, *, force: bool
+) -> tuple[Manifest | None, Manifest]:
+    """Return the manifest of a finished build, if any, and `wanted` with the intact configs.
 
     Raises:
-        RulerError: the audit refuses it, a count is wrong, or the disk is full.
+        UsageError: the folder holds a build of other inputs, and `force` is not set.
+        RulerError: the manifest is damaged, and `force` is not set.
     """
-    started = time.monotonic()
-    path = job.order.out / config_file(job.config)
-    exhausted: dict[str, None] = {}
-
-    def rows() -> Iterator[PackedRow]:
-        target = context.target(job.length)
-        for fitted in make_rows(job.task, context.sources, range(job.order.rows), target):
-            if fitted.row.index % RECOUNT_EVERY == 0:
-                _recount(job.config, context, fitted.row)
-            if fitted.exhausted:
-                exhausted[f"{fitted.exhausted} repeat within a row"] = None
-            yield fitted.row
-            progress(job.config, 1)
-
-    info = write_rows(path, rows(), job.task, job.length, job.order.rows)
-    reserve = job.order.recipe.extra_reserve
-    audit = audit_rows(job.config, job.task, job.length, read_packed(path), reserve)
-    if audit.findings:
-        path.unlink()
-        msg = f"the audit refuses {audit.findings[0]} ({len(audit.findings)} findings)"
-        raise RulerError(msg)
-    notes = [*exhausted, *_asked_again(job, context)]
-    info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
-    BuildDir(job.order.out).record(job.config, info)
-    return BuiltConfig(job.config, info, time.monotonic() - started)
-
-
-def _recount(config: str, context: BuildContext, row: PackedRow) -> None:
-    """Count a row again by the reference.
-
-    Raises:
-        RulerError: it counts otherwise, so the fast counter is not exact after all.
-    """
-    content = str(row.context, "utf-8") + row.question
-    found = context.tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
-    if found != row.length:
+    try:
+        finished = folder.manifest()
+    except RulerError:
+        if not force:
+            raise
+        folder.clear()
+        finished = None
+    if finished is None:
+        unfinished = folder.unfinished()
+        if unfinished is None:  # without inputs, configs could be of any build
+            return None, wanted
+        earlier, earlier_rows = unfinished
+    else:
+        finished.check(FILENAME)
+        earlier = finished
+        earlier_rows = min((info.rows for info in finished.configs.values()), default=0)
+    differing = _difference(earlier, earlier_rows, wanted, rows)
+    if differing and not force:
         msg = (
-            f"{config}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens and "
-            f"the reference {found}; build with --counter tokenizers, and please report this"
+            f"{folder.path}: holds a build with other inputs ({differing}); choose another "
+            "--out, or --force to replace it"
         )
-        raise RulerError(msg)
+        raise UsageError(msg)
+    if differing:
+        folder.clear()
+        return None, wanted
+    sources = {source.name: source for source in (*earlier.sources, *wanted.sources)}
+    return finished, replace(
+        wanted,
+        sources=tuple(sources[name] for name in sorted(sources)),
+        configs=folder.intact(earlier.configs),
+        tasks=_in_order(earlier.tasks | wanted.tasks),
+    )
 
 
-def _asked_again(job: BuildJob, context: BuildContext) -> list[str]:
-    """Say so where a question answering task has more rows than its source has questions."""
-    source = next((name for name in job.task.sources if name in ("squad", "hotpotqa")), None)
-    if source is None:
-        return []
-    asked = len(context.sources.corpus(source).questions)
-    if asked >= job.order.rows:
-        return []
-    return [f"{source} has {asked} questions: rows {asked} and up ask them again"]
+def _difference(earlier: Manifest, earlier_rows: int, wanted: Manifest, rows: int) -> str:
+    """Return the first input in which two builds differ, in words; empty if none.
+
+    The inputs are all that decides the bytes of a config. Builds of different tasks may use
+    different sources, so only those that both use are compared.
+    """
+    before, now = _values(earlier, earlier_rows), _values(wanted, rows)
+    for name, value in now.items():
+        if before[name] != value:
+            shown = shown_seed if name == "seed" else str
+            return f"{name} {shown(before[name])}, now {shown(value)}"
+    sha256 = {source.name: source.sha256 for source in earlier.sources}
+    for source in wanted.sources:
+        if (expected := sha256.get(source.name, source.sha256)) != source.sha256:
+            return f"source {source.name}: sha256 expected {expected}, found {source.sha256}"
+    for name, task in wanted.tasks.items():
+        if earlier.tasks.get(name, task) != task:
+            return f"task {name} was different: {earlier.tasks[name].params}"
+    return ""
+
+
+def _values(manifest: Manifest, rows: int) -> dict[str, Any]:
+    """Return the inputs of a build besides sources and tasks, by the name that errors use."""
+    tokenizer = manifest.tokenizer
+    return {
+        "data version": manifest.rows_version,
+        "suite": manifest.suite,
+        "seed": manifest.seed,
+        "rows": rows,
+        "tokenizer": tokenizer.name,
+        "tokenizer files": tokenizer.fingerprint,
+        "template reserve": tokenizer.template_reserve,
+        "reserve": tokenizer.extra_reserve,
+        "pyarrow": manifest.pyarrow,
+    }

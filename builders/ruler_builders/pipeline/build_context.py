@@ -1,113 +1,100 @@
-"""What a worker needs to make rows, described in plain values and opened where it is used."""
+"""What makes rows, opened: a tokenizer with its counter, and sources counted in it."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
+from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
-from ruler_builders.sources.library import Kind
 from ruler_data.manifest import SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tasks import TASKS, Task
+from ruler_data.tasks import TASKS
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName, Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
+from ruler_data.version import DEFAULT_SEED
 
-#: Bytes of the prompts on which a counter shows that it is exact.
+#: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
 
 
 @dataclass(frozen=True)
-class RowConfig:
-    """All that decides on rows, besides task, length and index.
+class BuildContext:
+    """An opened tokenizer and sources counted in it.
 
     Attributes:
-        tokenizer: registry name, folder or Hub id.
-        seed: of all draws.
-        sources: folder with real sources, or None.
-        kind: which sources to take: auto, real or sample.
-        strict: refuse sources that are not pinned.
-        extra_reserve: tokens of each prompt to keep free.
-        counter: what counts tokens; it decides on the time and not on the rows.
-        haystack: folder of the user's own texts, or None.
+        tokenizer: counts texts and prompts.
+        sources: texts with their tokens, and the seed of all draws.
+        template_reserve: tokens that the chat template adds around one user turn.
+        extra_reserve: tokens of each prompt to keep free beyond that.
     """
 
-    tokenizer: str
-    seed: int
-    sources: Path | None
-    kind: Kind
-    strict: bool
-    extra_reserve: int
-    counter: CounterName = "auto"
-    haystack: Path | None = None
-
-    def library(self, warn: Callable[[str], None] = lambda _: None) -> Library:
-        """Return the sources that it names.
-
-        Raises:
-            UsageError: a folder is not there, or cannot be what it should.
-        """
-        return Library(
-            self.sources, self.kind, strict=self.strict, warn=warn, haystack=self.haystack
-        )
-
-
-@dataclass(frozen=True)
-class BuildContext:
-    """An opened recipe: tokenizer and materials in memory."""
-
-    recipe: RowConfig
     tokenizer: Tokenizer
     sources: TokenizedSources
     template_reserve: int
+    extra_reserve: int
 
     def target(self, length: int) -> Target:
-        """Return what the rows of a config of this length are fitted to."""
-        return Target(length, self.template_reserve, self.recipe.extra_reserve)
+        """Return what rows of a config of this length (tokens) are fitted to."""
+        return Target(length, self.template_reserve, self.extra_reserve)
 
     @property
     def tokenizer_info(self) -> TokenizerInfo:
-        """The tokenizer as the manifest names it, with what was measured of it."""
+        """The tokenizer as the manifest names it, with both reserves."""
         return replace(
             self.tokenizer.info,
             template_reserve=self.template_reserve,
-            extra_reserve=self.recipe.extra_reserve,
+            extra_reserve=self.extra_reserve,
         )
 
-    def source_infos(self, tasks: tuple[Task, ...]) -> tuple[SourceInfo, ...]:
-        """Return the sources that tasks use, loading each."""
-        names = dict.fromkeys(name for task in tasks for name in task.sources)
-        return tuple(self.sources.library.info(name) for name in names)
+    def source_info(self, name: str) -> SourceInfo:
+        """Return what the manifest says of a source; this reads the source."""
+        return self.sources.library.info(name)
 
 
-def open_context(recipe: RowConfig, library: Library) -> BuildContext:
-    """Open a recipe with a library of sources, its counter seen to be exact.
+def open_context(
+    tokenizer: str,
+    library: Library,
+    *,
+    seed: int = DEFAULT_SEED,
+    reserve: int = 0,
+    counter: CounterName = "auto",
+) -> BuildContext:
+    """Load a tokenizer, choose its counter and count sources with it.
 
     Raises:
-        UsageError: the tokenizer cannot be had, or the counter named is not exact.
+        UsageError: the tokenizer is not available, or the counter named is not exact.
     """
-    tokenizer = load_tokenizer(recipe.tokenizer)
-    reserve = template_reserve(tokenizer)
-    tokenizer.use(recipe.counter, PROBES)
-    return BuildContext(
-        recipe, tokenizer, TokenizedSources(recipe.seed, library, tokenizer), reserve
-    )
+    loaded = load_tokenizer(tokenizer)
+    around = template_reserve(loaded)
+    loaded.use(counter, PROBES)
+    return BuildContext(loaded, TokenizedSources(seed, library, loaded), around, reserve)
 
 
 @lru_cache(maxsize=1)
-def worker_context(recipe: RowConfig) -> BuildContext:
-    """Open a recipe in a worker, once; whatever had to be downloaded, the parent has got."""
+def worker_context(config: BuildConfig) -> BuildContext:
+    """Open the context of a build in a worker process, once.
+
+    The parent has downloaded everything and has checked the sources.
+    """
     os.environ["RULER_OFFLINE"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    return open_context(recipe, replace(recipe, strict=False).library())
+    assert config.seed is not None  # the parent has chosen it
+    library = Library(config.sources, config.sources_kind, haystack=config.haystack)
+    return open_context(
+        config.tokenizer,
+        library,
+        seed=config.seed,
+        reserve=config.reserve,
+        counter=config.counter,
+    )
 
 
 class _Bytes:
-    """Bytes for tokens: a probe is sized without the tokenizer, and is the same for each."""
+    """Counts bytes, so that probes can be sized without a tokenizer and are the same for all."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
         return [len(utf8(text)) for text in texts]
@@ -117,12 +104,15 @@ class _Bytes:
 
 
 def probes() -> Iterator[tuple[str, str]]:
-    """Yield a prompt of every task, made of the sample corpus."""
+    """Yield one prompt of every task (content and answer prefix), made of the sample corpus.
+
+    A fast counter is used only if it gives the ids of the reference on all of them.
+    """
     sample = TokenizedSources(0, Library(kind="sample"), _Bytes())
     for task in TASKS.values():
         row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
         yield row.context + row.question, row.answer_prefix
 
 
-#: Raise the number when `probes` yields other prompts.
+#: Change the identity when `probes` yields other prompts: a passed test is remembered by it.
 PROBES = Probes(probes, "sample 1")

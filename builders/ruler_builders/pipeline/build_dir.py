@@ -1,11 +1,10 @@
-"""The folder of a build: what was finished in it, and its manifest.
+"""The folder of a build: its manifest, the state of an unfinished build, and its locks.
 
-While a build runs, `.build/` holds the inputs it was started with and one record for each
-finished config, so that it can go on after any interruption. It goes when the manifest is there.
+While a build runs, `.build/` holds its inputs and one record for each finished config, so that it
+can resume after any interruption. The folder is removed once the manifest exists.
 
-Who may work in a folder: one build of the whole, or shares of a build side by side.
-
-Locks are files in `.build/` that the kernel lets go of when their holder dies.
+One build of everything works in a folder alone; the shards of one build work side by side. Locks
+are files in `.build/`, which the kernel releases when the process that holds them ends.
 """
 
 import json
@@ -15,7 +14,7 @@ import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info, rea
 from ruler_data.names import config_file, parse_config, quote
 
 STATE = ".build"
+INPUTS = "inputs.json"
 #: End of the name of a finished config's record.
 RECORD = ".config.json"
 
@@ -39,7 +39,7 @@ class BuildDir:
 
     @property
     def state(self) -> Path:
-        """Where the records of an unfinished build lie."""
+        """Folder of the records of an unfinished build."""
         return self.path / STATE
 
     @property
@@ -56,7 +56,7 @@ class BuildDir:
         return read_manifest(self.path) if self.manifest_path.exists() else None
 
     def seal(self, manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
-        """Write the card and what lies beside it, and last the manifest; return that."""
+        """Write the card and the files beside it, and last the manifest; return the manifest."""
         manifest = manifest.with_files(texts)
         for name, text in texts.items():
             write_file(self.path / name, text)
@@ -64,10 +64,10 @@ class BuildDir:
         return manifest
 
     def check(self) -> None:
-        """Refuse a place that cannot take a build, before any work and without a trace.
+        """Refuse a path that cannot take a build, before any work and without leaving a trace.
 
         Raises:
-            UsageError: it cannot be written, is a file, or holds other things.
+            UsageError: it is a file, is not writable, or holds other things.
         """
         where = f"--out {quote(str(self.path), 200)}"
         try:
@@ -79,58 +79,56 @@ class BuildDir:
                 if other is not None:
                     msg = f"{where}: holds {quote(other)} and no build; name a new or empty folder"
                     raise UsageError(msg)
-            place = self.path
-            while not place.exists():
-                place = place.parent
-            with tempfile.NamedTemporaryFile(dir=place):
+            parent = self.path
+            while not parent.exists():
+                parent = parent.parent
+            with tempfile.NamedTemporaryFile(dir=parent):
                 pass
         except OSError as error:
             msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
             raise UsageError(msg) from error
 
-    def prepare(self) -> None:
-        """Make the place for the records of a build.
+    def unfinished(self) -> tuple[Manifest, int] | None:
+        """Return the manifest of an unfinished build, as far as it is, and its rows per config.
 
-        Raises:
-            UsageError: the folder cannot be written, is a file, or holds other things.
+        None if there is no such build or its state is damaged.
         """
-        self.check()
+        record = self._read(INPUTS) or {}
         try:
-            self.state.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"--out {quote(str(self.path), 200)}: cannot be written: {error.strerror}"
-            raise UsageError(msg) from error
+            manifest, rows = Manifest.from_json(record["manifest"]), int(record["rows"])
+        except (RulerError, KeyError, TypeError, ValueError):
+            return None
+        return replace(manifest, configs=self._records()), rows
 
-    def inputs(self) -> dict[str, Any] | None:
-        """Return the inputs that an unfinished build was started with."""
-        return self._read("inputs.json")
-
-    def start(self, inputs: dict[str, Any], infos: Mapping[str, ConfigInfo]) -> None:
-        """Note the inputs and what is there; a folder that was finished is not any more."""
-        write_file(self.state / "inputs.json", json.dumps(inputs, indent=1, sort_keys=True))
-        for name, info in infos.items():
+    def start(self, manifest: Manifest, rows: int) -> None:
+        """Record the inputs of a build and the configs that exist; remove the old manifest."""
+        inputs = replace(manifest, configs={})
+        body = json.dumps({"rows": rows, "manifest": inputs.to_json()}, indent=1)
+        write_file(self.state / INPUTS, body)
+        for name, info in manifest.configs.items():
             self.record(name, info)
         self.manifest_path.unlink(missing_ok=True)
 
     def record(self, config: str, info: ConfigInfo) -> None:
-        """Note that a config is finished."""
+        """Record that a config is finished."""
         write_file(self.state / f"{config}{RECORD}", json.dumps(asdict(info)))
 
-    def records(self) -> dict[str, ConfigInfo]:
+    def _records(self) -> dict[str, ConfigInfo]:
         """Return the configs that an unfinished build has finished."""
-        found = {}
+        infos = {}
         for path in sorted(self.state.glob(f"*{RECORD}")):
-            record = self._read(path.name)
             with suppress(TypeError):  # a record of something else
-                found[path.name.removesuffix(RECORD)] = config_info(record or {})
-        return found
+                infos[path.name.removesuffix(RECORD)] = config_info(self._read(path.name) or {})
+        return infos
 
     def intact(self, infos: Mapping[str, ConfigInfo]) -> dict[str, ConfigInfo]:
-        """Return those configs whose files are as they were written."""
+        """Return the configs whose files are as they were written."""
         return {
             name: info
             for name, info in infos.items()
-            if _is_ours(name, info) and _is_intact(self.path / info.file, info.bytes, info.sha256)
+            if _is_config(name)
+            and info.file == config_file(name)
+            and _is_intact(self.path / info.file, info.bytes, info.sha256)
         }
 
     def is_whole(self, manifest: Manifest) -> bool:
@@ -141,29 +139,16 @@ class BuildDir:
         )
 
     def clear(self) -> None:
-        """Remove what an earlier build left: its manifest, its records, folders of configs."""
-        for config in self._config_folders():
-            shutil.rmtree(config, ignore_errors=True)
+        """Remove an earlier build: its manifest, its records and its configs."""
+        for folder in filter(_holds_only_a_config, self.path.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)
         for record in self.state.glob(f"*{RECORD}"):
             record.unlink()
         self.manifest_path.unlink(missing_ok=True)
-        (self.state / "inputs.json").unlink(missing_ok=True)
-
-    def _config_folders(self) -> list[Path]:
-        """Return the folders that are named as configs are and hold nothing but a config."""
-        found = []
-        for path in self.path.iterdir():
-            try:
-                parse_config(path.name)
-            except UsageError:
-                continue
-            file = Path(config_file(path.name)).name
-            real = path.is_dir() and not path.is_symlink()
-            if real and all(entry.name.startswith(file) for entry in path.iterdir()):
-                found.append(path)
-        return found
+        (self.state / INPUTS).unlink(missing_ok=True)
 
     def _read(self, name: str) -> dict[str, Any] | None:
+        """Return a JSON object of the state; None where it is missing or damaged."""
         try:
             body = json.loads((self.state / name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -171,42 +156,56 @@ class BuildDir:
         return body if isinstance(body, dict) else None
 
 
-def _is_ours(name: str, info: ConfigInfo) -> bool:
-    """Whether a config is named as configs are and lies where they lie."""
+def _is_config(name: str) -> bool:
     try:
         parse_config(name)
     except UsageError:
         return False
-    return info.file == config_file(name)
+    return True
+
+
+def _holds_only_a_config(folder: Path) -> bool:
+    """Whether a folder is named like a config and holds its file and nothing else."""
+    if not _is_config(folder.name) or folder.is_symlink() or not folder.is_dir():
+        return False
+    file = Path(config_file(folder.name)).name
+    return all(entry.name.startswith(file) for entry in folder.iterdir())
 
 
 def _is_intact(path: Path, size: int, sha256: str) -> bool:
     return path.is_file() and path.stat().st_size == size and sha256_file(path) == sha256
 
 
-#: Name of the lock on everything; shares of a build have names of their own.
+#: Name of the lock of a build of everything; shards have names of their own.
 WHOLE = "whole"
-#: Seconds in which workers whose build was killed notice it, with much to spare.
+#: Seconds to wait for workers of a killed build, which end by themselves within one or two.
 ORPHANS_END = 60
 
 
-@contextmanager
-def locked(folder: BuildDir, share: str = WHOLE) -> Iterator[None]:
-    """Hold a folder, or one share of a build in it.
+def _share(shard: tuple[int, int] | None) -> str:
+    return "shard-{}-of-{}".format(*shard) if shard else WHOLE
 
-    Shares of one build work side by side; the whole folder is held alone.
+
+@contextmanager
+def locked(folder: BuildDir, shard: tuple[int, int] | None = None) -> Iterator[None]:
+    """Lock a folder for one build, or for one shard of a build.
 
     Raises:
-        UsageError: the folder cannot be written, is a file, or holds other things.
-        RulerError: another build holds it.
+        UsageError: the folder cannot be written.
+        RulerError: another build holds the lock.
     """
-    folder.prepare()
-    lock = _acquire(folder, _lock_path(folder, share))
+    try:
+        folder.state.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"--out {quote(str(folder.path), 200)}: cannot be written: {error.strerror}"
+        raise UsageError(msg) from error
+    share = _share(shard)
+    lock = _acquire(folder, folder.state / f"{share}.lock")
     owner = folder.state / f"{share}.owner"
     try:
         _assert_exclusive(folder, share)
         write_file(owner, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
-        if share == WHOLE:  # so what is half written was left by the dead
+        if share == WHOLE:  # nobody else is at work, so partial files were left by killed builds
             for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
                 left.unlink()
         yield
@@ -217,27 +216,22 @@ def locked(folder: BuildDir, share: str = WHOLE) -> Iterator[None]:
         lock.release()
 
 
-def workers_lock(folder: BuildDir, share: str) -> Path:
-    """Return the file that each worker of a share holds while it lives."""
-    return folder.state / f"{share}.workers"
-
-
-def _lock_path(folder: BuildDir, share: str) -> Path:
-    return folder.state / f"{share}.lock"
+def workers_lock(folder: BuildDir, shard: tuple[int, int] | None) -> Path:
+    """Return the file on which each worker of a build holds a shared lock while it runs."""
+    return folder.state / f"{_share(shard)}.workers"
 
 
 def _assert_exclusive(folder: BuildDir, share: str) -> None:
-    """See that nobody holds what this share must have alone; wait for workers of the dead.
+    """Check that no conflicting lock is held; wait for workers of a killed build to end.
 
     Raises:
-        RulerError: somebody does.
+        RulerError: another build is at work.
     """
-    others = folder.state.glob("*.lock") if share == WHOLE else [_lock_path(folder, WHOLE)]
-    for other in others:
+    whole = folder.state / f"{WHOLE}.lock"
+    for other in folder.state.glob("*.lock") if share == WHOLE else [whole]:
         if other.stem != share and other.exists():
             _acquire(folder, other).release()
-    pattern = "*.workers" if share == WHOLE else workers_lock(folder, share).name
-    for left in folder.state.glob(pattern):  # a killed build's, about to notice
+    for left in folder.state.glob("*.workers" if share == WHOLE else f"{share}.workers"):
         _acquire(folder, left, timeout=ORPHANS_END).release()
 
 
@@ -246,8 +240,8 @@ def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
     try:
         lock.acquire(timeout=timeout)
     except Timeout as error:
-        owner = _owner(path.with_suffix(".owner"))
         where = quote(str(folder.path), 200)
+        owner = _owner(path.with_suffix(".owner"))
         msg = f"{where}: another build is at work here ({owner}); wait for it"
         raise RulerError(msg) from error
     return lock
@@ -255,7 +249,7 @@ def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
 
 def _owner(path: Path) -> str:
     try:
-        who = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {who['pid']} on {who['host']}"
+        owner = json.loads(path.read_text(encoding="utf-8"))
+        return f"process {owner['pid']} on {owner['host']}"
     except (OSError, ValueError, KeyError, TypeError):
         return "an unknown process"

@@ -1,4 +1,4 @@
-"""Fitting: the fullest haystack with which a row's finished prompt is within its length."""
+"""Fit: find the fullest haystack with which the finished prompt of a row is within its length."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -14,17 +14,17 @@ from ruler_data.errors import BudgetError, RulerError
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
 
-#: Rows that are drawn one after another, then planned, then fitted; and tokens of all of them at
-#: the most, unless one row has more, since what is planned is held.
+#: Rows of a batch, which are all drawn, then planned, then fitted; and the most tokens of a batch
+#: of several rows, since it is held in memory.
 ROWS_AT_ONCE, TOKENS_AT_ONCE = 20, 2**21
 
-#: Plans are exact for the tokenizers we know; a stranger gets this many corrections a row.
+#: Attempts for each row. For known tokenizers the first is exact; others need corrections.
 ATTEMPTS = 12
 
 
 @dataclass(frozen=True)
 class Target:
-    """What rows are fitted to.
+    """The length that rows are fitted to, and what is reserved of it.
 
     Attributes:
         length: the config's length, in tokens.
@@ -52,15 +52,15 @@ class Fitted:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A draft, the room (tokens) that its haystack has, and the fullest body planned for that."""
+    """A template, the room (tokens) of its haystack, and the fullest haystack planned for it."""
 
-    draft: RowTemplate
+    template: RowTemplate
     room: int
-    body: Haystack
+    haystack: Haystack
 
 
 def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
-    """Draw and fit one row; the same whatever else is built, wherever and in whatever order.
+    """Draw and fit one row; it does not depend on what else is built, where or in which order.
 
     Raises:
         BudgetError: the row does not fit with an empty haystack.
@@ -71,7 +71,7 @@ def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) 
 def make_rows(
     task: Task, sources: TokenizedSources, indices: Iterable[int], target: Target
 ) -> Iterator[Fitted]:
-    """Draw and fit rows; a few take each step together, while the processor still knows how.
+    """Draw and fit rows, batched in groups of 20 so that each stage stays in the processor's cache.
 
     Raises:
         BudgetError: a row does not fit with an empty haystack.
@@ -80,9 +80,12 @@ def make_rows(
     at_once = max(min(TOKENS_AT_ONCE // max(length, 1), ROWS_AT_ONCE), 1)
     rest = iter(indices)
     while batch := list(islice(rest, at_once)):
-        drafts = [draw(task, sources, index, length, budget) for index in batch]
-        rooms = [budget - _frame(draft, sources) for draft in drafts]
-        plans = [_Plan(one, room, one.fill(room)) for one, room in zip(drafts, rooms, strict=True)]
+        templates = [draw(task, sources, index, length, budget) for index in batch]
+        rooms = [budget - _frame(template, sources) for template in templates]
+        plans = [
+            _Plan(template, room, template.fill(room))
+            for template, room in zip(templates, rooms, strict=True)
+        ]
         for index, plan in zip(batch, plans, strict=True):
             yield _fit(task, plan, sources, index, target)
 
@@ -90,9 +93,9 @@ def make_rows(
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
     """Return the least length, in tokens, at which a row can be made."""
     try:
-        draft = draw(task, sources, index, target.length, target.budget(task))
-        text = _text(draft, draft.fill(0))
-        prompt = sources.tokenizer.count_prompt(text, draft.answer_prefix)
+        template = draw(task, sources, index, target.length, target.budget(task))
+        text = _text(template, template.fill(0))
+        prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
         least = prompt + task.max_new_tokens + target.extra_reserve
         if least < target.length:  # fwe's vocabulary shrinks with its length, and may vanish
             shorter = replace(target, length=least)
@@ -102,75 +105,75 @@ def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> i
     return least
 
 
-def _frame(draft: RowTemplate, sources: TokenizedSources) -> int:
-    """Return the tokens of all that stands around the haystack."""
-    text = draft.head + draft.tail + draft.question + draft.answer_prefix
+def _frame(template: RowTemplate, sources: TokenizedSources) -> int:
+    """Return the tokens of all text around the haystack."""
+    text = template.head + template.tail + template.question + template.answer_prefix
     return sources.tokenizer.count([text])[0]
 
 
 def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target: Target) -> Fitted:
-    """Return the row of a draft whose real length is within the target and closest to it.
+    """Return the row of a template whose length is within the target and closest to it.
 
-    The plan is checked against the count of the finished prompt. Where the two differ, the room
-    is corrected by the difference and the haystack filled again.
+    The plan is checked against the count of the finished prompt. If they differ, the room is
+    corrected by the difference and the haystack is filled again.
 
     Raises:
         BudgetError: it does not fit with an empty haystack.
     """
     limit = target.length - target.extra_reserve
-    draft, room, body = plan.draft, plan.room, plan.body
+    template, room, haystack = plan.template, plan.room, plan.haystack
     best: tuple[int, Haystack, bytes] | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
-            body = draft.fill(room)
-        text = _text(draft, body)
-        prompt = sources.tokenizer.count_prompt(text, draft.answer_prefix)
+            haystack = template.fill(room)
+        text = _text(template, haystack)
+        prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
-                best = length, body, text
-            missed = (limit - length) - (room - body.cost)
+                best = length, haystack, text
+            missed = (limit - length) - (room - haystack.cost)
             if missed <= SLACK:
                 break
             room += missed
-        elif not body.segments:
+        elif not haystack.segments:
             raise BudgetError(task.name, length + target.extra_reserve, target.length)
         else:
-            room -= length - limit + (attempt if best is None else 0)  # leave a cycle of rooms
+            room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
     if best is None:
         msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
         raise RulerError(msg)
-    length, body, text = best
+    length, haystack, text = best
     row = PackedRow(
         index=index,
         task=task.name,
-        context=memoryview(text)[: len(text) - len(draft.question.encode())],
-        question=draft.question,
-        answer_prefix=draft.answer_prefix,
-        outputs=draft.outputs,
+        context=memoryview(text)[: len(text) - len(template.question.encode())],
+        question=template.question,
+        answer_prefix=template.answer_prefix,
+        outputs=template.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(text, body.evidence + len(draft.head.encode())),
+        evidence=in_characters(text, haystack.evidence + len(template.head.encode())),
     )
-    return Fitted(row, body.exhausted)
+    return Fitted(row, haystack.exhausted)
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:
-    """Return spans that follow one another in a text's UTF-8 (bytes) as spans of its characters.
+    """Return ordered spans in bytes of a text's UTF-8 as spans in characters.
 
     >>> in_characters("Zoë was here".encode(), np.array([[0, 4], [5, 8]])).tolist()
     [[0, 3], [4, 7]]
     """
     if text.isascii():
         return spans
-    # All bytes of a character but its first are 0b10xxxxxx, as a signed number below -64.
+    # Continuation bytes of UTF-8 are 0b10xxxxxx: as signed numbers, below -64.
     signed = np.frombuffer(text, dtype=np.int8)
     edges = pairwise([0, *spans.ravel().tolist()])
     later = accumulate(int(np.count_nonzero(signed[start:end] < -64)) for start, end in edges)
     return spans - np.array(list(later), dtype=np.int64).reshape(spans.shape)
 
 
-def _text(draft: RowTemplate, body: Haystack) -> bytes:
+def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     """Return context and question."""
-    after = draft.tail + draft.question
-    return b"".join((draft.head.encode(), *body.pieces, after.encode()))
+    after = template.tail + template.question
+    return b"".join((template.head.encode(), *haystack.pieces, after.encode()))

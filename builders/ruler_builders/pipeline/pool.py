@@ -1,4 +1,4 @@
-"""Jobs on worker processes: no hang when one is killed, none left behind when we are."""
+"""Jobs on worker processes: a killed worker ends the build, a killed build ends its workers."""
 
 import fcntl
 import multiprocessing
@@ -21,13 +21,13 @@ from ruler_data.terminal import block_sigint_in_children
 J = TypeVar("J")
 R = TypeVar("R")
 
-#: Called with a job's name and the rows that were finished since the last call.
+#: Called with a config's name and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]
 
-#: Seconds between two reports of progress: to tell of a short row takes as long as to make it.
-PACE = 0.1
+#: Seconds between two reports of progress: reporting a short row takes as long as making it.
+REPORT_EVERY = 0.1
 
-#: What a worker is told when it begins: where to tell of rows, and whose it is.
+#: In a worker: the pipe to report rows to, and the process id of its parent.
 _to_parent: "Connection[Any, Any] | None" = None
 _parent = 0
 
@@ -40,67 +40,69 @@ def run_jobs(
     held: Path | None = None,
     here: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
-    """Yield the results of the jobs, run on `workers` processes, ours among them.
+    """Yield the results of the jobs, run on `workers` processes; this process is one of them.
 
-    Ours has at hand what the others open first, and would only take up memory otherwise.
+    It has tokenizer and sources loaded already, so it works instead of only holding memory.
 
     Args:
         work: does a job in another process; it, jobs and results must pickle.
-        jobs: what to do, the longest first, so that no process is left with one at the end.
-        workers: processes.
-        progress: told of rows now and then while they are finished.
-        held: a file that the others have a shared lock on for as long as they live, so that
-            whoever follows us, if we are killed, can wait for the last of them.
+        jobs: what to do, the longest first, so that no process has a long one left at the end.
+        workers: number of processes.
+        progress: called with finished rows, a few times a second.
+        held: a file on which the others hold a shared lock while they live. If this process is
+            killed, the next build waits for that lock.
         here: does a job in this process; by default what `work` does.
 
     Raises:
-        RulerError: a worker died, e.g. for want of memory; or what a job raised.
+        RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
     here = here or work
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield _paced(here, job, progress)
+            yield _throttled(here, job, progress)
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    # Messages are so short that the kernel writes each at once, so workers share it unlocked; and
-    # what was told is in it before the result of the job is.
-    told, tell = context.Pipe(duplex=False)
+    # Messages are so short that the kernel writes each atomically, so workers share the pipe
+    # without a lock; and a worker's reports are in it before the result of its job is.
+    receiver, sender = context.Pipe(duplex=False)
     children = min(workers, len(jobs)) - 1
     pool = ProcessPoolExecutor(
-        children, context, initializer=_enter, initargs=(tell, os.getpid(), held)
+        children, context, initializer=_enter, initargs=(sender, os.getpid(), held)
     )
-    todo, pending = deque(jobs), set[Future[R]]()
+    waiting, pending = deque(jobs), set[Future[R]]()
 
-    def hand_out() -> None:
-        """Give each other process a job, and one ahead, but leave us the last."""
-        while todo and sum(not future.done() for future in pending) < children + (len(todo) > 1):
+    def dispatch() -> None:
+        """Give each other process a job, and one ahead, but keep the last job for this one."""
+        while waiting and sum(not future.done() for future in pending) < children + (
+            len(waiting) > 1
+        ):
             with block_sigint_in_children():
-                pending.add(pool.submit(_run, work, todo.popleft()))
+                pending.add(pool.submit(_run, work, waiting.popleft()))
 
     def advance(name: str, rows: int) -> None:
-        """See to the others meanwhile: none waits or has failed until our own job is done."""
+        """Dispatch jobs and look for failures while this process does a job of its own."""
         for future in pending:
             if future.done():
                 future.result()  # raises what the job raised
-        hand_out()
-        _drain(told, progress)
+        dispatch()
+        _drain(receiver, progress)
         progress(name, rows)
 
     try:
-        while todo or pending:
-            hand_out()
-            if todo:
-                yield _paced(here, todo.popleft(), advance)
-            done, _ = wait(pending, 0 if todo else 0.1, return_when=FIRST_COMPLETED)
-            _drain(told, progress)
+        while waiting or pending:
+            dispatch()
+            if waiting:
+                yield _throttled(here, waiting.popleft(), advance)
+            done, _ = wait(pending, 0 if waiting else 0.1, return_when=FIRST_COMPLETED)
+            _drain(receiver, progress)
             for future in done:
                 pending.remove(future)
                 yield future.result()
     except BrokenProcessPool as error:
         msg = (
-            "a worker process died; was it out of memory? use fewer --workers; what is finished "
-            "is kept, run it again to go on"
+            "a worker process died; was it out of memory? use fewer --workers; finished configs "
+            "are kept: run the same command again to resume"
         )
         raise RulerError(msg) from error
     finally:
@@ -108,19 +110,19 @@ def run_jobs(
             if child.pid not in others:
                 child.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
-        told.close()
-        tell.close()
+        receiver.close()
+        sender.close()
 
 
-def _enter(tell: "Connection[Any, Any]", parent: int, held: Path | None) -> None:
-    """Prepare a worker: Ctrl-C is the parent's to handle, and the parent's end is ours."""
+def _enter(sender: "Connection[Any, Any]", parent: int, held: Path | None) -> None:
+    """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does."""
     global _to_parent, _parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _to_parent, _parent = tell, parent
+    _to_parent, _parent = sender, parent
     if held is not None:
-        fcntl.flock(os.open(held, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until we end
-    _end_with_parent()  # only now: whoever finds the parent dead also finds our lock
+        fcntl.flock(os.open(held, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until this ends
+    _end_with_parent()  # after the lock: whoever finds the parent dead also finds the lock
     Thread(target=_watch, daemon=True).start()
 
 
@@ -128,7 +130,7 @@ def _watch() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
-    _end()  # without asking: for a moment yet the number of our parent is the old one
+    _end()  # at once: for a moment, `os.getppid` still gives the old parent
 
 
 def _end_with_parent() -> None:
@@ -143,27 +145,27 @@ def _end() -> NoReturn:
 
 
 def _run(work: Callable[[J, Progress], R], job: J) -> R:
-    return _paced(work, job, _report)
+    return _throttled(work, job, _report)
 
 
-def _paced(work: Callable[[J, Progress], R], job: J, tell: Progress) -> R:
-    """Do a job and tell of its rows now and then, and of the rest once it is done."""
-    untold: Counter[str] = Counter()
+def _throttled(work: Callable[[J, Progress], R], job: J, report: Progress) -> R:
+    """Do a job; report its rows every `REPORT_EVERY` seconds, and the rest once it is done."""
+    unreported: Counter[str] = Counter()
     due = 0.0
 
-    def told(name: str, rows: int) -> None:
+    def count(name: str, rows: int) -> None:
         nonlocal due
-        untold[name] += rows
+        unreported[name] += rows
         if time.monotonic() >= due:
-            tell_all()
-            due = time.monotonic() + PACE
+            report_all()
+            due = time.monotonic() + REPORT_EVERY
 
-    def tell_all() -> None:
-        while untold:
-            tell(*untold.popitem())
+    def report_all() -> None:
+        while unreported:
+            report(*unreported.popitem())
 
-    result = work(job, told)
-    tell_all()
+    result = work(job, count)
+    report_all()
     return result
 
 
@@ -173,6 +175,6 @@ def _report(name: str, rows: int) -> None:
         _to_parent.send((name, rows))
 
 
-def _drain(told: "Connection[Any, Any]", progress: Progress) -> None:
-    while told.poll():
-        progress(*told.recv())
+def _drain(receiver: "Connection[Any, Any]", progress: Progress) -> None:
+    while receiver.poll():
+        progress(*receiver.recv())

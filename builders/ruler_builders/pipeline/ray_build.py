@@ -1,42 +1,37 @@
-"""A build spread over a Ray cluster; the one module that knows Ray.
+"""A build on a Ray cluster; the only module that knows Ray.
 
-Each config is a Ray task that gets a parcel and gives back the bytes of its file, so machines
-need nothing of ours but the package. The bytes are those of any other build.
-
-A parcel: all that a machine without our files needs to build configs, packed by content.
-
-Workers of a cluster need not share a file system with the machine that asks. The tokenizer's
-files, the sources that were found and the cut sentences travel as bytes and are unpacked where
-they arrive.
+Each config is a Ray task. Machines of a cluster need not share a file system, so a task receives a
+bundle of all files that it needs (tokenizer, sources, cut sentences) and returns the bytes of the
+config's file. They are the same as those of any other build.
 """
 
 import hashlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ruler_builders.pipeline.build import build_config
-from ruler_builders.pipeline.build_config import BuildJob, BuiltConfig
-from ruler_builders.pipeline.build_context import BuildContext, RowConfig
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.build_one import BuiltConfig, build_one, check_sources
 from ruler_builders.pipeline.pool import Progress
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
 
-#: Folders of an unpacked parcel.
+#: Folders of an unpacked bundle.
 CACHE, SOURCES, HAYSTACK = "cache", "sources", "haystack"
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A recipe and the files that it names, by path within the parcel."""
+    """Options without paths, and the files that the paths named, by path within the bundle."""
 
-    recipe: RowConfig
+    config: BuildConfig
     files: dict[str, bytes]
 
     @property
@@ -48,38 +43,37 @@ class Bundle:
         return digest.hexdigest()
 
 
-def pack(context: BuildContext) -> Bundle:
-    """Pack what an opened recipe has loaded: files of its tokenizer, sources and sentences."""
+def pack(config: BuildConfig, context: BuildContext) -> Bundle:
+    """Pack what a build has loaded: files of its tokenizer, sources and sentences."""
     info, library = context.tokenizer.info, context.sources.library
     kept = cache_dir("tokenizers", info.fingerprint)
     files = {f"{info.name}/{path.name}": path.read_bytes() for path in kept.glob("*")}
     for name, paths in library.used.items():
         for path in paths:
-            # A folder of essays keeps its name, by which it is found again.
+            # A folder of essays is found by its name.
             place = f"{SOURCES}/{name}/{path.name}" if len(paths) > 1 else f"{SOURCES}/{path.name}"
             files[place] = path.read_bytes()
     for path in cache_dir("sentences").glob("*.json"):
         files[f"{CACHE}/sentences/{path.name}"] = path.read_bytes()
     if own := library.own:
         for file in (file for names in own.domains.values() for file in names):
-            place = f"{HAYSTACK}/{own.root.resolve().name}/{file}"  # its name may be a domain's
+            place = f"{HAYSTACK}/{own.root.resolve().name}/{file}"  # may name a domain
             files[place] = (own.root / file).read_bytes()
-    tokenizer = info.name if kept.is_dir() else context.recipe.tokenizer
-    return Bundle(replace(context.recipe, tokenizer=tokenizer, sources=None, haystack=None), files)
+    tokenizer = info.name if kept.is_dir() else config.tokenizer
+    return Bundle(replace(config, tokenizer=tokenizer, sources=None, haystack=None), files)
 
 
-def unpack(parcel: Bundle) -> RowConfig:
-    """Unpack a parcel on this machine and return its recipe with the paths that hold here."""
-    root = _unpacked(parcel.digest, tuple(parcel.files.items()))
+def unpack(bundle: Bundle) -> BuildConfig:
+    """Unpack a bundle on this machine and return its options with the paths of this machine."""
+    root = _unpacked(bundle.digest, tuple(bundle.files.items()))
     os.environ["RULER_CACHE"] = str(root / CACHE)
-    local = root / parcel.recipe.tokenizer
-    sources = root / SOURCES
-    haystacks = (root / HAYSTACK).glob("*")
+    config = bundle.config
+    tokenizer, sources = root / config.tokenizer, root / SOURCES
     return replace(
-        parcel.recipe,
-        tokenizer=str(local) if local.is_dir() else parcel.recipe.tokenizer,
+        config,
+        tokenizer=str(tokenizer) if tokenizer.is_dir() else config.tokenizer,
         sources=sources if sources.is_dir() else None,
-        haystack=next(haystacks, None),
+        haystack=next((root / HAYSTACK).glob("*"), None),
     )
 
 
@@ -94,15 +88,26 @@ def _unpacked(digest: str, files: tuple[tuple[str, bytes], ...]) -> Path:
 
 
 def build_on_ray(
-    context: BuildContext, jobs: Sequence[BuildJob], progress: Progress
+    config: BuildConfig,
+    context: BuildContext,
+    sha256: Mapping[str, str],
+    names: Sequence[str],
+    progress: Progress,
 ) -> Iterator[BuiltConfig]:
     """Yield configs as a Ray cluster finishes them.
 
-    The cluster is the one that RAY_ADDRESS names, else one on this machine with as many
-    processes as the order has workers.
+    The cluster is the one that RAY_ADDRESS names, otherwise one on this machine with as many
+    processes as the build has workers.
+
+    Args:
+        config: the options.
+        context: of the build, opened on this machine.
+        sha256: of each source.
+        names: of the configs to build.
+        progress: called with the rows that are finished.
 
     Raises:
-        UsageError: Ray is not installed.
+        UsageError: Ray is not installed, or no cluster answers at RAY_ADDRESS.
         RulerError: a machine was lost more often than Ray retries.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -115,7 +120,7 @@ def build_on_ray(
     try:
         ray.init(
             address=address,
-            num_cpus=None if address else jobs[0].order.workers,
+            num_cpus=None if address else config.workers,
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
@@ -123,33 +128,41 @@ def build_on_ray(
     except (ValueError, ConnectionError) as error:
         msg = f"RAY_ADDRESS {quote(str(address))}: no Ray cluster answers there; see `ray status`"
         raise UsageError(msg) from error
+    folder = BuildDir(config.out)
     try:
-        parcel = ray.put(pack(context))
+        bundle = ray.put(pack(config, context))
         remote = ray.remote(num_cpus=1, max_retries=3)(_build_remotely)
-        pending = [remote.remote(job, parcel) for job in jobs]
+        pending = [remote.remote(name, bundle, sha256) for name in names]
         while pending:
             ready, pending = ray.wait(pending, timeout=1.0)
-            for done, data in ray.get(ready):
-                folder = BuildDir(jobs[0].order.out)
-                write_bytes(folder.path / done.info.file, data)
-                folder.record(done.config, done.info)
-                progress(done.config, done.info.rows)
-                yield done
+            for built, data in ray.get(ready):
+                write_bytes(folder.path / built.info.file, data)
+                folder.record(built.name, built.info)
+                progress(built.name, built.info.rows)
+                yield built
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, RulerError):
             raise error.cause from None
         msg = f"a Ray task failed: {str(error).strip().splitlines()[-1]}"
         raise RulerError(msg) from error
     except ray.exceptions.RayError as error:
-        msg = f"Ray failed ({type(error).__name__}); what is finished is kept, run it again"
+        msg = (
+            f"Ray failed ({type(error).__name__}); finished configs are kept: run the same "
+            "command again to resume"
+        )
         raise RulerError(msg) from error
     finally:
         ray.shutdown()
 
 
-def _build_remotely(job: BuildJob, parcel: Bundle) -> tuple[BuiltConfig, bytes]:
-    """Build one config on whatever machine this is, and return its file's bytes."""
+def _build_remotely(
+    name: str, bundle: Bundle, sha256: Mapping[str, str]
+) -> tuple[BuiltConfig, bytes]:
+    """Build one config on a machine of the cluster and return the bytes of its file."""
+    config = unpack(bundle)
+    context = worker_context(config)
+    check_sources(context, config.configs[name][0], sha256)
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
-        order = replace(job.order, recipe=unpack(parcel), out=Path(scratch))
-        done = build_config(replace(job, order=order), lambda _name, _rows: None)
-        return done, (Path(scratch) / done.info.file).read_bytes()
+        local = replace(config, out=Path(scratch))
+        built = build_one(local, context, name, lambda _name, _rows: None)
+        return built, (local.out / built.info.file).read_bytes()

@@ -1,4 +1,7 @@
-"""Limits: lengths, rows and texts that cannot be built, found before anything is written."""
+"""Checks of a build's options that need the suite, the tokenizer or the sources.
+
+All of them run before anything is written.
+"""
 
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext
@@ -10,71 +13,28 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah, Task
 
-#: Below this length (tokens) a task may not fit, so every row is tried before any is written.
+#: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
 
 
-def check_domains(order: BuildConfig, library: Library) -> None:
-    """Refuse domains that are neither the package's nor the user's, before any text is read.
+def check_domains(config: BuildConfig, library: Library) -> None:
+    """Refuse domains that neither the package nor the user provides; no text is read yet.
 
     Raises:
-        UsageError: names the first, where its suite has it, and the domains that there are.
+        UsageError: names the first, its place in the suite, and the domains that exist.
     """
-    for name in order.tasks:
-        params = order.suite.tasks[name].params
-        for domain in params.domains if isinstance(params, Niah) else ():
+    for name, task in config.suite.tasks.items():
+        for domain in task.params.domains if isinstance(task.params, Niah) else ():
             if wrong := absent(domain, library.own):
-                where = order.suite.places.get(name, order.suite.name)
+                where = config.suite.places.get(name, config.suite.name)
                 msg = f"{where}: tasks.{name}.domains: {wrong}"
                 raise UsageError(msg)
 
 
-def check_lengths(order: BuildConfig, context: BuildContext) -> None:
-    """Refuse lengths at which a row of a task does not fit.
+def check_texts(config: BuildConfig, context: BuildContext) -> None:
+    """Refuse user texts that contain a special token of the tokenizer.
 
-    Raises:
-        UsageError: names every such task and its minimum.
-    """
-    short = [
-        f"{config} needs at least {least} tokens"
-        for config, (task, length) in order.configs.items()
-        if (tried := _rows_to_try(order, task, length))
-        and (
-            least := max(
-                need(task, context.sources, index, context.target(length)) for index in range(tried)
-            )
-        )
-        > length
-    ]
-    if short:
-        msg = f"too short: {'; '.join(short)}; use a greater length or leave the task out"
-        raise UsageError(msg)
-
-
-def check_rows(order: BuildConfig, context: BuildContext) -> None:
-    """Refuse more rows than questions where nothing but the question tells rows apart.
-
-    Raises:
-        UsageError: names the first such task.
-    """
-    for name in order.tasks:
-        task = order.suite.tasks[name]
-        if task.fills:
-            continue
-        source = task.sources[0]
-        asked = len(context.sources.corpus(source).questions)
-        if order.rows > asked:
-            msg = (
-                f"{name}: {source} has {asked} questions here, and without documents a question "
-                f"asked again is the same row; use --rows {asked} or fewer"
-            )
-            raise UsageError(msg)
-
-
-def check_texts(order: BuildConfig, context: BuildContext) -> None:
-    """Refuse texts of the user's own that spell a special token of the tokenizer.
-
-    Nobody who hides a needle in a text means that text to end the turn in which it stands.
+    A needle hidden in such a text would stand before or after the end of the user's turn.
 
     Raises:
         UsageError: names the first file, its line and the token.
@@ -82,24 +42,58 @@ def check_texts(order: BuildConfig, context: BuildContext) -> None:
     own = context.sources.library.own
     if own is None:
         return
-    used = {source for name in order.tasks for source in order.suite.tasks[name].sources}
+    used = {source for task in config.suite.tasks.values() for source in task.sources}
     for domain in (name for name in own.domains if PREFIX + name in used):
         spelled = own.spelled(domain, context.tokenizer.special_tokens)
         if spelled is not None:
             file, line, token = spelled
             msg = (
                 f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)} is a "
-                f"special token of {context.tokenizer.info.name}, which would read it as one; take "
-                "it out or spell it differently"
+                f"special token of {context.tokenizer.info.name}, which would read it as one; "
+                "remove it or spell it differently"
             )
             raise UsageError(msg)
 
 
-def _rows_to_try(order: BuildConfig, task: Task, length: int) -> int:
-    """Return how many rows show whether a task fits: all where it is close, else a few.
+def check_lengths(config: BuildConfig, context: BuildContext) -> None:
+    """Refuse lengths at which a row of a task does not fit.
 
-    The thirteen are known to fit from `ALWAYS_FITS` tokens on; a suite may ask for anything.
+    Raises:
+        UsageError: names every such task and its minimum.
     """
-    if length - order.recipe.extra_reserve < ALWAYS_FITS:
-        return order.rows
-    return 0 if task.name in TASKS else min(order.rows, 8)
+    short = []
+    for name, (task, length) in config.configs.items():
+        target = context.target(length)
+        indices = range(_rows_to_try(config, task, length))
+        least = max((need(task, context.sources, index, target) for index in indices), default=0)
+        if least > length:
+            short.append(f"{name} needs at least {least} tokens")
+    if short:
+        msg = f"too short: {'; '.join(short)}; use a greater length or leave the task out"
+        raise UsageError(msg)
+
+
+def check_rows(config: BuildConfig, context: BuildContext) -> None:
+    """Refuse more rows than questions for tasks whose rows differ in nothing but the question.
+
+    Raises:
+        UsageError: names the first such task.
+    """
+    for name, task in config.suite.tasks.items():
+        if task.fills:
+            continue
+        source = task.sources[0]
+        questions = len(context.sources.corpus(source).questions)
+        if config.suite.rows > questions:
+            msg = (
+                f"{name}: {source} has {questions} questions, and without documents a repeated "
+                f"question is the same row; use --rows {questions} or fewer"
+            )
+            raise UsageError(msg)
+
+
+def _rows_to_try(config: BuildConfig, task: Task, length: int) -> int:
+    """Return how many rows show whether a task fits: all where it is close, else a few."""
+    if length - config.reserve < ALWAYS_FITS:
+        return config.suite.rows
+    return 0 if task.name in TASKS else min(config.suite.rows, 8)

@@ -1,8 +1,8 @@
-"""Freezing: rows into a parquet file that is whole or absent, and whose bytes follow from the rows.
+"""Write rows to a parquet file, atomically; the rows alone decide its bytes.
 
-The layout is measured, not habit: zstd instead of the snappy that `push_to_hub` writes (308 MB of
-essay rows: 177 MB snappy, 10.7 MB zstd 3, 2.0 MB zstd 9), no dictionary on long text, a page index
-and page checksums, and row groups that streaming can start from.
+The layout was measured: zstd instead of the snappy that `push_to_hub` writes (308 MB of essay rows:
+177 MB snappy, 10.7 MB zstd 3, 2.0 MB zstd 9), no dictionary on long text, a page index and page
+checksums, and row groups small enough to start streaming from.
 """
 
 import os
@@ -19,22 +19,22 @@ from ruler_data.parquet import SCHEMA, TableBuilder
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
-#: Rows of a group, and bytes of text that it has at the most unless one row has more: a writer
-#: holds a group three times over.
+#: Most rows of a row group, and most bytes of text unless one row has more. The writer holds a
+#: group three times in memory.
 GROUP_ROWS = 100
 GROUP_BYTES = 40_000_000
 
-#: Columns of few different values; a dictionary on long text only costs time.
+#: Columns with few distinct values; a dictionary on long text only costs time.
 DICTIONARY = ["task", "answer_prefix"]
 
-#: Essays, domains and documents repeat from row to row, and only the higher levels look back far
-#: enough to see it. Noise repeats so near that lower levels pack it better, and needles, words and
-#: coded words do not repeat (`benchmarks/layout.py`).
+#: zstd levels. Essays, domains and documents repeat from row to row, and only high levels look back
+#: far enough to find that. Noise repeats within a line, which low levels compress better, and
+#: needles, words and coded words do not repeat (`benchmarks/layout.py`).
 LEVEL_TEXTS, LEVEL = 9, 3
 
 
 def compression_level(task: Task) -> int:
-    """Return the zstd level that a task's text rewards."""
+    """Return the zstd level for the text of a task."""
     texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
     return LEVEL_TEXTS if texts or isinstance(task.params, Qa) else LEVEL
 
@@ -42,7 +42,7 @@ def compression_level(task: Task) -> int:
 def write_rows(
     path: Path, rows: Iterable[Row | PackedRow], task: Task, length: int, expected: int
 ) -> ConfigInfo:
-    """Write rows to a parquet file, atomically, and return what the manifest says of it.
+    """Write rows to a parquet file, atomically, and return its entry for the manifest.
 
     Args:
         path: the file; its last two parts are its path within the folder.
@@ -70,7 +70,7 @@ def write_rows(
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
                     writer.write_table(group, row_group_size=len(group))
-                    del group  # `row_groups` gives its memory to the next one
+                    del group  # frees its memory for the next one
             file.flush()
             os.fsync(file.fileno())
         info = _describe(partial, digest, lengths, length, f"{path.parent.name}/{path.name}")
@@ -80,7 +80,7 @@ def write_rows(
         need = text_bytes * expected // max(len(lengths), 1) // 1_000_000 + 1
         msg = (
             f"{path}: cannot be written: {error.strerror or error}; its {expected} rows need up to "
-            f"{need} MB; free space or choose another --out, and run it again to go on"
+            f"{need} MB; free space or choose another --out, and run the same command again"
         )
         raise RulerError(msg) from error
     finally:
@@ -96,7 +96,7 @@ def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
         if len(group) == GROUP_ROWS or not group.has_room(text):
             if group:
                 yield group.table()
-            del group  # its memory is the next one's
+            del group  # frees its memory for the next one
             group = TableBuilder(max(GROUP_BYTES, len(text)))
         group.add(row, text)
     if group:

@@ -1,4 +1,4 @@
-"""What was published and what was built, as one dataset: manifest, card, and where files lie."""
+"""Merge published and built configs into one dataset: manifest, card and paths of files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ class Built:
 
 @dataclass(frozen=True)
 class Dataset:
-    """All that a release is to hold.
+    """The contents of a release.
 
     Attributes:
-        manifest: of the whole.
-        files: all of them, the manifest last.
+        manifest: of the release.
+        files: all files, the manifest last.
     """
 
     manifest: Manifest
@@ -35,16 +35,16 @@ class Dataset:
 
 
 def compose(built: Built, base: Release | None, version: Version, repo: str) -> Dataset:
-    """Return the dataset that holds what was published before and what was built now.
+    """Return the dataset with all configs that were published before or built now.
 
-    A config that was built again takes the place of the published one; nothing goes.
+    A config that was built again replaces the published one; none is removed.
 
     Raises:
         UsageError: the two cannot be one dataset.
     """
     kept = [] if base is None else [n for n in base.manifest.configs if n not in _names(built)]
     if base is not None:
-        _refuse_strangers(built, base, kept)
+        _check_same_inputs(built, base, kept)
     manifest = _union(built, base, kept, version)
 
     def locate(file: str) -> Path:
@@ -65,7 +65,7 @@ def compose(built: Built, base: Release | None, version: Version, repo: str) -> 
 
 
 def _union(built: Built, base: Release | None, kept: list[str], version: Version) -> Manifest:
-    """Return the manifest of both, without the files beside the configs."""
+    """Return the manifest of all configs, without the files beside them."""
     configs, sources, tasks = dict(built.manifest.configs), _sources(built), built.manifest.tasks
     if base is not None:
         tasks = base.manifest.tasks | tasks
@@ -82,8 +82,8 @@ def _union(built: Built, base: Release | None, kept: list[str], version: Version
     )
 
 
-def _refuse_strangers(built: Built, base: Release, kept: list[str]) -> None:
-    """Refuse to mix what was counted by other tokenizers or drawn from other inputs.
+def _check_same_inputs(built: Built, base: Release, kept: list[str]) -> None:
+    """Refuse to mix configs of other tokenizers or other inputs.
 
     Raises:
         UsageError: names what differs.
@@ -105,17 +105,17 @@ def _refuse_strangers(built: Built, base: Release, kept: list[str]) -> None:
     }
     for name in sorted(old.tasks.keys() & new.tasks.keys()):
         values[f"task {name}"] = (old.tasks[name], new.tasks[name])
-    ours = _sources(built)
+    new_sources = _sources(built)
     for name in kept:
         for source in old.sources:
             used = source.name in old.table[name.rpartition("_")[0]].sources
-            if used and ours.get(source.name, source).sha256 != source.sha256:
-                values[f"source {source.name}"] = (source.sha256, ours[source.name].sha256)
+            if used and new_sources.get(source.name, source).sha256 != source.sha256:
+                values[f"source {source.name}"] = (source.sha256, new_sources[source.name].sha256)
     for what, (before, now) in values.items():
         if kept and before != now:
             msg = (
                 f"{where} was built with {what} {before}, this folder with {now}; build all of its "
-                f"configs anew (here is no {kept[0]}), or publish into another repo"
+                f"configs again (this folder has no {kept[0]}), or publish into another repo"
             )
             raise UsageError(msg)
 

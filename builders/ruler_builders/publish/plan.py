@@ -1,4 +1,4 @@
-"""What a repo holds, what is to be sent there, and under which version."""
+"""Plan a release: what the repo holds, what to send, and under which version."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -13,25 +13,25 @@ from ruler_data.hub import Release, changed, head, missing, open_release, tags, 
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
 
-#: What a repo may hold before its first release: what the Hub or a person puts into a new one.
+#: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
-#: The file of a config; one that no manifest names is of a release that was never finished.
+#: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """What to publish.
+    """The options of a release.
 
     Attributes:
         folder: of the build.
         repo: id of the dataset on the Hub.
-        version: number of the release; None for the next that is true.
+        version: of the release; None for the next one that fits the changes.
         private: whether a new repo is private.
-        allowed: what may be published only with consent (`publish.consent`), by option.
-        dry_run: only look.
-        tokenizer: where it is, if it is not found by the manifest.
-        workers: processes that verify.
+        allowed: options of the guards (`release.GUARDS`) that the user has overruled.
+        dry_run: verify and plan, and send nothing.
+        tokenizer: folder or Hub id, if it is not found by the manifest.
+        workers: number of processes that verify.
     """
 
     folder: Path
@@ -46,19 +46,19 @@ class PublishConfig:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """What a release will do.
 
     Attributes:
         version: of the release.
-        dataset: that it holds.
-        creates: whether the repo is to be created.
-        since: the release before, if there is one.
-        change: what becomes of it.
-        why: where that is seen first.
+        dataset: contents of the release.
+        creates: whether the repo has to be created.
+        since: version of the previous release, if there is one.
+        change: kind of change since then.
+        why: the first difference of that kind.
         send: paths that the repo does not hold with these bytes.
-        published: commit of the release if it is there already.
-        replaced: paths that somebody else changed since the release before, and this one replaces.
-        manifest_then: git's hash of the manifest at the head when this was planned.
+        published: commit of the release if it exists already.
+        replaced: paths that others changed since the previous release and this one replaces.
+        manifest_then: git hash of the manifest at the head when this was planned.
     """
 
     version: Version
@@ -73,26 +73,26 @@ class Plan:
     manifest_then: str | None = None
 
 
-def make_plan(order: PublishConfig, built: Built) -> Plan:
-    """Look at the repo and decide; nothing is written.
+def make_plan(config: PublishConfig, built: Built) -> Plan:
+    """Read the repo and plan the release; nothing is written.
 
     Raises:
-        UsageError: the version does not say what changes, or the repo is of something else.
+        UsageError: the version does not fit the changes, or the repo holds something else.
     """
-    commit = head(order.repo)
-    tagged = {} if commit is None else _versions(order.repo)
-    held = {} if commit is None else tree(order.repo, commit)
-    base = _base(order, tagged)
+    commit = head(config.repo)
+    tagged = {} if commit is None else _versions(config.repo)
+    held = {} if commit is None else tree(config.repo, commit)
+    base = _base(config, tagged)
     if base is None and commit is not None:
-        _refuse_other_data(order.repo, commit, held, built)
-    version, kind, why = _version(order, built, base)
-    dataset = compose(built, base, version, order.repo)
+        _refuse_other_data(config.repo, commit, held, built)
+    version, kind, why = _version(config, built, base)
+    dataset = compose(built, base, version, config.repo)
     card = next(file for file in dataset.files if file.path == "README.md")
     if faults := list(card_faults(card.read().decode(), dataset.manifest)):
         msg = f"the card is not valid, so the Hub would refuse it: {'; '.join(faults)}"
         raise RulerError(msg)
     send = tuple(file.path for file in missing(dataset.files, held))
-    edited = changed(tree(order.repo, base.commit), held) if base else []
+    edited = changed(tree(config.repo, base.commit), held) if base else []
     return Plan(
         version=version,
         dataset=dataset,
@@ -108,9 +108,9 @@ def make_plan(order: PublishConfig, built: Built) -> Plan:
 
 
 def leftovers(dataset: Dataset, held: Iterable[str]) -> list[str]:
-    """Return the files of configs that a release was to have which was never finished."""
-    ours = {file.path for file in dataset.files}
-    return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in ours]
+    """Return the files of configs that an unfinished release has left."""
+    paths = {file.path for file in dataset.files}
+    return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
 def _versions(repo: str) -> dict[Version, str]:
@@ -119,46 +119,46 @@ def _versions(repo: str) -> dict[Version, str]:
     return {version: commit for version, commit in found.items() if version is not None}
 
 
-def _base(order: PublishConfig, tagged: Mapping[Version, str]) -> Release | None:
-    """Return the release to go on from: the one that is asked for, or else the latest."""
+def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | None:
+    """Return the release to extend: the one of the requested version, or else the latest."""
     if not tagged:
         return None
-    asked = order.version if order.version in tagged else None
-    version = asked or max(tagged)
-    base = open_release(order.repo, tagged[version])
+    requested = config.version if config.version in tagged else None
+    version = requested or max(tagged)
+    base = open_release(config.repo, tagged[version])
     if base.manifest.data_version != str(version):
         msg = (
-            f"{order.repo}: tag {version.tag} is on commit {base.commit}, whose manifest says "
-            f"{base.manifest.data_version}; somebody changed it: mend that first"
+            f"{config.repo}: tag {version.tag} is on commit {base.commit}, whose manifest says "
+            f"{base.manifest.data_version}; somebody changed it: repair that first"
         )
         raise RulerError(msg)
     return replace(base, revision=version.tag)
 
 
 def _version(
-    order: PublishConfig, built: Built, base: Release | None
+    config: PublishConfig, built: Built, base: Release | None
 ) -> tuple[Version, Change, str]:
-    """Return the version of the release, and what it changes.
+    """Return the version of the release, the kind of change, and the first difference.
 
     Raises:
-        UsageError: the version asked for says something else.
+        UsageError: the requested version does not fit the changes.
     """
     if base is None:
-        return order.version or Version.parse(built.manifest.data_version), Change.MINOR, "new"
+        return config.version or Version.parse(built.manifest.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
-    kind, why = change(base.manifest, compose(built, base, before, order.repo).manifest)
+    kind, why = change(base.manifest, compose(built, base, before, config.repo).manifest)
     fitting = before.after(kind)
-    version = order.version or fitting
+    version = config.version or fitting
     if version.says(before) is not kind:
-        said = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
+        reason = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
         if version == before:
-            said = (
-                f"{version.tag} is published with other content, and a tag is never moved; {said}"
+            reason = (
+                f"{version.tag} is published with other content, and a tag is never moved; {reason}"
             )
         elif version < before:
-            said = f"{before.tag} is published already; {said}"
+            reason = f"{before.tag} is published already; {reason}"
         remedy = f"this is {fitting}" if kind else f"there is nothing to release after {before}"
-        msg = f"version {version}: {said}; {remedy}"
+        msg = f"version {version}: {reason}; {remedy}"
         raise UsageError(msg)
     return version, kind, why
 
@@ -170,17 +170,18 @@ def _refuse_other_data(repo: str, commit: str, held: Collection[str], built: Bui
         UsageError: it does.
     """
     if FILENAME in held:
-        theirs = open_release(repo, commit).manifest.tokenizer
-        if theirs.fingerprint != built.manifest.tokenizer.fingerprint:
+        other = open_release(repo, commit).manifest.tokenizer
+        if other.fingerprint != built.manifest.tokenizer.fingerprint:
             msg = (
-                f"{repo} holds an unfinished release for the tokenizer {theirs.name}; a repo holds "
+                f"{repo} holds an unfinished release for the tokenizer {other.name}; a repo holds "
                 "one tokenizer: publish into another repo"
             )
             raise UsageError(msg)
         return
-    other = sorted(path for path in held if path not in NEW)
-    if other:
+    strangers = sorted(path for path in held if path not in NEW)
+    if strangers:
         msg = (
-            f"{repo} holds {quote(other[0])} and no release of ruler-data; publish into a new repo"
+            f"{repo} holds {quote(strangers[0])} and no release of ruler-data; publish into a new "
+            "repo"
         )
         raise UsageError(msg)

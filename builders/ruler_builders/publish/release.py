@@ -1,17 +1,18 @@
-"""The steps of a release, in the only order in which a tag can be trusted.
+"""The steps of a release, in an order that makes its tag trustworthy.
 
-Verify here → plan → repo → one commit → verify there → tag → read the tag. Each step looks at
-what is there first, so the same command after any interruption completes the same release, and
-after a success it sends nothing.
+    verify the folder -> plan -> create the repo -> one commit -> verify the commit -> tag
+    -> read the tag back
 
-What is published only by somebody who says that it is meant.
+Each step first checks what was done before, so the same command completes an interrupted release,
+and after a success it sends nothing. `GUARDS` are reasons not to publish that need an explicit
+option.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ruler_builders.audit.verify import VerifyConfig, verify
+from ruler_builders.audit.verify import verify
 from ruler_builders.card import CROISSANT_CONFIGS, card_faults
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
@@ -23,16 +24,16 @@ from ruler_data.hub import ensure_repo, missing, open_release, put_files, put_ta
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo
 
-#: What is told of each step, one line at a time.
+#: Called with a line about each step.
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class ReleaseOutcome:
-    """What was done.
+    """The result of `publish`.
 
     Attributes:
-        plan: what was to be done.
+        plan: what the release does.
         commit: of the release; None for a dry run.
         sent: paths that were sent or removed.
     """
@@ -42,125 +43,128 @@ class ReleaseOutcome:
     sent: tuple[str, ...]
 
 
-def publish(order: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOutcome:
+def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOutcome:
     """Publish a folder as a release, or complete one that was interrupted.
 
     Raises:
-        UsageError: it cannot be published as asked; nothing was written.
-        RulerError: a fault of the folder or the Hub; what was uploaded is not sent again.
+        UsageError: it cannot be published with these options; nothing was written.
+        RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
-    check_repo(order.repo)
+    check_repo(config.repo)
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
-    if not order.dry_run and token() is None:
+    if not config.dry_run and token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
-    built = _verified(order, progress, tell)
-    plan = make_plan(order, built)
+    built = _verified(config, progress, tell)
+    plan = make_plan(config, built)
     for note in _notes(plan):
         tell(f"note: {note}")
     if plan.published is not None:
-        _check_held(order, plan.dataset, plan.published)
+        _check_held(config, plan.dataset, plan.published)
         return ReleaseOutcome(plan, plan.published, ())
-    if order.dry_run:
+    if config.dry_run:
         return ReleaseOutcome(plan, None, ())
-    return _release(order, plan, tell)
+    return _release(config, plan, tell)
 
 
-def _release(order: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
-    """Commit, verify what the Hub then holds, tag, and read the tag back."""
+def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
+    """Commit, verify the commit on the Hub, tag it, and read the tag back."""
     if plan.creates:
-        ensure_repo(order.repo, private=order.private)
+        ensure_repo(config.repo, private=config.private)
     commit, sent = put_files(
-        order.repo,
+        config.repo,
         plan.dataset.files,
         f"Release {plan.version.tag}",
-        remove=lambda held: _leftovers(order, plan, held),
+        remove=lambda held: _leftovers(config, plan, held),
     )
-    tell(f"{order.repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(order, plan.dataset, commit)
-    tell(f"{order.repo}: {len(plan.dataset.files)} files verified at {commit}")
-    put_tag(order.repo, plan.version.tag, commit)
-    if tags(order.repo).get(plan.version.tag) != commit:
-        msg = f"{order.repo}: tag {plan.version.tag} cannot be read back; run the command again"
+    tell(f"{config.repo}: commit {commit}, {len(sent)} files sent")
+    _check_held(config, plan.dataset, commit)
+    tell(f"{config.repo}: {len(plan.dataset.files)} files verified at {commit}")
+    put_tag(config.repo, plan.version.tag, commit)
+    if tags(config.repo).get(plan.version.tag) != commit:
+        msg = f"{config.repo}: tag {plan.version.tag} cannot be read back; run the command again"
         raise RulerError(msg)
     return ReleaseOutcome(plan, commit, tuple(sent))
 
 
-def _leftovers(order: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
-    """Return what is to go, if the head is still the one that was planned for.
+def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
+    """Return the files to remove, if the head is still the one of the plan.
 
     Raises:
-        RulerError: another release came in between, which the plan knows nothing of.
+        RulerError: another release was committed in between.
     """
     now = held.get(FILENAME)
-    ours = next(file for file in plan.dataset.files if file.path == FILENAME)
-    if (now.blob_id if now else None) != plan.manifest_then and not ours.is_held(now):
+    manifest = next(file for file in plan.dataset.files if file.path == FILENAME)
+    if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         msg = (
-            f"{order.repo}: another release was committed meanwhile; nothing of it was touched: "
-            "run the same command again, which takes it in"
+            f"{config.repo}: another release was committed meanwhile and was not changed; run the "
+            "same command again to extend it"
         )
         raise RulerError(msg)
     return leftovers(plan.dataset, held)
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    """Say what the publisher should know before it happens."""
+    """Return what the publisher should know before anything is sent."""
     configs = len(plan.dataset.manifest.configs)
     if configs > CROISSANT_CONFIGS:
         yield (
-            f"{configs} configs; the Hub's Croissant metadata takes in the first "
+            f"{configs} configs; the Hub's Croissant metadata includes the first "
             f"{CROISSANT_CONFIGS}"
         )
     if plan.replaced and plan.published is None:
         yield (
             f"changed on the Hub since {plan.since}: {', '.join(plan.replaced)}; this release "
-            "replaces it, and the history keeps it"
+            "replaces it; the history keeps the old content"
         )
 
 
-def _verified(order: PublishConfig, progress: Progress, tell: Tell) -> Built:
-    """Verify the folder; the Hub is not asked before it is clean.
+def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
+    """Verify the folder before any request to the Hub.
 
     Raises:
-        RulerError: it is not.
-        UsageError: it holds what is published only if that is said to be meant.
+        RulerError: it is not clean.
+        UsageError: a guard applies, and its option was not given.
     """
     report = verify(
-        VerifyConfig(order.folder, tokenizer=order.tokenizer, workers=order.workers), progress
+        config.folder, tokenizer=config.tokenizer, workers=config.workers, progress=progress
     )
     for finding in report.findings:
         tell(finding)
-    if report.findings:
-        msg = f"{order.folder}: {len(report.findings)} findings; build it again, then publish"
+    if not report.clean:
+        count = len(report.findings)
+        msg = (
+            f"{config.folder}: verification failed: {count} findings; build it again, then publish"
+        )
         raise RulerError(msg)
-    manifest = BuildDir(order.folder).manifest()
+    manifest = BuildDir(config.folder).manifest()
     assert manifest is not None  # verify has read it
-    refuse(str(order.folder), manifest, order.allowed)
-    card = (order.folder / "README.md").read_text(encoding="utf-8")
+    check_guards(str(config.folder), manifest, config.allowed)
+    card = (config.folder / "README.md").read_text(encoding="utf-8")
     if faults := list(card_faults(card, manifest)):
-        msg = f"{order.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
+        msg = f"{config.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
         raise RulerError(msg)
-    tell(f"{order.folder}: verified: {report.configs} configs, {report.rows} rows")
-    return Built(order.folder, manifest)
+    tell(f"{config.folder}: verified: {report.configs} configs, {report.rows} rows")
+    return Built(config.folder, manifest)
 
 
-def _check_held(order: PublishConfig, dataset: Dataset, commit: str) -> None:
-    """Compare what the Hub holds at a commit with the manifest, file by file.
+def _check_held(config: PublishConfig, dataset: Dataset, commit: str) -> None:
+    """Compare the files of a commit on the Hub with the manifest.
 
-    The Hub names every file by its hash; the manifest itself is downloaded and read.
+    The Hub lists the hash of every file; the manifest is downloaded and read.
 
     Raises:
-        RulerError: a file is missing or another one.
+        RulerError: a file is missing or differs.
     """
-    wrong = missing(dataset.files, tree(order.repo, commit))
+    wrong = missing(dataset.files, tree(config.repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
-        msg = f"{order.repo} at {commit}: is not what was sent: {names}; nothing is tagged"
+        msg = f"{config.repo} at {commit}: differs from what was sent: {names}; nothing is tagged"
         raise RulerError(msg)
-    if open_release(order.repo, commit).manifest != dataset.manifest:
-        msg = f"{order.repo} at {commit}: the manifest is not the one sent; nothing is tagged"
+    if open_release(config.repo, commit).manifest != dataset.manifest:
+        msg = f"{config.repo} at {commit}: the manifest is not the one sent; nothing is tagged"
         raise RulerError(msg)
 
 
@@ -170,8 +174,8 @@ class Guard:
 
     Attributes:
         option: of the command, without dashes.
-        applies: whether a dataset gives the reason.
-        why: the reason, and what else to do.
+        applies: whether the reason holds for a dataset.
+        why: the reason, and the alternative.
     """
 
     option: str
@@ -179,7 +183,7 @@ class Guard:
     why: str
 
 
-CONSENTS = (
+GUARDS = (
     Guard(
         "allow-sample",
         lambda manifest: manifest.is_sample,
@@ -189,25 +193,25 @@ CONSENTS = (
     Guard(
         "allow-own-texts",
         lambda manifest: manifest.has_own_texts,
-        "holds texts of your own (build --haystack), whose licence nobody here knows and which "
+        "holds texts of your own (build --haystack), whose licence is unknown and which "
         "everybody could read; build without them",
     ),
     Guard(
         "allow-private-seed",
         lambda manifest: manifest.is_private,
-        "is built from a private seed (build --fresh), which would be private no more, and models "
-        "could learn its rows; build with the public seed",
+        "is built from a private seed (build --fresh), which would become public, and models "
+        "could be trained on its rows; build with the public seed",
     ),
 )
 
 
-def refuse(where: str, manifest: Manifest, allowed: frozenset[str]) -> None:
-    """Refuse to publish what nobody said is meant.
+def check_guards(where: str, manifest: Manifest, allowed: frozenset[str]) -> None:
+    """Refuse to publish a dataset to which a guard applies that was not overruled.
 
     Raises:
-        UsageError: gives the reason and the option.
+        UsageError: states the reason and the option.
     """
-    for one in CONSENTS:
-        if one.applies(manifest) and one.option not in allowed:
-            msg = f"{where}: {one.why}, or say --{one.option}"
+    for guard in GUARDS:
+        if guard.applies(manifest) and guard.option not in allowed:
+            msg = f"{where}: {guard.why}, or give --{guard.option}"
             raise UsageError(msg)

@@ -1,4 +1,4 @@
-"""Version numbers of a dataset: MAJOR.MINOR.PATCH says what became of its rows."""
+"""Version numbers of a dataset: MAJOR.MINOR.PATCH states how its rows changed."""
 
 import re
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", r
 
 
 class Change(IntEnum):
-    """What a release does to what was published before; the greater, the graver."""
+    """How a release changes what was published before, in rising order."""
 
     NONE = 0
     PATCH = 1  # same rows, other bytes
@@ -21,7 +21,7 @@ class Change(IntEnum):
 
     @property
     def about(self) -> str:
-        """What it means, in words."""
+        """The change in words."""
         words = ("nothing changes", "other bytes of the same rows", "rows are only added")
         return (*words, "rows change")[self]
 
@@ -51,7 +51,7 @@ class Version:
         """Read a version.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not MAJOR.MINOR.PATCH.
         """
         match = _VERSION.fullmatch(text)
         if match is None:
@@ -61,7 +61,7 @@ class Version:
 
     @classmethod
     def of_tag(cls, tag: str) -> "Version | None":
-        """Return the version that a tag names, or None if it is another tag."""
+        """Return the version that a tag names, or None for any other tag."""
         match = _VERSION.fullmatch(tag[1:]) if tag.startswith("v") else None
         return cls(*map(int, match.groups())) if match else None
 
@@ -75,9 +75,9 @@ class Version:
         }[change]
 
     def says(self, before: "Version") -> Change | None:
-        """Return the change that this version claims since another; None for no step forward.
+        """Return the change that this version states since another; None if it is not later.
 
-        Numbers may be passed over, so that repos of several tokenizers can keep in step.
+        Numbers may be skipped, so that repos of several tokenizers can share a version.
 
         >>> Version(1, 3, 0).says(Version(1, 0, 4))
         <Change.MINOR: 2>
@@ -93,11 +93,11 @@ class Version:
 
 
 def change(before: Manifest, after: Manifest) -> tuple[Change, str]:
-    """Return what changes between two manifests of the same version number, and where first."""
+    """Return the change between two manifests of one version number, and its first difference."""
     for name, info in before.configs.items():
         now = after.configs.get(name)
         if now is None:
-            return Change.MAJOR, f"{name} goes"
+            return Change.MAJOR, f"{name} is removed"
         if (now.digest, now.rows) != (info.digest, info.rows):
             return Change.MAJOR, f"other rows in {name}"
     added = [name for name in after.configs if name not in before.configs]

@@ -1,1 +1,1 @@
-"""How a row is filled: from a question and a haystack to exactly as many tokens as it may have."""
+"""Parts of a row: named randomness, segments with their tokens, haystacks, needles."""

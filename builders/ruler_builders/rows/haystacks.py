@@ -1,8 +1,8 @@
-"""Haystacks: endless streams of units to hide things in.
+"""Haystacks: endless streams of segments to hide needles in.
 
-Unlike sentences of essays, lines of code or of a table cannot be left out one by one. A haystack is
-therefore a stretch of neighbouring lines, and what is chosen so that it uses up its room is where
-it begins: at that passage, of those tried, behind which the room ends close to the end of a line.
+Essays are cut into sentences, and single ones may be left out so that a row fits. Lines of code or
+of a table may not: there a haystack is a run of neighbouring lines, and the passage where it begins
+is chosen so that the run ends close to its room (tokens).
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,26 +18,27 @@ from ruler_builders.rows.segments import Segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources, mixed
 from ruler_data.tasks import PartType
 
-#: Rows begin at every so many lines of a stream of needles, all 500 at another one.
+#: Row i begins at line i * STRIDE modulo BEGINNINGS of the stream of needle lines, so all 500
+#: rows of a config begin at different lines.
 STRIDE, BEGINNINGS = 499, 16_384
 
 
 def noise(sources: TokenizedSources, room: int) -> Segments:
-    """Return as many noise lines as pass a room of tokens."""
+    """Return noise lines that exceed a room of tokens."""
     return sources.noise.repeated(room)
 
 
 def essays(sources: TokenizedSources, room: int) -> Segments:
-    """Return the sentences of the essays from the first on, repeated if they run out."""
+    """Return the sentences of the essays from the first, repeated if they run out."""
     return sources.essays.repeated(room)
 
 
 def passages(
     sources: TokenizedSources, source: Random, domains: Sequence[str]
 ) -> tuple[Passages, int]:
-    """Return the passages of domains, and which of them a row tries first as its beginning.
+    """Return the passages of domains, and the number of the one where a row tries to begin first.
 
-    One domain keeps its order, and a row begins anywhere in it; several take turns.
+    One domain keeps its order, and a row begins anywhere in it; several domains take turns.
     """
     parts = [sources.domain(name) for name in domains]
     if len(parts) > 1:
@@ -63,47 +64,47 @@ class NeedleLines:
         sources: TokenizedSources,
         source: Random,
         form: str,
-        kinds: tuple[PartType, PartType],
+        types: tuple[PartType, PartType],
     ) -> None:
-        self._materials, self._source, self._form, self._kinds = sources, source, form, kinds
-        self._lines: dict[str, int] = {}  # where each key and value stands
-        self._units = Segments.of([], np.zeros(0, dtype=np.int64))
+        self._sources, self._source, self._form, self._types = sources, source, form, types
+        self._lines: dict[str, int] = {}  # number of the line of each key and value
+        self._segments = Segments.of([], np.zeros(0, dtype=np.int64))
 
     def stretch(
         self, index: int, room: int, taken: Iterable[str]
     ) -> tuple[Segments, NDArray[np.intp]]:
-        """Return the lines, and the numbers of those that row `index` may take, in order.
+        """Return all lines, and the numbers of those that row `index` may take, in order.
 
-        They pass a room of tokens with spare ones beyond; none has a key or value that is taken.
+        They exceed a room of tokens by a few spare lines. None has a key or value in `taken`.
         """
         start = index * STRIDE % BEGINNINGS
-        while (end := self._units.enough(room, start)) > len(self._units):
+        while (end := self._segments.enough(room, start)) > len(self._segments):
             self._draw(max(end, 1024))
         barred = [self._lines[text] for text in taken if text in self._lines]
         numbers = np.arange(start, end)
-        return self._units, numbers[~np.isin(numbers, barred)] if barred else numbers
+        return self._segments, numbers[~np.isin(numbers, barred)] if barred else numbers
 
     def _draw(self, size: int) -> None:
-        """Draw lines; one whose key or value was drawn before is left out."""
+        """Draw lines; leave out one whose key or value was drawn before."""
         texts: list[str] = []
         for _ in range(size):
-            line = len(self._units) + len(texts)
-            key, value = (draw_part(self._source, kind, self._materials) for kind in self._kinds)
+            line = len(self._segments) + len(texts)
+            key, value = (draw_part(self._source, kind, self._sources) for kind in self._types)
             if key != value and self._lines.keys().isdisjoint((key, value)):
                 texts.append(self._form.format(key=key, value=value))
                 self._lines[key] = self._lines[value] = line
-        # A line that seems to cost nothing would let us draw for ever.
-        costs = np.maximum(self._materials.line_costs(texts), 1)
-        self._units = Segments.joined([self._units, Segments.of(texts, costs)])
+        # Lines of zero cost would never fill a room.
+        costs = np.maximum(self._sources.line_costs(texts), 1)
+        self._segments = Segments.joined([self._segments, Segments.of(texts, costs)])
 
 
 @lru_cache(maxsize=4)
 def needle_lines(
-    sources: TokenizedSources, form: str, kinds: tuple[PartType, PartType]
+    sources: TokenizedSources, form: str, types: tuple[PartType, PartType]
 ) -> NeedleLines:
-    """Return the needle lines that all rows share."""
-    source = rng(sources.seed, "-".join(kinds), 0, "needle lines")
-    return NeedleLines(sources, source, form, kinds)
+    """Return the stream of needle lines that all rows share."""
+    source = rng(sources.seed, "-".join(types), 0, "needle lines")
+    return NeedleLines(sources, source, form, types)
 
 
 def draw_part(source: Random, kind: PartType, sources: TokenizedSources) -> str:
@@ -117,7 +118,7 @@ def draw_part(source: Random, kind: PartType, sources: TokenizedSources) -> str:
 def draw_distinct(
     source: Random, kind: PartType, sources: TokenizedSources, taken: set[str]
 ) -> str:
-    """Return a random key or value that was not drawn before, and remember it in `taken`."""
+    """Return a random key or value that is not in `taken`, and add it."""
     while (part := draw_part(source, kind, sources)) in taken:
         pass
     taken.add(part)

@@ -1,4 +1,4 @@
-"""Scattering: units of a haystack in order, and the gold pieces among them by depth."""
+"""Insert needles: segments of a haystack in order, with needles at their depths among them."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -14,46 +14,45 @@ from ruler_builders.rows.segments import Costs, Segments
 def insert_needles(
     segments: Segments,
     needles: Sequence[Needle],
-    gold_tokens: int,
+    needle_tokens: int,
     room: int,
     *,
     joiner: str,
     numbers: NDArray[np.intp] | None = None,
 ) -> Haystack:
-    """Fill a budget with segments and place the needles among them by depth, none side by side.
+    """Fill a room with segments and insert the needles at their depths, none side by side.
 
     Args:
         segments: the haystack.
-        needles: texts to place at their depths; where there are too few segments to keep them
-            apart, they stay at their depths.
-        gold_tokens: tokens of all needles.
+        needles: if there are too few segments to keep them apart, they keep their depths.
+        needle_tokens: tokens of all needles.
         room: tokens for all of it.
-        joiner: text between pieces.
-        numbers: the segments in the order in which to take from them; by default their own.
+        joiner: text between segments.
+        numbers: of the segments to choose from, in order; all of them by default.
     """
     if numbers is None:
-        chosen = choose(segments.costs, room - gold_tokens, totals=segments.before[1:])
+        chosen = choose(segments.costs, room - needle_tokens, totals=segments.before[1:])
     else:
-        chosen = numbers[choose(segments.costs[numbers], room - gold_tokens)]
+        chosen = numbers[choose(segments.costs[numbers], room - needle_tokens)]
     totals = segments.costs[chosen].cumsum()
-    ordered = sorted(needles, key=lambda gold: gold.depth)
-    places = spread(slots([gold.depth for gold in ordered], totals), len(chosen))
+    ordered = sorted(needles, key=lambda needle: needle.depth)
+    places = spread(slots([needle.depth for needle in ordered], totals), len(chosen))
     runs, marks = _weave(segments, chosen, ordered, places, joiner)
     pieces, evidence = assemble(runs, marks, joiner.encode())
-    cost = gold_tokens + (int(totals[-1]) if len(totals) else 0)
+    cost = needle_tokens + (int(totals[-1]) if len(totals) else 0)
     return Haystack(pieces, evidence, cost, len(chosen))
 
 
 def assemble(
     pieces: Sequence[bytes | memoryview], marks: Sequence[int], joiner: bytes
 ) -> tuple[list[bytes | memoryview], Spans]:
-    """Put the joiner between pieces, and return them with the spans (bytes) of marked ones.
+    """Return pieces with a joiner between them, and the spans (bytes) of the marked ones.
 
     >>> assemble([b"a", b"bc ", b"d"], [1], b" ")
     ([b'a', b' ', b'bc ', b' ', b'd'], array([[2, 4]]))
     """
     starts = list(accumulate((len(piece) + len(joiner) for piece in pieces), initial=0))
-    # A space at the end, as vt's assignments have one, is no evidence.
+    # vt's assignments end in a space, which is not evidence.
     sizes = [len(bytes(pieces[mark]).rstrip(b" ")) for mark in marks]
     spans = [(starts[mark], starts[mark] + size) for mark, size in zip(marks, sizes, strict=True)]
     woven: list[bytes | memoryview] = [joiner] * (2 * len(pieces) - 1)
@@ -62,15 +61,15 @@ def assemble(
 
 
 def slots(depths: Sequence[float], totals: Costs) -> list[int]:
-    """Return, for each depth, how many units stand before the gold piece.
+    """Return, for each depth, how many segments stand before the needle.
 
-    Depth is measured in tokens. The haystack counts as one mean unit longer than it is, so
-    that the place after the last unit is as likely as any other: with n equal units the
+    Depth is measured in tokens. The haystack counts as one mean segment longer than it is, so
+    that the place after the last segment is as likely as any other: with n equal segments the
     answer is floor(depth * (n + 1)).
 
     Args:
         depths: in [0, 1).
-        totals: running totals of the units' tokens.
+        totals: running totals of the segments' tokens.
     """
     if not len(totals):
         return [0 for _ in depths]
@@ -80,9 +79,9 @@ def slots(depths: Sequence[float], totals: Costs) -> list[int]:
 
 
 def spread(places: Sequence[int], last: int) -> list[int]:
-    """Return rising places moved as little as it takes to be all different, up to `last`.
+    """Return rising places, moved as little as possible so that they all differ, up to `last`.
 
-    Where there are fewer than golds to place, those stay where they are.
+    If there are more needles than places, they are returned unchanged.
 
     >>> spread([0, 3, 3, 9, 9], last=9)
     [0, 3, 4, 8, 9]
@@ -101,19 +100,19 @@ def _weave(
     places: Sequence[int],
     joiner: str,
 ) -> tuple[list[bytes | memoryview], list[int]]:
-    """Return the units as texts with the golds at their places, and which are evidence.
+    """Return texts with the needles at their places, and the numbers of those that are evidence.
 
-    Units that follow one another, with no gold between them, are one text.
+    Neighbouring segments with no needle between them are one text.
     """
     breaks: list[int] = []
-    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # they rise
+    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # with gaps: they rise
         breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
     cuts = sorted({0, len(chosen), *places, *breaks})
     pieces: list[bytes | memoryview] = [*segments.runs(chosen, joiner, np.array(cuts))]
     marks = []
-    for before, (gold, place) in enumerate(zip(needles, places, strict=True)):
+    for before, (needle, place) in enumerate(zip(needles, places, strict=True)):
         at = cuts.index(place) + before
-        pieces.insert(at, gold.text.encode())
-        if gold.is_evidence:
+        pieces.insert(at, needle.text.encode())
+        if needle.is_evidence:
             marks.append(at)
     return pieces, marks

@@ -1,4 +1,4 @@
-"""Choice: which units, or how many of a kind, use up a room of tokens best."""
+"""Packing: which segments, or how many of a kind, fill a room of tokens best."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ruler_builders.rows.segments import SLACK, SPARE, Costs
 
-#: Sizes looked at at once, and to both sides of a guess.
+#: Sizes probed in one call, and on each side of a guess.
 LOOK = 16
 
 
@@ -18,19 +18,19 @@ def choose(
     first: int = 0,
     totals: Costs | None = None,
 ) -> NDArray[np.intp]:
-    """Return which units fill the room (tokens) best, in order; none if none fits.
+    """Return the numbers of the segments that fill a room (tokens) best, rising; maybe none.
 
-    Units are taken in order while they fit. If more than `SLACK` tokens are still free, units
-    too long for them are passed over in favour of shorter ones that follow, and then some of the
-    last units give way to longer ones.
+    Segments are taken in order while they fit. If more than `SLACK` tokens are then free, shorter
+    segments that follow are taken as well, and then some of the last segments are swapped for
+    longer ones.
 
     Args:
-        costs: tokens of each unit.
+        costs: tokens of each segment.
         room: tokens for all of them.
-        labels: tokens that hang on the place instead of the unit (numbers of a list).
-        first: units that come before all others; those beyond take their place only where no
-            choice among the first ones uses up the room.
-        totals: running totals of costs and labels, where they are known.
+        labels: tokens that depend on the place instead of the segment (numbers of a list).
+        first: number of segments that are preferred; later ones are used only if no choice among
+            the first fills the room.
+        totals: running totals of costs and labels, if known.
 
     >>> choose(np.array([10, 10, 30, 4, 1]), room=36).tolist()
     [0, 1, 3, 4]
@@ -41,7 +41,7 @@ def choose(
     free = room - (int(totals[taken - 1]) if taken else 0)
     if free <= SLACK:
         return np.arange(taken)
-    stay = max(taken - SPARE, 0)  # these do, whatever gives way
+    stay = max(taken - SPARE, 0)  # those before are never swapped
     chosen = list(range(stay, taken))
     for spare, kept in _stages(taken, first, len(costs)):
         if free <= SLACK:
@@ -62,7 +62,7 @@ def choose(
 
 
 def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
-    """Return, stage by stage, the units to take from, and how many of the first must stay."""
+    """Return, stage by stage, the segments to take from, and how many of the first must stay."""
     start = max(taken, first)
     spare = range(start, min(start + SPARE, size))
     stages = [(spare, first), (spare, 0)] if first else [(spare, 0)]
@@ -75,9 +75,9 @@ def largest_size(
     """Return the largest size (at least `start`) whose cost is within the budget.
 
     Args:
-        cost: `cost(sizes)` are the tokens of rows of these sizes; the greater, the more.
+        cost: `cost(sizes)` returns the tokens of rows of these sizes; it never falls.
         budget: in tokens.
-        guess: where to look first.
+        guess: size to probe first.
         start: the smallest size.
 
     Raises:
@@ -102,12 +102,12 @@ def largest_size(
 
 
 def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
-    """Put a longer spare unit in place of one of the last; return the tokens that it used up."""
+    """Swap one of the last segments for a longer spare one; return the tokens that this fills."""
     tail = [unit for unit in chosen[-SPARE:] if unit >= kept]
     if not tail or not rest:
         return 0
     spare, last = costs[rest], costs[tail]
-    if spare.max() <= last.min():  # as with noise, whose lines are all alike
+    if spare.max() <= last.min():  # e.g. noise, whose lines are all equal
         return 0
     gains = spare[None, :] - last[:, None]
     gains[gains > free] = 0

@@ -1,9 +1,8 @@
-"""Named randomness: every draw has its own generator, seeded from what it is for.
+"""Named randomness: every draw has a generator of its own, seeded from what it is for.
 
-Depths have one for a block of 500 rows, which they are spread evenly over.
-
-Nothing is threaded through or shared, so a row comes out the same alone, in a batch or on
-another machine, and adding a draw changes no other.
+No generator is passed on or shared, so a row is the same alone, in a batch or on another machine,
+and adding a draw changes no other. Depths have one generator for a block of 500 rows, over which
+they are spread evenly.
 """
 
 import random
@@ -25,10 +24,10 @@ BLOCK = 500
 
 
 def rng(seed: int, task: str, index: int, part: str) -> random.Random:
-    """Return the generator of one part of one row.
+    """Return the random generator of one part of one row.
 
-    Only the MAJOR number of the data version takes part, since MINOR and PATCH versions
-    promise the same rows. `random.Random` seeds from a string by sha512, alike on every
+    The seed contains only the MAJOR number of the data version, since MINOR and PATCH versions
+    promise the same rows. `random.Random` seeds from a string by sha512, the same on every
     platform and Python.
     """
     return random.Random(f"ruler/{data_major()}/{seed}/{task}/{index}/{part}")
@@ -37,14 +36,14 @@ def rng(seed: int, task: str, index: int, part: str) -> random.Random:
 def below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
     """Return `size` random numbers from 0 to bound - 1, for draws by the thousand.
 
-    The bits are the generator's, eight bytes a number, so drawing 3 and then 4 gives what
-    drawing 7 gives. The remainder favours small numbers by less than bound / 2^64.
+    Each takes eight bytes of the generator, so drawing 3 and then 4 gives the same as drawing 7.
+    The remainder favours small numbers by less than bound / 2^64.
     """
     return np.frombuffer(source.randbytes(8 * size), dtype="<u8") % np.uint64(bound)
 
 
 def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
-    """Return `size` different numbers from 0 to bound - 1; fewer are the beginning of more."""
+    """Return `size` different numbers from 0 to bound - 1; fewer are a prefix of more."""
     assert size <= bound, (size, bound)
     found: dict[int, None] = {}
     while len(found) < size:
@@ -53,10 +52,11 @@ def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
 
 
 def subset(source: random.Random, size: int, chosen: int) -> NDArray[np.intp]:
-    """Return `chosen` of the numbers 0 .. size-1, rising; every choice is as likely as another.
+    """Return `chosen` of the numbers 0 .. size-1, rising; every subset is equally likely.
 
-    Each is taken with about the right probability, by a byte of its own, and then as many taken or
-    free ones, any of them, change sides as were too many or too few: much cheaper than an order.
+    Each number is first taken with about the right probability, by a random byte of its own. Then
+    random ones are added or removed until the count is right. This is much cheaper than a
+    permutation.
     """
     assert 0 <= chosen <= size, (chosen, size)
     share = round(256 * chosen / max(size, 1))
@@ -70,11 +70,11 @@ def subset(source: random.Random, size: int, chosen: int) -> NDArray[np.intp]:
 def permutation(source: random.Random, size: int) -> NDArray[np.intp]:
     """Return the numbers 0 .. size-1 in random order.
 
-    Each number has 32 random bits of the generator's and all are sorted by them, many times
-    faster than `random.shuffle` on the 80,000 words of a long row: numpy sorts 16 bits at a time
-    by radix. The sort is stable, so every platform gives the same; numbers of equal bits, one
-    pair in 2^32, keep their order. (With 16 bits, 42 % of 80,000 neighbours would be equal, and a
-    text would tell which of two words is the more frequent by which of them comes first.)
+    Each number gets 32 random bits and all are sorted by them, 16 bits at a time by numpy's radix
+    sort: many times faster than `random.shuffle` on the 80,000 words of a long row. The sort is
+    stable, so every platform gives the same; numbers with equal bits, one pair in 2^32, keep their
+    order. (With only 16 bits, 42 % of 80,000 neighbours would be equal, and the order of two words
+    would tell which is the more frequent.)
     """
     low, high = np.frombuffer(source.randbytes(4 * size), dtype="<u2").reshape(2, size)
     order = np.argsort(low, kind="stable")
@@ -87,14 +87,12 @@ def shuffled(source: random.Random, items: Sequence[T]) -> list[T]:
 
 
 def depth(seed: int, task: str, index: int, part: str) -> float:
-    """Return the relative depth, in [0, 1), of one gold piece of one row.
+    """Return the relative depth, in [0, 1), of one needle of one row.
 
     Rows are stratified without knowing how many there are. Every aligned run of 2, 10, 50, 100
-    and 500 rows (`RADICES`) stands in as many different strata: each stratum of a level has one
-    row in every run of that level's size, and a fresh permutation deals the rows of the next
-    larger run to its parts. (This is a van der Corput sequence in mixed radix, scrambled anew
-    for every run after Owen 1995, so pieces of one row are independent of each other.) Within its
-    stratum a row falls anywhere.
+    and 500 rows (`RADICES`) has one row in each of as many strata. This is a van der Corput
+    sequence in mixed radix with a new random permutation for every run (Owen 1995), so needles of
+    one row are independent of each other. Within its stratum a depth is uniform.
 
     >>> sorted(int(500 * depth(0, "vt", i, "x")) for i in range(500)) == list(range(500))
     True
@@ -105,7 +103,7 @@ def depth(seed: int, task: str, index: int, part: str) -> float:
 
 @lru_cache(maxsize=1024)
 def _depths(seed: int, task: str, block: int, part: str) -> list[float]:
-    """Return the depths of one piece in a block of 500 rows; neighbouring rows ask alike."""
+    """Return the depths of one needle in a block of 500 rows; cached for neighbouring rows."""
     source = rng(seed, task, block, f"{part}/depth")
     rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
     for radix in RADICES:

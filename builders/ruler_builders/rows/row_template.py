@@ -1,4 +1,4 @@
-"""What a task family returns: a row's question, and how its haystack fills a room of tokens."""
+"""What a task family returns: the question of a row, and how its haystack fills a room."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Beginnings and ends of pieces of a text, shape (pieces, 2), in bytes of its UTF-8 until the
-#: row is finished.
+#: Start and end of spans of a text, shape (spans, 2), in bytes of its UTF-8 until the row is
+#: finished.
 Spans = NDArray[np.int64]
 
-#: Upstream's noise; one unit is the whole line.
+#: Upstream's noise; one segment is the whole line.
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 
 
 @dataclass(frozen=True)
 class Haystack:
-    """A haystack with its gold pieces in place.
+    """A haystack with its needles in place.
 
     Attributes:
-        pieces: the haystack's text in UTF-8, in pieces that the finished context is joined from.
+        pieces: its text in UTF-8, to be joined.
         evidence: spans of the text that the answer rests on, in order.
         cost: planned tokens.
-        units: how many it holds beside the least that there must be; no smaller one has none.
-        exhausted: which source ran out and was repeated, or nothing.
+        segments: number of segments beyond the necessary ones; 0 for the smallest haystack.
+        exhausted: which source ran out and was repeated; empty for none.
     """
 
     pieces: Sequence[bytes | memoryview]
@@ -35,12 +35,15 @@ class Haystack:
 
 @dataclass(frozen=True)
 class RowTemplate:
-    """What one row asks. Everything but `fill` is the same at every length and tokenizer.
+    """A row before its haystack. All but `fill` is the same at every length and tokenizer.
 
     Attributes:
         head: text before the haystack: instruction, and the in-context example.
         tail: text between the haystack and the question.
-        fill: returns the fullest body planned within a room of tokens, else the smallest.
+        question: text behind the context.
+        answer_prefix: beginning of the answer.
+        outputs: gold answers.
+        fill: returns the fullest haystack planned within a room of tokens, else the smallest.
     """
 
     head: str
@@ -53,10 +56,10 @@ class RowTemplate:
 
 @dataclass(frozen=True)
 class Needle:
-    """A piece placed at a depth of its own.
+    """A text to insert at a depth.
 
     Attributes:
-        text: the piece.
+        text: the needle.
         depth: relative depth in [0, 1).
         is_evidence: False for a distractor placed like a needle.
     """

@@ -1,8 +1,7 @@
-"""Counted units: the one notion of size that every task family shares.
+"""Segments: sentences, lines, documents or words of a haystack, each with its tokens.
 
-A haystack is made of units (sentences, lines, documents, words), each with its cost in tokens.
-Costs are counted once per unit, between typical neighbours, so a prompt's length is a sum and a
-row is planned without tokenizing it; `fit` then counts the finished prompt for real.
+Each segment is counted once, between typical neighbours. The length of a prompt is then planned as
+a sum, without tokenizing it; `fit` tokenizes the finished prompt.
 """
 
 from collections.abc import Sequence
@@ -17,21 +16,21 @@ from numpy.typing import NDArray
 
 from ruler_data.tokenizers import Measure
 
-#: Tokens of each unit, or bytes.
+#: Tokens of each segment, or bytes.
 Costs = NDArray[np.int64]
 
-#: Units beside the end of a haystack that may be left out or taken in to use up the room.
+#: Segments near the end of a haystack that may be left out or added to fill the room.
 SPARE = 32
-#: Tokens of unused room that are not worth giving up the natural order of units for.
+#: Unused tokens up to which the natural order of segments is kept.
 SLACK = 8
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """Pieces of haystack in their order: the text and the tokens of each.
+    """Texts in order, with the tokens of each.
 
-    Texts are an Arrow array, so that a haystack of 60,000 words is picked and put in order in
-    one step, and in UTF-8, which is what is counted, hashed and written in the end.
+    Texts are an Arrow array, so that 60,000 words are picked and ordered in one step, and in
+    UTF-8, which is what is counted, hashed and written.
     """
 
     texts: pa.StringArray
@@ -39,12 +38,12 @@ class Segments:
 
     @classmethod
     def of(cls, texts: Sequence[str], costs: Costs) -> "Segments":
-        """Return texts as units."""
+        """Return texts with their tokens as segments."""
         return cls(pa.array(texts, pa.string()), costs)
 
     @classmethod
     def joined(cls, parts: Sequence["Segments"]) -> "Segments":
-        """Return all units of the parts, one part after the other."""
+        """Return all segments of the parts, one part after the other."""
         return cls(
             pa.concat_arrays([part.texts for part in parts]),
             np.concatenate([part.costs for part in parts]),
@@ -54,16 +53,17 @@ class Segments:
         return len(self.texts)
 
     def pick(self, order: Sequence[int] | NDArray[np.intp]) -> "Segments":
-        """Return the units of these numbers, in this order."""
+        """Return the segments of these numbers, in this order."""
         numbers = np.asarray(order, dtype=np.intp)
         return Segments(self.texts.take(pa.array(numbers)), self.costs[numbers])
 
     def repeated(self, room: int) -> "Segments":
-        """Return the units, from the beginning again until they pass `room` tokens, or longer.
+        """Return the segments, repeated until they exceed `room` tokens.
 
-        Rounds are doubled, and what is returned is kept, so that rows of like lengths share it.
+        They are doubled at each step and the result is kept, so that rows of similar lengths
+        share it.
 
-        >>> Units.of(["a", "b"], np.array([2, 3])).repeated(9).texts.to_pylist()
+        >>> Segments.of(["a", "b"], np.array([2, 3])).repeated(9).texts.to_pylist()
         ['a', 'b', 'a', 'b']
         """
         if room < self.total or not self.total:
@@ -76,31 +76,31 @@ class Segments:
 
     @cached_property
     def total(self) -> int:
-        """Tokens of all units."""
+        """Tokens of all segments."""
         return int(self.before[-1])
 
     def enough(self, room: int, start: int = 0) -> int:
-        """Return the end of the units from `start` on that pass `room` tokens, spare ones beyond.
+        """Return the end of the segments from `start` that exceed `room` tokens, with spare ones.
 
-        It is beyond the last unit where they do not.
+        It is greater than the number of segments if they do not.
         """
         before = int(self.before[min(start, len(self))])
         return int(self.before.searchsorted(before + room, side="right")) - 1 + 2 * SPARE
 
     @cached_property
     def before(self) -> Costs:
-        """Tokens before each unit, and last of all."""
+        """Tokens before each segment, and at the end those of all."""
         return np.concatenate([[0], np.cumsum(self.costs)])
 
     def runs(
         self, numbers: NDArray[np.intp], joiner: str, cuts: NDArray[np.intp]
     ) -> list[memoryview]:
-        """Return the units of these numbers joined, cut into runs at places of this order.
+        """Return the segments of these numbers, joined and cut into runs.
 
-        Units that follow one another are one slice of all units joined, however many they are;
-        so every place where they do not must be among the cuts, as must 0 and the end.
+        A run is a slice of the text of all segments, so its numbers must be consecutive. `cuts`
+        are places in `numbers`: 0, every place where a run ends, and the end.
 
-        >>> units = Units.of([*"abcd"], np.ones(4))
+        >>> units = Segments.of([*"abcd"], np.ones(4))
         >>> [bytes(run) for run in units.runs(np.array([0, 1, 3]), " ", np.array([0, 2, 3]))]
         [b'a b', b'd']
         """
@@ -111,7 +111,7 @@ class Segments:
         ]
 
     def _joined(self, joiner: str) -> tuple[memoryview, Costs, Costs]:
-        """Return all texts joined, once for all rows, and where each begins and ends (bytes)."""
+        """Return all texts joined, cached for all rows, and the start and end of each (bytes)."""
         if joiner not in self._texts:
             sizes = pc.binary_length(self.texts).to_numpy()
             ends = np.cumsum(sizes + len(joiner), dtype=np.int64) - len(joiner)
@@ -126,16 +126,18 @@ class Segments:
 
 
 def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDArray[np.int64]]:
-    """Return units joined row by row, tens of thousands in one step, and where pieces begin.
+    """Return segments of several columns joined row by row, and the offsets of all of them.
+
+    Tens of thousands are joined in one step.
 
     Args:
-        columns: units, and the number of the unit that stands in each row; as many in all.
+        columns: segments, and for each row the number of its segment; all of one length.
 
     Returns:
         The text in UTF-8, and rows x columns + 1 offsets (bytes), the text's end the last.
 
-    >>> words = Units.of(["one ", "ten "], np.ones(2))
-    >>> labels = Units.of(["1. ", "2. "], np.ones(2))
+    >>> words = Segments.of(["one ", "ten "], np.ones(2))
+    >>> labels = Segments.of(["1. ", "2. "], np.ones(2))
     >>> text, edges = spell((labels, np.arange(2)), (words, np.array([1, 0])))
     >>> bytes(text), edges.tolist()
     (b'1. ten 2. one ', [0, 3, 7, 10, 14])
@@ -153,16 +155,16 @@ def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDAr
 
 @lru_cache(maxsize=2)
 def _together(*segments: Segments) -> pa.StringArray:
-    """Return the texts of units as one array, kept for the next row."""
+    """Return the texts of segments as one array, cached for the next row."""
     return segments[0].texts if len(segments) == 1 else Segments.joined(segments).texts
 
 
 def count_segments(tokenizer: Measure, texts: Sequence[str], before: str, after: str) -> Costs:
     """Return the tokens that each text adds between `before` and `after`.
 
-    Exact where both seams are boundaries of the tokenizer's pre-tokens in that company, which
-    is why neighbours are part of the count: a leading space belongs to the piece on its right,
-    line feeds to the piece on their left.
+    This is exact if the tokenizer splits the text at both ends of the segment. Neighbours are
+    part of the count since a space belongs to the pre-token on its right and line feeds to the one
+    on their left.
     """
     if not texts:
         return np.zeros(0, dtype=np.int64)
@@ -174,8 +176,8 @@ def count_segments(tokenizer: Measure, texts: Sequence[str], before: str, after:
 def count_lines(tokenizer: Measure, lines: Sequence[str]) -> Costs:
     """Return the tokens that each line, with its line feed, adds before the line that follows it.
 
-    A sign at the end of a line of code may be joined, line feed and all, with one that begins the
-    next (`}`, then `/*`), so what follows is part of the count, and stays where it is.
+    A tokenizer may join the end of a line of code, its line feed and the beginning of the next
+    line (`}`, then `/*`) into one token, so the next line is part of the count.
     """
     following = ["\n" + line for line in (*lines[1:], "One")]
     pairs = [f"\n{line}{after}" for line, after in zip(lines, following, strict=True)]

@@ -1,7 +1,4 @@
-"""The texts that rows are made of, counted in one tokenizer, each once.
-
-Passages are lines of text in an order that makes sense, of which a haystack is one stretch.
-"""
+"""Sources counted in one tokenizer: each text is tokenized once for all rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +17,12 @@ from ruler_data.tokenizers import Measure
 
 @dataclass(frozen=True)
 class Passages:
-    """Lines in order, endlessly repeated, and where passages begin.
+    """Lines in order, endlessly repeated, divided into passages.
 
     Attributes:
-        lines: with their tokens, the line feed behind each counted.
+        lines: with their tokens, including the line feed behind each.
         starts: numbers of the lines that begin a passage, rising from 0.
-        fresh: tokens before any line comes again.
+        fresh: tokens before any line is repeated.
     """
 
     lines: Segments
@@ -46,13 +43,13 @@ class Passages:
         ]
 
     def stretch(self, room: int, first: int) -> Segments:
-        """Return neighbouring lines that fill a room of tokens.
+        """Return a run of neighbouring lines that fills a room of tokens.
 
         Args:
             room: tokens for all of them.
-            first: number of the passage to try first as their beginning.
+            first: number of the passage at which to try to begin first.
 
-        >>> lines = Units.of(["a", "b", "c"], np.array([30, 10, 25]))
+        >>> lines = Segments.of(["a", "b", "c"], np.array([30, 10, 25]))
         >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.to_pylist()
         ['b', 'c', 'a']
         """
@@ -64,9 +61,10 @@ class Passages:
     def _best(
         self, passages: NDArray[np.intp], room: int, lines: NDArray[np.intp]
     ) -> tuple[int, int]:
-        """Return the first beginning that leaves at most `SLACK` tokens, else the one of least.
+        """Return begin and end of a run: the first that leaves at most `SLACK` tokens unused.
 
-        Passages are tried before lines that begin none.
+        Beginnings of passages are tried first, then all lines; if none is close enough, the one
+        that leaves the fewest tokens is taken.
         """
         for begins in (passages, lines):
             ends, left = self._ends(begins, room)
@@ -79,7 +77,7 @@ class Passages:
     def _ends(
         self, begins: NDArray[np.intp], room: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the room of each beginning ends, over the repeats, and what is left."""
+        """Return the end of the room of each beginning (repeats counted), and the unused tokens."""
         totals = np.concatenate([[0], np.cumsum(self.lines.costs)])
         rounds, rest = np.divmod(totals[begins] + room, max(int(totals[-1]), 1))
         places = np.searchsorted(totals[:-1], rest, side="right") - 1
@@ -87,14 +85,14 @@ class Passages:
 
 
 def mixed(parts: Sequence[Passages], source: Random) -> Passages:
-    """Return the passages of several domains in turns, each domain's in random order.
+    """Return passages of several domains in turns, those of each domain in random order.
 
-    A domain with fewer passages begins again, so that all have their share to the end.
+    A domain with fewer passages is repeated, so that all have equal shares to the end.
     """
-    dealt = [shuffled(source, part.each()) for part in parts]
-    rounds = max(map(len, dealt))
-    turns = [one[turn % len(one)] for turn in range(rounds) for one in dealt]
-    once = turns[: min(map(len, dealt)) * len(dealt)]
+    orders = [shuffled(source, part.each()) for part in parts]
+    rounds = max(map(len, orders))
+    turns = [order[turn % len(order)] for turn in range(rounds) for order in orders]
+    once = turns[: min(map(len, orders)) * len(orders)]
     starts = np.cumsum([0, *(len(passage) for passage in turns[:-1])])
     fresh = sum(int(passage.costs.sum()) for passage in once)
     return Passages(Segments.joined(turns), starts.astype(np.intp), fresh)
@@ -105,12 +103,12 @@ def _every(size: int, first: int) -> NDArray[np.intp]:
 
 
 class TokenizedSources:
-    """What rows are made of and counted with: seed, sources, and units counted once.
+    """Seed, sources and tokenizer of a build, with the segments of each source.
 
     Args:
         seed: of the build.
         library: the sources.
-        tokenizer: what units and rows are counted with.
+        tokenizer: counts segments and rows.
     """
 
     def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
@@ -136,11 +134,11 @@ class TokenizedSources:
 
     @cached_property
     def noise(self) -> Segments:
-        """The line that noise repeats."""
+        """The line that noise consists of."""
         return self.lines([NOISE])
 
     def domain(self, name: str) -> Passages:
-        """Lines of a domain, and where passages begin."""
+        """Lines of a domain, divided into passages."""
         if name not in self._domains:
             domain, _ = self.library.domain(name)
             costs = count_lines(self.tokenizer, domain.lines)
@@ -170,14 +168,14 @@ class TokenizedSources:
         return self.listed(self.words.singles)
 
     def listed(self, words: Sequence[str]) -> Segments:
-        """Words, counted as they follow a number of a list."""
+        """Words, counted as items of a numbered list."""
         spaced = [" " + word for word in words]
         return Segments.of(words, count_segments(self.tokenizer, spaced, "1.", " 2"))
 
     def compound(self, number: int) -> str:
-        """Return an adjective-noun word; numbers far above their count are as good.
+        """Return the adjective-noun word of a number, modulo how many there are.
 
-        No two are the same: adjectives with a hyphen are left out.
+        All of them differ: adjectives with a hyphen are left out.
         """
         first, second = self._adjectives, self.words.nouns
         number %= len(first) * len(second)
@@ -188,9 +186,9 @@ class TokenizedSources:
         return [adjective for adjective in self.words.adjectives if "-" not in adjective]
 
     def labels(self, form: str, size: int, before: str, after: str) -> Segments:
-        """Return `size` labels or more of a form such as `{}. `, from number 1 on.
+        """Return `size` labels or more of a form such as `{}. `, numbered from 1.
 
-        A space at the end belongs to the piece behind it, and is counted with that.
+        A space at the end is counted with the text that follows it.
         """
         known = self._labels.get(form)
         if known is None or len(known) < size:

@@ -1,4 +1,4 @@
-"""Sources: the texts that rows are made of, found, checked, read and cut."""
+"""Sources: the texts of haystacks, questions and words, located, checked and parsed."""
 
 from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.library import Library

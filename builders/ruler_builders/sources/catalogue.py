@@ -17,7 +17,7 @@ _ESSAYS = (
 
 @dataclass(frozen=True)
 class Download:
-    """A pinned file: an address and the sha256 of what stands there."""
+    """A pinned file: its address and its sha256."""
 
     url: str
     sha256: str
@@ -25,14 +25,14 @@ class Download:
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """A source that rows can be made of.
+    """A source of texts.
 
     Attributes:
         name: essays, squad or hotpotqa.
-        title: what it is, for people.
-        local: file name patterns that a local copy may have, first match first.
-        url: its home, for people.
-        licence: SPDX id, or the owner's name where it has none.
+        title: shown to people.
+        local: patterns for the file name of a local copy; the first match is taken.
+        url: of its home page.
+        licence: SPDX id, or a note if it has none.
         attribution: whom to credit.
     """
 
@@ -45,13 +45,13 @@ class SourceSpec:
 
     @cached_property
     def downloads(self) -> tuple[tuple[Download, ...], ...]:
-        """The files to download; for each, its addresses in the order to try them."""
+        """The files to download; for each, its mirrors in the order to try them."""
         if self.name == "essays":
             return tuple((Download(_ESSAYS + name, sha),) for name, sha in _essay_hashes())
         return _DOWNLOADS[self.name]
 
     def is_pinned(self, paths: Sequence[Path]) -> bool:
-        """Whether files are exactly the pinned ones, all of them."""
+        """Whether these files are all of the pinned ones, unchanged."""
         if len(self.downloads) == 1:
             return len(paths) == 1 and sha256_file(paths[0]) in {
                 d.sha256 for d in self.downloads[0]
@@ -119,7 +119,7 @@ _SPECS = (
     ),
 )
 
-#: The sources that can be given as files. Words come with the wonderwords package.
+#: The sources that users can provide as files. Words come with the wonderwords package.
 CATALOGUE: dict[str, SourceSpec] = {spec.name: spec for spec in _SPECS}
 
 

@@ -1,4 +1,4 @@
-"""Domains: texts of one kind, cut into lines and passages that keep their form.
+"""Domains: texts of one kind (code, legal, tables, ...), cut into lines and passages.
 
     def mean(values):                   a line
         return sum(values) / len(values)
@@ -19,17 +19,17 @@ from ruler_builders.sources.sample import FOLDER as SAMPLE
 from ruler_builders.sources.text_files import read_text, sha256_of
 from ruler_data.manifest import SourceInfo
 
-#: Where the texts lie, one folder a domain; they ship in the wheel.
+#: Folder of the texts, one sub-folder for each domain; they ship in the wheel.
 FOLDER = Path(str(files("ruler_builders") / "domains"))
-#: What a domain's name follows in the name of its source.
+#: Prefix of a domain's name in the name of its source.
 PREFIX = "domain_"
 #: The domains of the package.
 BUNDLED = ("prose", "code", "legal", "technical", "tables")
 
-#: Characters beyond which a line is wrapped at a space, so that a haystack ends close to its room.
+#: Characters at which a line is wrapped, so that a haystack can end close to its room.
 WIDTH = 160
 _TOO_LONG = re.compile(rf"\S{{{WIDTH}}}(?=\S)")
-#: Characters that a passage has at the least before a blank line ends it, and at the most.
+#: Fewest characters of a passage before a blank line ends it, and most characters.
 SHORTEST, LONGEST = 600, 4000
 
 
@@ -49,7 +49,7 @@ class Domain:
 def bundled_domain(name: str) -> Domain:
     """Return a domain of the package."""
     texts = (read_text(path) for path in _files(name))
-    # The files of the essays hold a sentence a line.
+    # The files of the essays hold one sentence per line.
     return cut(map(_paragraphs, texts) if name == "prose" else texts)
 
 
@@ -71,7 +71,7 @@ def bundled_info(name: str) -> SourceInfo:
 def cut(texts: Iterable[str]) -> Domain:
     r"""Cut texts into lines and passages.
 
-    A passage begins with a text, or behind a blank line where a line is not indented.
+    A passage begins with a text, or after a blank line with a line that is not indented.
 
     >>> cut(["x = 1\n\n\n\ny = 2  \n", "z"]).lines
     ('x = 1\n\n', 'y = 2\n', 'z\n')
@@ -91,7 +91,7 @@ def cut(texts: Iterable[str]) -> Domain:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Yield lines with the blank lines behind them, two at the most; one behind the last."""
+    """Yield lines with the blank lines after them, at most two, and one after the last line."""
     held = ""
     for line in (piece for whole in text.split("\n") for piece in _wrapped(whole.rstrip())):
         if line and held:
@@ -107,12 +107,12 @@ def _wrapped(line: str) -> list[str]:
     wrap = textwrap.TextWrapper(
         WIDTH, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
     )
-    # Words too long for a line are cut first: textwrap copies what is left of one for every line.
+    # Cut overlong words first: textwrap would copy the rest of such a word for every line.
     return wrap.wrap(_TOO_LONG.sub(r"\g<0> ", line))
 
 
 def _paragraphs(text: str) -> str:
-    """Return a text of a sentence a line with its paragraphs in lines of usual width."""
+    """Return a text of one sentence per line with its paragraphs wrapped to 92 characters."""
     paragraphs = (part.replace("\n", " ") for part in text.split("\n\n"))
     return "\n\n".join(textwrap.fill(part, 92) for part in paragraphs)
 

@@ -29,7 +29,7 @@ _PUNKT_URL = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/tokenizers/punkt_tab.zip"
 )
 
-#: A text whose cut tells cutters apart: abbreviations, initials, quotes, ellipses, lists.
+#: A text on which versions of the cutter differ: abbreviations, initials, quotes, ellipses.
 CANARY = (
     'Dr. J. B. Smith met Mrs. Lee at 5 p.m. on Jan. 3rd. "Is it so?" she asked. He paused... '
     "Then he said no! See fig. 2 (p. 14). It costs $3.50, i.e. less. The U.S. did. 1. One. 2. Two."
@@ -42,8 +42,8 @@ def cut(text: str, folder: Path | None, *, allow_download: bool) -> tuple[tuple[
 
     Args:
         text: the essays.
-        folder: where the user keeps sources; its `nltk_data` is looked in first.
-        allow_download: whether the model may be downloaded when it is nowhere.
+        folder: the user's sources; its `nltk_data` is searched first.
+        allow_download: whether the model may be downloaded if it is not found.
 
     Raises:
         RulerError: the model is missing, or the installed nltk cuts differently.
@@ -63,7 +63,7 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
     """Return the folder of the pinned English Punkt model.
 
     Raises:
-        RulerError: it is nowhere, or the one found is not the pinned one.
+        RulerError: it is not found, or is not the pinned one.
     """
     roots = [folder / "nltk_data"] if folder else []
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
@@ -116,7 +116,7 @@ def _cut(words: str, model: Path) -> tuple[str, ...]:
 def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
     """Return nltk's cutter with the model of a folder.
 
-    The four files are read here, since nltk refuses to open any outside its own data path.
+    The four files are read here, since nltk only opens files in its own data path.
     """
     try:
         from nltk.tabdata import PunktDecoder

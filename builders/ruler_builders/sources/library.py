@@ -1,11 +1,8 @@
-"""The library: each source found once, in the order the user would look, and kept as read.
+"""The library: locates and reads each source once, when it is first needed.
 
-Order: the user's folder (`--sources`, RULER_SOURCES), the user's cache, a pinned download, and
-with kind `auto` the sample corpus. Nothing is looked for before it is asked for.
-
-Where the files of a source are: the user's folder, the user's cache, a pinned download.
-
-What sources are at hand, looked up without downloading anything.
+A source is searched in the user's folder (`--sources`, RULER_SOURCES), the user's cache, a pinned
+download, and with kind `auto` in the sample corpus. `inventory` lists what is available without
+downloading anything.
 """
 
 import os
@@ -34,9 +31,9 @@ class Library:
     """The sources of one build.
 
     Args:
-        folder: where the user keeps real sources; None for RULER_SOURCES or nowhere.
-        kind: `real` refuses to do without the real ones, `sample` takes only the samples,
-            `auto` takes the sample of a source that cannot be had, and warns.
+        folder: the user's real sources; None for RULER_SOURCES, if that is set.
+        kind: `real` requires the real sources, `sample` takes only samples, `auto` takes the
+            sample of a source that is not available, and warns.
         strict: refuse a local file that is not the pinned one.
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
@@ -54,12 +51,12 @@ class Library:
         default = os.environ.get("RULER_SOURCES")
         named = folder or (Path(default) if default else None)
         if named is not None and not named.is_dir():
-            msg = f"sources folder {str(named)!a} does not exist or is no folder"
+            msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
         self._network = kind != "sample"
         self.own = find_user_texts(haystack) if haystack else None
-        #: The files that each real source was read from, once it was.
+        #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
 
     @cached_property
@@ -70,7 +67,7 @@ class Library:
             text = "\n".join(_essay_text(path) for path in paths)
             sentences, detail = cut(text, self.folder, allow_download=self._network)
             if not sentences:
-                msg = f"{paths[0].name}: no sentence in it; the essays are a haystack"
+                msg = f"{paths[0].name}: it has no sentence; the essays must have some"
                 raise RulerError(msg)
             return sentences, detail
 
@@ -85,10 +82,10 @@ class Library:
 
     @cache  # noqa: B019 - a library lives as long as its build
     def domain(self, name: str) -> tuple[domains.Domain, SourceInfo]:
-        """Texts of a domain: of the package, or of the user's own.
+        """Texts of a domain of the package or of the user.
 
         Raises:
-            UsageError: it is neither, or the user's cannot be read.
+            UsageError: there is no such domain, or the user's texts cannot be read.
         """
         if name in domains.BUNDLED:
             return domains.bundled_domain(name), domains.bundled_info(name)
@@ -102,7 +99,7 @@ class Library:
         return load_words()
 
     def info(self, name: str) -> SourceInfo:
-        """Return what the manifest says of a source, which is loaded for it."""
+        """Return the entry of a source for the manifest; this reads the source."""
         if name == "words":
             return self.words[1]
         if name.startswith(domains.PREFIX):
@@ -122,13 +119,13 @@ class Library:
         except Unreachable as error:
             if self.kind == "real":
                 msg = (
-                    f"source {name} ({spec.title}) is not at hand and cannot be downloaded: "
+                    f"source {name} ({spec.title}) is not available and cannot be downloaded: "
                     f"{error}; give --sources DIR with it, or --sources-kind sample"
                 )
                 raise RulerError(msg) from error
-            self._network = False  # do not wait for the next host as well
+            self._network = False  # do not wait for other hosts as well
             self._warn(
-                f"source {name} ({spec.title}) cannot be had here: building from the SAMPLE "
+                f"source {name} ({spec.title}) is not available: building from the SAMPLE "
                 f"corpus instead, which is not comparable with RULER; give --sources DIR"
             )
             return sampler(), sample.sample_info(name)
@@ -158,11 +155,11 @@ class Library:
         expected = " or ".join(one.sha256 for one in spec.downloads[0])
         if len(spec.downloads) > 1:
             expected = f"{len(spec.downloads)} pinned files"
-        said = f"{name}: not the pinned {spec.title}: sha256 expected {expected}, found {found}"
+        message = f"{name}: not the pinned {spec.title}: sha256 expected {expected}, found {found}"
         if self.strict:
-            msg = f"{said}; give the pinned file, or leave out --strict-sources"
+            msg = f"{message}; give the pinned file, or leave out --strict-sources"
             raise RulerError(msg)
-        self._warn(f"{said}; it is used, and the manifest says pinned: false")
+        self._warn(f"{message}; it is used, and the manifest says pinned: false")
 
 
 def _essay_text(path: Path) -> str:
@@ -176,10 +173,10 @@ def _essay_text(path: Path) -> str:
 
 
 def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
-    """Return a user's copy of a source; no files where there is none.
+    """Return the files of a user's copy of a source; none if there is no copy.
 
     Raises:
-        UsageError: two files could be it, or what has its name is not files.
+        UsageError: several copies match, or a match is not a file or a folder of text files.
     """
     for pattern in spec.local:
         found = sorted(folder.glob(pattern))
@@ -190,14 +187,14 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
             continue
         files = sorted(found[0].glob("*.txt")) if found[0].is_dir() else found
         if not (files and all(path.is_file() for path in files)):
-            msg = f"source {spec.name}: {found[0].name} is no file, and no folder of .txt files"
+            msg = f"source {spec.name}: {found[0].name} is not a file or a folder of .txt files"
             raise UsageError(msg)
         return files
     return []
 
 
 def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
-    """Return the pinned files of a source, from the cache or, with a network, from their hosts.
+    """Return the pinned files of a source from the cache or, if `network`, downloaded.
 
     Raises:
         Unreachable: one is not in the cache and cannot be downloaded.
@@ -207,9 +204,9 @@ def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
 
 
 def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> Path:
-    """Return a pinned file from the cache or from the first address that answers.
+    """Return a pinned file from the cache or from the first mirror that answers.
 
-    A file in the cache is checked too, and fetched again when it was damaged.
+    A damaged file in the cache is downloaded again.
     """
     for one in alternatives:
         path = folder / one.url.rsplit("/", 1)[-1]
@@ -229,7 +226,7 @@ def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> P
 
 
 def inventory(folder: Path | None) -> list[dict[str, str]]:
-    """Return, for each source, where it is, its sha256 and whether it is the pinned one."""
+    """Return a record for each source: where it is, its sha256, whether it is the pinned one."""
     named = Library(folder, "sample").folder
     records = [_record(spec, named) for spec in CATALOGUE.values()]
     records.append(_words())
@@ -242,9 +239,14 @@ def inventory(folder: Path | None) -> list[dict[str, str]]:
 def _packaged(info: SourceInfo) -> dict[str, str]:
     """Return the record of texts that ship with the package."""
     return {
-        "name": info.name, "title": info.title, "where": "in the package", "pinned": "yes",
-        "sha256": info.sha256, "licence": info.licence, "url": info.url,
-    }  # fmt: skip
+        "name": info.name,
+        "title": info.title,
+        "where": "in the package",
+        "pinned": "yes",
+        "sha256": info.sha256,
+        "licence": info.licence,
+        "url": info.url,
+    }
 
 
 def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
@@ -271,10 +273,20 @@ def _words() -> dict[str, str]:
         _, info = load_words()
     except RulerError as error:
         return {
-            "name": "words", "title": "Word lists", "where": f"no: {error}", "pinned": "-",
-            "sha256": "-", "licence": "MIT", "url": "",
-        }  # fmt: skip
+            "name": "words",
+            "title": "Word lists",
+            "where": f"no: {error}",
+            "pinned": "-",
+            "sha256": "-",
+            "licence": "MIT",
+            "url": "",
+        }
     return {
-        "name": "words", "title": info.title, "where": "wonderwords package", "pinned": "yes",
-        "sha256": info.sha256, "licence": info.licence, "url": info.url,
-    }  # fmt: skip
+        "name": "words",
+        "title": info.title,
+        "where": "wonderwords package",
+        "pinned": "yes",
+        "sha256": info.sha256,
+        "licence": info.licence,
+        "url": info.url,
+    }

@@ -15,16 +15,16 @@ class Question:
     """A question; numbers are those of documents.
 
     Attributes:
-        text: the question, without white space around it (SQuAD has some; chat templates
-            that trim would make the counted prompt differ from the sent one).
-        answers: golden answers, each once.
-        golds: documents that the answer rests on.
-        near: documents that distract most: of the same article, or chosen by HotpotQA.
+        text: the question, stripped (some of SQuAD have white space around them; a chat template
+            that strips it would change the counted prompt).
+        answers: gold answers, each once.
+        gold: documents that the answer rests on.
+        near: the most distracting documents: of the same article, or chosen by HotpotQA.
     """
 
     text: str
     answers: tuple[str, ...]
-    golds: tuple[int, ...]
+    gold: tuple[int, ...]
     near: tuple[int, ...]
 
 
@@ -65,7 +65,7 @@ def read_hotpotqa(path: Path) -> Corpus:
 
 
 def unambiguous(questions: Iterable[Question]) -> tuple[Question, ...]:
-    """Leave out questions whose text is asked more than once, of different documents."""
+    """Leave out questions whose text occurs more than once, for different documents."""
     questions = tuple(questions)
     asked = Counter(question.text for question in questions)
     return tuple(question for question in questions if asked[question.text] == 1)
@@ -108,17 +108,21 @@ def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, c
             title: documents.add(check_text(f"{title}\n{''.join(sentences)}", where))
             for title, sentences in item["context"]
         }
-        golds = tuple(dict.fromkeys(by_title[title] for title, _ in item["supporting_facts"]))
-        near = tuple(number for number in by_title.values() if number not in golds)
-        questions.append(_question(item["question"], [item["answer"]], golds, near, where))
+        gold = tuple(dict.fromkeys(by_title[title] for title, _ in item["supporting_facts"]))
+        near = tuple(number for number in by_title.values() if number not in gold)
+        questions.append(_question(item["question"], [item["answer"]], gold, near, where))
     return Corpus(tuple(documents.numbers), unambiguous(questions))
 
 
 def _question(
-    text: str, answers: list[str], golds: tuple[int, ...], near: tuple[int, ...], where: str
+    text: str,
+    answers: list[str],
+    gold: tuple[int, ...],
+    near: tuple[int, ...],
+    where: str,
 ) -> Question:
     unique = tuple(dict.fromkeys(check_text(answer, where) for answer in answers))
     if not text.strip() or not unique or not all(answer.strip() for answer in unique):
         msg = f"a question or an answer is empty: {text!r}"
         raise ValueError(msg)
-    return Question(check_text(text.strip(), where), unique, golds, near)
+    return Question(check_text(text.strip(), where), unique, gold, near)

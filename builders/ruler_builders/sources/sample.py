@@ -1,4 +1,4 @@
-"""The sample corpus: a small original one in the package, so that all tasks build offline."""
+"""The sample corpus: small original texts in the package, so that all tasks build offline."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -8,18 +8,18 @@ from ruler_builders.sources.qa import Corpus, Question
 from ruler_builders.sources.text_files import read_json, read_text, sha256_of
 from ruler_data.manifest import SourceInfo
 
-#: Where the corpus lies; its files ship in the wheel.
+#: Folder of the corpus; its files ship in the wheel.
 FOLDER = Path(str(files("ruler_builders") / "sample"))
 
 
 def sample_essays() -> tuple[str, ...]:
-    """Return the sentences of the sample essays; the files hold one a line."""
+    """Return the sentences of the sample essays; the files hold one per line."""
     lines = (line for path in _files("essays") for line in read_text(path).split("\n"))
     return tuple(line for line in lines if line)
 
 
 def sample_squad() -> Corpus:
-    """Return the single-hop questions; documents are paragraphs, near ones of the same article."""
+    """Return the single-hop questions; documents are paragraphs, near ones are of one article."""
     documents: list[str] = []
     questions: list[Question] = []
     for article in _articles():
@@ -44,9 +44,9 @@ def sample_hotpotqa() -> Corpus:
         }
         documents += [f"{p['title']}\n{p['text']}" for p in article["paragraphs"]]
         for item in article["two_hop"]:
-            golds = tuple(numbers[title] for title in item["titles"])
-            near = tuple(number for number in numbers.values() if number not in golds)
-            questions.append(Question(item["question"], (item["answer"],), golds, near))
+            gold = tuple(numbers[title] for title in item["titles"])
+            near = tuple(number for number in numbers.values() if number not in gold)
+            questions.append(Question(item["question"], (item["answer"],), gold, near))
     return Corpus(tuple(documents), tuple(questions))
 
 

@@ -1,6 +1,6 @@
-"""Reading source files: bytes in, checked text out; every error names the file and the place.
+"""Reading source files as checked text; every error names the file and the position.
 
-Defined normalization: a byte order mark at the start is dropped, CR LF and CR become LF.
+Normalization: a byte order mark at the start is dropped, CR LF and CR become LF.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ def read_text(path: Path) -> str:
         raise RulerError(msg) from error
     nul = data.find(b"\0")
     if nul >= 0:
-        msg = f"{path.name}: NUL at byte {nul}; this is no text file"
+        msg = f"{path.name}: NUL at byte {nul}; this is not a text file"
         raise RulerError(msg)
     return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
 
@@ -76,7 +76,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
 
 
 def check_text(text: str, where: str) -> str:
-    """Return text that JSON gave, if it can be written as UTF-8.
+    """Return text from JSON if it can be written as UTF-8.
 
     Raises:
         RulerError: it holds a lone surrogate or NUL.

@@ -1,7 +1,7 @@
-"""Texts of the user's own (`--haystack DIR`): each sub-folder a domain, or the folder itself.
+"""The user's own texts (`--haystack DIR`): each sub-folder is a domain, or the folder itself.
 
-Every file must be text. Names that begin with a dot are passed over; links are refused, since they
-may lead out of the folder or in circles.
+Every file must be text. Names that begin with a dot are ignored. Links are refused, since they may
+lead out of the folder or form a loop.
 """
 
 import os
@@ -18,17 +18,17 @@ from ruler_data.files import sha256_file
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
 
-#: Bytes of all files, and their number, beyond which a folder is no haystack.
+#: Most bytes of all files, and most files.
 LARGEST, MOST = 64_000_000, 20_000
-#: What a domain may be called: it becomes part of a task's name.
+#: Allowed names of a domain: they become part of a task's name.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
-#: Names that tasks of the package have.
+#: Names that the package uses.
 TAKEN = (*BUNDLED, "mixed", "all")
 
 
 @dataclass(frozen=True)
 class UserTexts:
-    """A folder of texts, looked through and not yet read.
+    """A folder of texts whose files were listed and not yet read.
 
     Attributes:
         root: the folder.
@@ -42,7 +42,7 @@ class UserTexts:
         """Read a domain.
 
         Raises:
-            UsageError: a file is no text, or none holds any.
+            UsageError: a file is not text, or no file holds any.
         """
         try:
             domain = cut(read_text(self.root / file) for file in self.domains[name])
@@ -55,7 +55,7 @@ class UserTexts:
         return domain
 
     def spelled(self, name: str, marks: Sequence[str]) -> tuple[str, int, str] | None:
-        """Return the first place where a domain spells a mark: file, line (from 1) and mark."""
+        """Return the first occurrence of a mark in a domain: file, line (from 1) and mark."""
         longest_first = sorted(filter(None, marks), key=lambda mark: (-len(mark), mark))
         pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         for file in self.domains[name]:
@@ -65,7 +65,7 @@ class UserTexts:
         return None
 
     def info(self, name: str) -> SourceInfo:
-        """Return what the manifest says of a domain: its contents' hash, and no path."""
+        """Return the entry of a domain for the manifest: a hash of its contents, and no path."""
         files = self.domains[name]
         size = sum((self.root / file).stat().st_size for file in files)
         return SourceInfo(
@@ -82,25 +82,25 @@ class UserTexts:
 
 
 def absent(name: str, own: UserTexts | None) -> str:
-    """Return what is wrong with the name of a domain; empty if there is one of that name."""
+    """Return why there is no domain of a name; empty if there is one."""
     known = (*BUNDLED, *(own.domains if own else ()))
     if name in known:
         return ""
     return (
-        f"domain {quote(name)} is not at hand, only {', '.join(known)}; give --haystack DIR with a "
-        "folder of its name"
+        f"domain {quote(name)} does not exist; known: {', '.join(known)}; give --haystack DIR with "
+        "a folder of its name"
     )
 
 
 def find_user_texts(root: Path) -> UserTexts:
-    """Look through a folder of texts.
+    """List the files of a folder of texts.
 
     Raises:
-        UsageError: there is none, it holds no files or too much, or a domain cannot be named.
+        UsageError: it does not exist, holds no files or too many, or a domain's name is invalid.
     """
     where = f"--haystack {quote(str(root), 200)}"
     if not root.is_dir():
-        msg = f"{where}: does not exist or is no folder"
+        msg = f"{where}: does not exist or is not a folder"
         raise UsageError(msg)
     domains: dict[str, list[str]] = {}
     size = count = 0
@@ -109,14 +109,14 @@ def find_user_texts(root: Path) -> UserTexts:
         domains.setdefault(parts[0] if len(parts) > 1 else root.resolve().name, []).append(file)
         size, count = size + info.st_size, count + 1
         if size > LARGEST or count > MOST:
-            msg = f"{where}: holds more than {LARGEST:,} bytes or {MOST:,} files; give it less"
+            msg = f"{where}: holds more than {LARGEST:,} bytes or {MOST:,} files; use fewer texts"
             raise UsageError(msg)
     if not domains:
         msg = f"{where}: holds no files; put texts into it, in sub-folders for several domains"
         raise UsageError(msg)
     for name in domains:
         if name in TAKEN or not NAME.fullmatch(name):
-            why = "is the package's own" if name in TAKEN else "is no name of a domain"
+            why = "is a name of the package" if name in TAKEN else "is not a name of a domain"
             msg = f"{where}: {quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24"
             raise UsageError(msg)
     return UserTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
@@ -126,7 +126,7 @@ def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield every file by its path within the folder.
 
     Raises:
-        UsageError: something there is neither a file nor a folder, or cannot be looked into.
+        UsageError: an entry is neither a file nor a folder, or cannot be read.
     """
     left = [root]
     while left:
@@ -141,8 +141,10 @@ def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
             path = Path(entry.path).relative_to(root).as_posix()
             if entry.name.startswith("."):
                 continue
-            if any("\ud800" <= sign <= "\udfff" for sign in path):  # how Python reads other bytes
-                msg = f"{where}: {quote(path)} is no name in UTF-8; rename it"
+            if any(
+                "\ud800" <= sign <= "\udfff" for sign in path
+            ):  # how Python decodes invalid bytes
+                msg = f"{where}: {quote(path)} is not a name in UTF-8; rename it"
                 raise UsageError(msg)
             if stat.S_ISDIR(info.st_mode):
                 left.append(Path(entry.path))

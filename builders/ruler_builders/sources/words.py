@@ -38,7 +38,7 @@ class WordList:
 
 
 def load_words() -> tuple[WordList, SourceInfo]:
-    """Return the words and what the manifest says of them.
+    """Return the words and their entry for the manifest.
 
     Raises:
         RulerError: wonderwords is missing, or its lists are not the pinned ones.
@@ -49,7 +49,7 @@ def load_words() -> tuple[WordList, SourceInfo]:
     found = _digest(lists)
     if found != PINNED:
         msg = (
-            f"wonderwords {version('wonderwords')} gives other words than this data version: "
+            f"wonderwords {version('wonderwords')} has other words than this data version: "
             f"sha256 expected {PINNED}, found {found}; pip install wonderwords==3.0.1"
         )
         raise RulerError(msg)
@@ -73,7 +73,7 @@ def wonderwords_assets() -> Path:
     Raises:
         RulerError: it is not installed.
     """
-    # Not imported: wonderwords reads its lists in the locale's encoding when it is.
+    # Not imported, since wonderwords then reads its lists in the encoding of the locale.
     package = find_spec("wonderwords")
     if package is None or not package.submodule_search_locations:
         msg = "the word lists need wonderwords 3.0.1; pip install 'ruler-data[build]'"

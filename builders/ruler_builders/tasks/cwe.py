@@ -19,7 +19,7 @@ from ruler_builders.rows.randomness import permutation, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import SPARE, Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_data.tasks import Cwe, Task
+from ruler_data.tasks import Cwe
 
 _HEAD = (
     "Below is a numbered list of words. In these words, some appear more often than others. "
@@ -35,17 +35,15 @@ _EXAMPLE_SHORT = (20, 3, 1)
 
 
 def draw(
-    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+    name: str, params: Cwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draft one row; see `ruler_builders.tasks.draw`."""
-    params = task.params
-    assert isinstance(params, Cwe)
+    """Draw one row; see `ruler_builders.tasks.draw`."""
     example_size = _EXAMPLE
     if length < SHORT:
         example_size = _EXAMPLE_SHORT
-        if params == Cwe():  # a suite that says how often means it
+        if params == Cwe():  # repeats that a suite sets are kept
             params = replace(params, common_repeats=6, other_repeats=1)
-    seed, name = sources.seed, task.name
+    seed = sources.seed
     singles = sources.words.singles
     order = permutation(rng(seed, name, index, "words"), len(singles))
     common, others = _distinct_sounding(singles, order, params.common)
@@ -68,53 +66,57 @@ def draw(
 
 
 class _Filler:
-    """Fills a room with the common words and as many others as fit."""
+    """Fills a room (tokens) with the common words and as many others as fit."""
 
     def __init__(
-        self, sources: TokenizedSources, params: Cwe, common: list[int], others: NDArray[np.intp],
-        seed: int, name: str, index: int,
-    ) -> None:  # fmt: skip
-        self._materials, self._params = sources, params
+        self,
+        sources: TokenizedSources,
+        params: Cwe,
+        common: list[int],
+        others: NDArray[np.intp],
+        seed: int,
+        name: str,
+        index: int,
+    ) -> None:
+        self._sources, self._params = sources, params
         self._common, self._others = np.array(common), others
         self._seed, self._name, self._index = seed, name, index
 
     def __call__(self, room: int) -> Haystack:
         params, repeats = self._params, self._params.other_repeats
-        gold_items = params.common * params.common_repeats
+        common_items = params.common * params.common_repeats
         words, others = self._enough_words(room)
-        labels = _labels(self._materials, gold_items + repeats * len(others))
-        per_word = np.diff(labels.before[gold_items::repeats][: len(others) + 1])
-        gold_tokens = int(words.costs[self._common].sum()) * params.common_repeats
-        free = room - gold_tokens - int(labels.before[gold_items])
+        labels = _labels(self._sources, common_items + repeats * len(others))
+        per_word = np.diff(labels.before[common_items::repeats][: len(others) + 1])
+        common_tokens = int(words.costs[self._common].sum()) * params.common_repeats
+        free = room - common_tokens - int(labels.before[common_items])
         chosen = choose(words.costs[others] * repeats, free, per_word)
-        items = np.concatenate([
-            np.repeat(self._common, params.common_repeats),
-            np.repeat(others[chosen], repeats),
-        ])  # fmt: skip
+        common = np.repeat(self._common, params.common_repeats)
+        items = np.concatenate([common, np.repeat(others[chosen], repeats)])
         order = permutation(rng(self._seed, self._name, self._index, "order"), len(items))
-        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold_items))
-        cost = gold_tokens + int(words.costs[others[chosen]].sum()) * repeats
+        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < common_items))
+        cost = common_tokens + int(words.costs[others[chosen]].sum()) * repeats
         cost += int(labels.before[len(items)])
-        ran_out = len(chosen) > 0 and chosen[-1] >= len(self._others)
-        return Haystack([text], evidence, cost, len(chosen), "single words" if ran_out else "")
+        is_repeated = len(chosen) > 0 and chosen[-1] >= len(self._others)
+        return Haystack([text], evidence, cost, len(chosen), "single words" if is_repeated else "")
 
     def _enough_words(self, room: int) -> tuple[Segments, NDArray[np.intp]]:
-        """Return words, and the numbers of enough that are not common ones.
+        """Return words, and the numbers of enough uncommon ones to fill a room.
 
-        Once all single words are used, adjective-noun compounds follow them.
+        Once all single words are used, adjective-noun compounds follow.
         """
-        words, repeats = self._materials.singles, self._params.other_repeats
-        # A listed word costs three tokens at the least: its number, a full stop, the word.
+        words, repeats = self._sources.singles, self._params.other_repeats
+        # A listed word costs at least three tokens: its number, a full stop, the word.
         most = max(room, 0) // (3 * repeats) + SPARE
         others = self._others[:most]
         if len(others) == most:
             return words, others
-        label_tokens = _labels(self._materials, repeats * len(others)).before
+        label_tokens = _labels(self._sources, repeats * len(others)).before
         tokens = int(words.costs[others].sum()) * repeats + int(label_tokens[repeats * len(others)])
         if tokens > room:
             return words, others
         source = rng(self._seed, self._name, self._index, "compounds")
-        compounds = _compounds(source, self._materials, most - len(others))
+        compounds = _compounds(source, self._sources, most - len(others))
         numbers = np.arange(len(words), len(words) + len(compounds))
         return Segments.joined([words, compounds]), np.concatenate([others, numbers])
 
@@ -131,10 +133,10 @@ def _listed(
 def _distinct_sounding(
     words: Sequence[str], order: NDArray[np.intp], size: int
 ) -> tuple[list[int], NDArray[np.intp]]:
-    """Return the first words of an order of which none contains another, and all behind them.
+    """Return the first words of an order of which none contains another, and all later words.
 
-    Answers are looked for as substrings; `art` must not be found in `party`. Words passed over for
-    that are in neither.
+    Answers are scored as substrings, and `art` must not be found in `party`. Words that are skipped
+    for that reason are in neither result.
     """
     chosen: list[int] = []
     texts: list[str] = []
@@ -148,7 +150,7 @@ def _distinct_sounding(
 
 
 def _compounds(source: Random, sources: TokenizedSources, size: int) -> Segments:
-    """Draw distinct adjective-noun words; fewer are the beginning of more."""
+    """Draw distinct adjective-noun words; fewer are a prefix of more."""
     found: dict[str, None] = {}
     while len(found) < size:
         found[sources.compound(source.getrandbits(64))] = None
@@ -158,7 +160,7 @@ def _compounds(source: Random, sources: TokenizedSources, size: int) -> Segments
 def _draw_example(
     source: Random, words: list[str], common: int, common_repeats: int, other_repeats: int
 ) -> str:
-    """Draw the in-context example of words: a short list of its own and its answer."""
+    """Draw the in-context example: a short list and its answer."""
     items = shuffled(source, words[:common] * common_repeats + words[common:] * other_repeats)
     return f"{_HEAD}{_numbered(items)}\n{_QUESTION}{_PREFIX} {_numbered(words[:common])}\n"
 

@@ -19,7 +19,7 @@ from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
-from ruler_data.tasks import Fwe, Task
+from ruler_data.tasks import Fwe
 
 _HEAD = (
     "Read the following coded text and track the frequency of each coded word. "
@@ -35,36 +35,34 @@ _PREFIX = (
 
 NOISE = "..."
 LETTERS = 6
-#: Tokens of a word that was not counted yet.
+#: Marks a word whose tokens were not counted yet.
 UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
 #: Ranks 1 to 4 must exist: the noise and the answer.
 SMALLEST_VOCABULARY = 4
-#: Coded words that there are, and the most words of one text. Flat frequencies alone get there:
-#: `alpha` 1.1 at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
+#: Number of coded words, and most distinct words of one text. The limit is reached with alpha 1.1
+#: at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
 CODED, LARGEST_VOCABULARY = 2**15, 2**14
 
 
 def draw(
-    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+    name: str, params: Fwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draft one row; see `ruler_builders.tasks.draw`.
+    """Draw one row; see `ruler_builders.tasks.draw`.
 
     Raises:
         BudgetError: the budget is too small for four words.
     """
-    params = task.params
-    assert isinstance(params, Fwe)
     size = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY)
     if size < SMALLEST_VOCABULARY:
         need = SMALLEST_VOCABULARY * TOKENS_PER_WORD + length - budget
-        raise BudgetError(task.name, need, length)
-    # Rare ranks round to nothing; a word costs a token, so these are all that can appear.
+        raise BudgetError(name, need, length)
+    # Counts of rare ranks round to 0. A word costs at least a token, so no others can appear.
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
     size = max(SMALLEST_VOCABULARY, int(appearing))
     words = _words(sources)
-    source = rng(sources.seed, task.name, index, "words")
+    source = rng(sources.seed, name, index, "words")
     picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
     costs = words.costs(picked)
     shares = _shares(size, params.alpha)
@@ -81,7 +79,7 @@ def draw(
             total = largest_size(cost, room, guess, least)
         while not _is_determined(often := counts(total, size, params.alpha)):
             total -= 1
-        shown = _scattered(picked, often, sources.seed, task.name, index)
+        shown = _scattered(picked, often, sources.seed, name, index)
         return Haystack([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
     answers = tuple(words.all[number] for number in picked[1:4].tolist())
@@ -91,7 +89,7 @@ def draw(
 def _scattered(
     picked: NDArray[np.intp], often: NDArray[np.int64], seed: int, name: str, index: int
 ) -> NDArray[np.intp]:
-    """Return numbers of words in random order, each as often as is said, the noise first."""
+    """Return numbers of words in random order, each `often` times; the first is the noise."""
     coded = np.repeat(picked[1:], often[1:])
     shown = np.full(int(often.sum()), picked[0])
     places = subset(rng(seed, name, index, "places"), len(shown), len(coded))
@@ -115,7 +113,7 @@ def counts(total: int | NDArray[np.int64], size: int, alpha: float) -> NDArray[n
 
 @cache
 def _shares(size: int, alpha: float) -> NDArray[np.float64]:
-    """Return k^alpha zeta(alpha) for each rank k: one word in so many is of that rank."""
+    """Return k^alpha zeta(alpha) for each rank k: the inverse of its share of all words."""
     ranks = np.arange(1, size + 1, dtype=np.float64)
     powers = np.prod([ranks] * int(alpha), axis=0) if alpha == int(alpha) else ranks**alpha
     return np.asarray(powers * zeta(alpha))
@@ -148,12 +146,12 @@ def _least(size: int, alpha: float) -> int:
 
 
 def _is_determined(numbers: NDArray[np.int64]) -> bool:
-    """Whether ranks 2 to 4 are the three most frequent words and no others are."""
+    """Whether ranks 2 to 4 are the three most frequent words without a tie."""
     return len(numbers) < 5 or bool(numbers[3] > numbers[4])
 
 
 class _Words:
-    """The noise and all coded words, the same for all rows; each is counted when first picked."""
+    """The noise and all coded words, the same for all rows; each is counted when first used."""
 
     def __init__(self, sources: TokenizedSources) -> None:
         source = rng(sources.seed, "fwe", 0, "coded words")
@@ -165,7 +163,7 @@ class _Words:
         self.all = [NOISE, *found]
         self._tokenizer = sources.tokenizer
         self._costs = np.full(len(self.all), UNKNOWN)
-        self._units = Segments.of([word + " " for word in self.all], self._costs)
+        self._segments = Segments.of([word + " " for word in self.all], self._costs)
 
     def costs(self, numbers: NDArray[np.intp]) -> Costs:
         """Return the tokens of the words of these numbers."""
@@ -177,7 +175,7 @@ class _Words:
 
     def text(self, numbers: NDArray[np.intp]) -> memoryview:
         """Return the words of these numbers, a space between each two."""
-        text, _ = spell((self._units, numbers))
+        text, _ = spell((self._segments, numbers))
         return text[:-1]
 
 

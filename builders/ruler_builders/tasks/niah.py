@@ -1,15 +1,11 @@
-"""Needles: the sentences that hold a key's value, plainly or not, and needles that look alike.
-
-Plain needles are the benchmark's. The other wordings are for suites that ask whether a model finds
-what is said in other words, or in two places.
-
-Needle in a haystack (`niah_*`): name the value of a key, or all its values, or several keys'.
+"""Needle in a haystack (`niah_*`): name the value or values of one key or of several keys.
 
     Some special magic numbers are hidden within the following text. Make sure to ...
     ... One of the special magic numbers for curved-ambition is: 4931724. ...
     What are all the special magic numbers for curved-ambition mentioned in the provided text?
 
-Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5.
+Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5. Suites also have
+needles in other words, in two places, and needles that look like the one asked for.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +19,7 @@ from ruler_builders.rows.randomness import BELOW_ONE, depth, rng
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import count_segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources
-from ruler_data.tasks import Niah, PartType, Task
+from ruler_data.tasks import Niah, PartType
 
 PLAIN = "One of the special magic {kind} for {key} is: {value}."
 
@@ -48,9 +44,9 @@ _HEX = "0123456789abcdef"
 def near_miss(
     source: Random, part: str, kind: PartType, sources: TokenizedSources, taken: set[str]
 ) -> str:
-    """Return a key or value that differs from one in a digit or in one of its two words.
+    """Return a key or value that differs from `part` in one digit or in one of its two words.
 
-    It is none that was taken, and is taken now.
+    It is not in `taken`, and is added to it.
     """
     while True:
         if kind == "words":
@@ -81,33 +77,31 @@ _HEAD_ONE = (
 _QUESTION_ONE = "What is the special magic {kind} for {query} mentioned in the provided text?"
 _PREFIX_ONE = " The special magic {kind} for {query} mentioned in the provided text is"
 
-#: What may follow the question in suites, and the answer where no needle has the key.
+#: Suites may append this to the question; and the gold answer if no needle has the key.
 _NONE = " If the provided text does not mention it, answer: none."
 NOTHING = "none"
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The needles of a row: keys with their values, the first `queries` keys being asked."""
+class _Drawn:
+    """Keys with their values; the first `queries` keys are asked for."""
 
     keys: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
 
 
 def draw(
-    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+    name: str, params: Niah, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draft one row; see `ruler_builders.tasks.draw`."""
-    params = task.params
-    assert isinstance(params, Niah)
-    seed, name = sources.seed, task.name
+    """Draw one row; see `ruler_builders.tasks.draw`."""
+    seed = sources.seed
     taken: set[str] = set()
-    asked = _draw_asked(params, sources, rng(seed, name, index, "needles"), taken)
-    needles = _golds(params, sources, name, index, asked, taken)
+    drawn = _draw_keys(params, sources, rng(seed, name, index, "needles"), taken)
+    needles = _needles(params, sources, name, index, drawn, taken)
     fill = _filler(params, sources, needles, (name, index), taken)
     single = params.queries * params.values == 1
     kind = params.value_type[:-1] if single else params.value_type
-    query = _enumerate(asked.keys[: params.queries])
+    query = _enumerate(drawn.keys[: params.queries])
     head, question, prefix = (
         (_HEAD_ONE, _QUESTION_ONE, _PREFIX_ONE) if single else (_HEAD, _QUESTION, _PREFIX)
     )
@@ -119,40 +113,44 @@ def draw(
         outputs=(
             (NOTHING,)
             if params.none == "true"
-            else tuple(value for values in asked.values[: params.queries] for value in values)
+            else tuple(value for values in drawn.values[: params.queries] for value in values)
         ),
         fill=fill,
     )
 
 
-def _golds(
-    params: Niah, sources: TokenizedSources, name: str, index: int, asked: _Asked, taken: set[str]
+def _needles(
+    params: Niah, sources: TokenizedSources, name: str, index: int, drawn: _Drawn, taken: set[str]
 ) -> list[Needle]:
-    """Return the needles that are placed by depth: the keys', then those that look alike."""
+    """Return the needles to insert: those of the keys, then those that look alike."""
     seed, needles = sources.seed, list[Needle]()
-    for number, (key, value) in enumerate(_pairs(asked)):
-        is_asked = number < params.queries * params.values
-        if is_asked and params.none == "true":
+    for number, (key, value) in enumerate(_pairs(drawn)):
+        is_queried = number < params.queries * params.values
+        if is_queried and params.none == "true":
             continue
         place = _depth(params, seed, name, index, number)
         for part, text in enumerate(
-            _say(params, sources, (name, index, number), key, value, taken)
+            _sentences(params, sources, (name, index, number), key, value, taken)
         ):
-            needles.append(Needle(text, (place + part / 2) % 1.0, is_asked))
+            needles.append(Needle(text, (place + part / 2) % 1.0, is_queried))
     for number in range(params.lookalikes):
         near = rng(seed, name, index, f"lookalike {number}")
-        key = near_miss(near, asked.keys[0], params.key_type, sources, taken)
-        value = near_miss(near, asked.values[0][0], params.value_type, sources, taken)
+        key = near_miss(near, drawn.keys[0], params.key_type, sources, taken)
+        value = near_miss(near, drawn.values[0][0], params.value_type, sources, taken)
         text = PLAIN.format(kind=params.value_type, key=key, value=value)
         needles.append(Needle(text, depth(seed, name, index, f"lookalike {number}"), False))
     return needles
 
 
-def _say(
-    params: Niah, sources: TokenizedSources, place: tuple[str, int, int], key: str, value: str,
+def _sentences(
+    params: Niah,
+    sources: TokenizedSources,
+    place: tuple[str, int, int],
+    key: str,
+    value: str,
     taken: set[str],
-) -> list[str]:  # fmt: skip
-    """Return the sentences that give a key its value; `place` is task, row and needle."""
+) -> list[str]:
+    """Return the sentences of a needle; `place` is the task's name, the row and the needle."""
     kind = params.value_type
     if params.wording == "plain":
         return [PLAIN.format(kind=kind, key=key, value=value)]
@@ -169,13 +167,13 @@ def _say(
 
 
 def _depth(params: Niah, seed: int, name: str, index: int, number: int) -> float:
-    """Return the relative depth of a needle, of the grid where there is one."""
+    """Return the relative depth of a needle, on the grid if the task has one."""
     if params.depths:
         return min(index % params.depths / (params.depths - 1), BELOW_ONE)
     return depth(seed, name, index, f"needle {number}")
 
 
-def _draw_asked(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Asked:
+def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Drawn:
     """Draw distinct keys and values, so that no key has two answers and no value two keys."""
     keys, values = [], []
     for _ in range(params.keys):
@@ -186,11 +184,11 @@ def _draw_asked(params: Niah, sources: TokenizedSources, source: Random, taken: 
                 for _ in range(params.values)
             )
         )
-    return _Asked(tuple(keys), tuple(values))
+    return _Drawn(tuple(keys), tuple(values))
 
 
-def _pairs(asked: _Asked) -> Iterator[tuple[str, str]]:
-    for key, values in zip(asked.keys, asked.values, strict=True):
+def _pairs(drawn: _Drawn) -> Iterator[tuple[str, str]]:
+    for key, values in zip(drawn.keys, drawn.values, strict=True):
         for value in values:
             yield key, value
 
@@ -202,11 +200,11 @@ def _filler(
     row: tuple[str, int],
     taken: set[str],
 ) -> Callable[[int], Haystack]:
-    """Return what fills a room: golds among sentences, noise, lines of text or other needles.
+    """Return what fills a room with the task's haystack and these needles.
 
     `row` is the task's name and the row's index.
     """
-    texts = [gold.text for gold in needles]
+    texts = [needle.text for needle in needles]
     if params.haystack == "essays":
         costs = count_segments(sources.tokenizer, [" " + text for text in texts], ".", " The")
         return partial(_among_essays, sources, needles, int(costs.sum()))
@@ -231,18 +229,18 @@ def _among_essays(
     sources: TokenizedSources, needles: list[Needle], tokens: int, room: int
 ) -> Haystack:
     segments = essays(sources, room)
-    body = insert_needles(segments, needles, tokens, room, joiner=" ")
-    ran_out = body.cost - tokens > sources.essays.total
-    return replace(body, exhausted="essays") if ran_out else body
+    haystack = insert_needles(segments, needles, tokens, room, joiner=" ")
+    is_repeated = haystack.cost - tokens > sources.essays.total
+    return replace(haystack, exhausted="essays") if is_repeated else haystack
 
 
 def _among_passages(
     text: Passages, first: int, needles: list[Needle], tokens: int, room: int
 ) -> Haystack:
     segments = text.stretch(room - tokens, first)
-    body = insert_needles(segments, needles, tokens, room, joiner="\n")
-    ran_out = int(segments.costs.sum()) > text.fresh
-    return replace(body, exhausted="texts of a domain") if ran_out else body
+    haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
+    is_repeated = int(segments.costs.sum()) > text.fresh
+    return replace(haystack, exhausted="texts of a domain") if is_repeated else haystack
 
 
 def _enumerate(queries: tuple[str, ...]) -> str:

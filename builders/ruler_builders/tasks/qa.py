@@ -1,12 +1,12 @@
-"""Question answering (`qa_1`, `qa_2`): answer from golden paragraphs among distracting ones.
+"""Question answering (`qa_1`, `qa_2`): answer from gold documents among distracting ones.
 
     Document 1:
     The Norman dynasty had a major political, cultural and military impact ...
 
     Document 2: ...
 
-Source: RULER, arXiv 2404.06654, section 3.4, over SQuAD and HotpotQA. Without documents (the
-baseline of its Figure 3) the question stands alone, and is the one that `qa_1` or `qa_2` asks.
+Source: RULER, arXiv 2404.06654, section 3.4, over SQuAD and HotpotQA. The baseline of its Figure 3
+asks the questions of `qa_1` and `qa_2` without documents.
 """
 
 from functools import lru_cache
@@ -22,7 +22,7 @@ from ruler_builders.rows.segments import Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Corpus, Question
 from ruler_data.row import NO_SPANS
-from ruler_data.tasks import Qa, Task
+from ruler_data.tasks import Qa
 
 _INSTRUCTION = (
     "Answer the question based on the given documents. "
@@ -33,26 +33,24 @@ _QUESTION = _INSTRUCTION + "Question: {query}"
 _PREFIX = " Answer:"
 _LABEL = "Document {}:\n"
 
-#: The instruction where there are no documents; the paper does not give its own.
+#: The instruction without documents; the paper does not give the one it used.
 _ALONE = "Answer the question. Only give me the answer and do not output any other words.\n\n"
-#: The tasks of the benchmark, whose questions are asked again without documents.
+#: The tasks whose questions are asked again without documents.
 _ASKED_LIKE = {"squad": "qa_1", "hotpotqa": "qa_2"}
 
 
 def draw(
-    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+    name: str, params: Qa, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draft one row; see `ruler_builders.tasks.draw`."""
-    params = task.params
-    assert isinstance(params, Qa)
-    seed, name, source = sources.seed, task.name, params.source
+    """Draw one row; see `ruler_builders.tasks.draw`."""
+    seed, source = sources.seed, params.source
     corpus = sources.corpus(source)
     if params.documents == "none":
         return _alone(_question(corpus, seed, _ASKED_LIKE[source], index))
     documents = sources.documents(source)
     question = _question(corpus, seed, name, index)
-    depths = [depth(seed, name, index, f"document {n}") for n in range(len(question.golds))]
-    needles = np.array([gold for _, gold in sorted(zip(depths, question.golds, strict=True))])
+    depths = [depth(seed, name, index, f"document {n}") for n in range(len(question.gold))]
+    needles = np.array([gold for _, gold in sorted(zip(depths, question.gold, strict=True))])
     distractors = _distractors(seed, name, index, question, len(documents))
 
     def fill(room: int) -> Haystack:
@@ -68,9 +66,9 @@ def draw(
         shown = np.insert(others, places, needles)
         text, evidence = _listed(documents, shown, labels, places + np.arange(len(needles)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
-        ran_out = len(shown) > len(documents)
+        is_repeated = len(shown) > len(documents)
         return Haystack(
-            [text], evidence, cost, len(others), f"{source} documents" if ran_out else ""
+            [text], evidence, cost, len(others), f"{source} documents" if is_repeated else ""
         )
 
     return RowTemplate(
@@ -86,16 +84,16 @@ def draw(
 def _listed(
     documents: Segments, shown: NDArray[np.intp], labels: Segments, marks: NDArray[np.intp]
 ) -> tuple[memoryview, Spans]:
-    """Return documents behind their labels, and the spans (bytes) of marked ones."""
+    """Return documents with their labels, and the spans (bytes) of marked ones."""
     text, offsets = spell((labels, np.arange(len(shown))), (documents, shown))
     spans = offsets[1:].reshape(-1, 2)[marks].tolist()
-    # Documents come with an empty line, and some of HotpotQA's with a space before it.
+    # Documents end in an empty line, and some of HotpotQA's in a space before it.
     sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in spans]
     return text[:-2], np.array([(a, a + size) for (a, _), size in zip(spans, sizes, strict=True)])
 
 
 def _alone(question: Question) -> RowTemplate:
-    """Return the draft of a question without documents, the same at every length."""
+    """Return a question without documents, the same at every length."""
     return RowTemplate(
         head=_ALONE,
         tail="",
@@ -107,14 +105,14 @@ def _alone(question: Question) -> RowTemplate:
 
 
 def _question(corpus: Corpus, seed: int, name: str, index: int) -> Question:
-    """Return what a row asks."""
+    """Return the question of a row."""
     order = _question_order(seed, name, len(corpus.questions))
     return corpus.questions[order[index % len(order)]]
 
 
 @lru_cache(maxsize=8)
 def _question_order(seed: int, name: str, size: int) -> list[int]:
-    """Return the order in which rows take questions: every one once before any comes again."""
+    """Return the order of questions over rows; each comes once before any is repeated."""
     order: list[int] = permutation(rng(seed, name, 0, "questions"), size).tolist()
     return order
 
@@ -122,9 +120,9 @@ def _question_order(seed: int, name: str, size: int) -> list[int]:
 def _distractors(
     seed: int, name: str, index: int, question: Question, size: int
 ) -> NDArray[np.intp]:
-    """Return all other documents in the order of choice: near ones first, then any."""
+    """Return all other documents in the order of preference: near ones first, then any."""
     order = permutation(rng(seed, name, index, "distractors"), size)
-    rank = np.ones(size, dtype=np.int8)  # 0: near, 1: any other, 2: golden, which is none
-    rank[list(question.near)], rank[list(question.golds)] = 0, 2
+    rank = np.ones(size, dtype=np.int8)  # 0: near, 1: any other, 2: gold, which is no distractor
+    rank[list(question.near)], rank[list(question.gold)] = 0, 2
     ranks = rank[order]
     return np.concatenate([order[ranks == 0], order[ranks == 1]])

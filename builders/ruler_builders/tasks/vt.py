@@ -17,7 +17,7 @@ from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng
 from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_data.tasks import Task, Vt
+from ruler_data.tasks import Vt
 
 _HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
 _QUESTION = "Question: Find all variables that are assigned the value {value} in the text above."
@@ -53,12 +53,10 @@ class _Chain:
 
 
 def draw(
-    task: Task, sources: TokenizedSources, index: int, length: int, budget: int
+    name: str, params: Vt, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draft one row; see `ruler_builders.tasks.draw`."""
-    params = task.params
-    assert isinstance(params, Vt)
-    seed, name = sources.seed, task.name
+    """Draw one row; see `ruler_builders.tasks.draw`."""
+    seed = sources.seed
     taken: set[str] = set()
     names = rng(seed, name, index, "chains")
     chains = [_draw_chain(names, params.hops, LETTERS, taken) for _ in range(params.chains)]
@@ -67,7 +65,7 @@ def draw(
         for number, chain in enumerate(chains)
         for line, place in zip(chain.lines, _depths(seed, name, index, number, chain), strict=True)
     ]
-    tokens = int(sources.line_costs([gold.text for gold in needles]).sum())
+    tokens = int(sources.line_costs([needle.text for needle in needles]).sum())
     example = _draw_example(rng(seed, name, index, "example"), params.hops, taken)
     return RowTemplate(
         head=example + _HEAD,
@@ -80,13 +78,13 @@ def draw(
 
 
 def _depths(seed: int, name: str, index: int, number: int, chain: _Chain) -> list[float]:
-    """Return rising depths, so that a variable is assigned before it is used."""
+    """Return rising depths, since a variable is assigned before it is used."""
     parts = range(len(chain.names))
     return sorted(depth(seed, name, index, f"chain {number} line {part}") for part in parts)
 
 
 def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Chain:
-    """Draw a chain whose names and value are in no other."""
+    """Draw a chain whose names and value are not in `taken`."""
     return _Chain(
         tuple(
             _distinct(lambda: "".join(source.choices(ascii_uppercase, k=letters)), taken)
@@ -97,7 +95,7 @@ def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Ch
 
 
 def _draw_example(source: Random, hops: int, taken: set[str]) -> str:
-    """Draw the in-context example: a small prompt of its own and its answer."""
+    """Draw the in-context example: a small prompt and its answer."""
     chain = _draw_chain(source, min(hops, 10), EXAMPLE_LETTERS, taken)
     lines = [NOISE] * EXAMPLE_NOISE
     places = sorted(source.sample(range(EXAMPLE_NOISE), len(chain.lines)))

@@ -1,0 +1,127 @@
+"""Build one config: draw and fit its rows, recount a few, write, audit and record them."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_context import BuildContext, worker_context
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.pipeline.pool import Progress
+from ruler_builders.pipeline.recount import recount, recounted_rows
+from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_data.errors import RulerError
+from ruler_data.manifest import ConfigInfo
+from ruler_data.names import config_file
+from ruler_data.parquet import read_packed
+from ruler_data.row import PackedRow
+from ruler_data.tasks import Qa, Task
+
+
+@dataclass(frozen=True)
+class BuiltConfig:
+    """A config of the folder; `seconds` is None where an earlier build had made it."""
+
+    name: str
+    info: ConfigInfo
+    seconds: float | None
+
+
+def build_in_worker(
+    config: BuildConfig, sha256: Mapping[str, str], name: str, progress: Progress
+) -> BuiltConfig:
+    """Build one config in another process, which opens tokenizer and sources itself.
+
+    Args:
+        config: the options.
+        sha256: of each source, as the parent has read it.
+        name: of the config.
+        progress: called with the rows that are finished.
+
+    Raises:
+        RulerError: a source has changed since, or as in `build_one`.
+    """
+    context = worker_context(config)
+    check_sources(context, config.configs[name][0], sha256)
+    return build_one(config, context, name, progress)
+
+
+def check_sources(context: BuildContext, task: Task, sha256: Mapping[str, str]) -> None:
+    """Check that the sources of a task are still those that the build began with.
+
+    Raises:
+        RulerError: one has changed.
+    """
+    for source in task.sources:
+        found = context.source_info(source).sha256
+        if found != sha256[source]:
+            msg = (
+                f"source {source} changed during the build: sha256 expected {sha256[source]}, "
+                f"found {found}"
+            )
+            raise RulerError(msg)
+
+
+def build_one(
+    config: BuildConfig, context: BuildContext, name: str, progress: Progress
+) -> BuiltConfig:
+    """Build, audit and record one config in this process.
+
+    Raises:
+        RulerError: the audit has findings, a count is wrong, or the disk is full.
+    """
+    started = time.monotonic()
+    task, length = config.configs[name]
+    rows = config.suite.rows
+    path = config.out / config_file(name)
+    notes: set[str] = set()
+
+    def fitted_rows() -> Iterator[PackedRow]:
+        recounted = recounted_rows(rows)
+        for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
+            if fitted.row.index in recounted:
+                _check_length(name, context, fitted.row)
+            if fitted.exhausted:
+                notes.add(f"{fitted.exhausted} repeat within a row")
+            yield fitted.row
+            progress(name, 1)
+
+    info = write_rows(path, fitted_rows(), task, length, rows)
+    audit = audit_rows(name, task, length, read_packed(path), context.extra_reserve)
+    if audit.findings:
+        path.unlink()
+        msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
+        raise RulerError(msg)
+    notes.update(_repeated_questions(task, context, rows))
+    info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
+    BuildDir(config.out).record(name, info)
+    return BuiltConfig(name, info, time.monotonic() - started)
+
+
+def _check_length(name: str, context: BuildContext, row: PackedRow) -> None:
+    """Compare the length of a row with the count of the reference library.
+
+    Raises:
+        RulerError: they differ, so the counter of the build is not exact after all.
+    """
+    found = recount(context.tokenizer, row)
+    if found == row.length:
+        return
+    msg = (
+        f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens and the "
+        f"reference {found}; build with --counter tokenizers, and please report this"
+    )
+    raise RulerError(msg)
+
+
+def _repeated_questions(task: Task, context: BuildContext, rows: int) -> list[str]:
+    """Return a note where a task has more rows than its source has questions."""
+    if not isinstance(task.params, Qa):
+        return []
+    source = task.params.source
+    questions = len(context.sources.corpus(source).questions)
+    if questions >= rows:
+        return []
+    return [f"{source} has {questions} questions: rows {questions} and up ask them again"]

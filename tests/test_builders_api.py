@@ -1,0 +1,97 @@
+"""`ruler_builders.build` and `verify`: the commands' work, from Python."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ruler_builders
+from ruler_data import UsageError
+from ruler_data.manifest import Manifest
+from tests.builds import run, snapshot
+from tests.commands import succeeded
+from tests.tampering import copy_of
+
+Builds = Callable[..., Path]
+SMALL = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--tasks", "vt,fwe")
+
+
+def test_a_build_from_python_has_the_bytes_of_the_command_and_returns_its_manifest(
+    tmp_path: Path,
+) -> None:
+    rows: dict[str, int] = {}
+
+    def progress(name: str, more: int) -> None:
+        rows[name] = rows.get(name, 0) + more
+
+    manifest = ruler_builders.build(
+        "mistral-v0.2",
+        out=tmp_path / "python",
+        tasks=["fwe", "vt"],
+        lengths=[1024],
+        rows=3,
+        sources_kind="sample",
+        progress=progress,
+    )
+    succeeded(run(*SMALL, "--lengths", 1024, "--rows", 3, "--out", tmp_path / "command"))
+    assert snapshot(tmp_path / "python") == snapshot(tmp_path / "command")
+    text = (tmp_path / "python" / "manifest.json").read_text(encoding="utf-8")
+    assert manifest == Manifest.from_json(text)
+    assert rows == {"vt_1024": 3, "fwe_1024": 3}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"tasks": ["no"]}, "no such task"),
+        ({"suite": "no"}, "no such suite"),
+        ({"rows": 0}, "must be 1 or more"),
+        ({"lengths": [0]}, "is not a config"),
+        ({"lengths": [20_000_000]}, "use a shorter length"),
+        ({"fresh": True, "seed": 7}, "leave out --seed 7"),
+    ],
+)
+def test_options_that_cannot_be_built_are_refused_and_leave_nothing(
+    wrong: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        ruler_builders.build(
+            "mistral-v0.2",
+            out=tmp_path / "out",
+            sources_kind="sample",
+            **wrong,  # type: ignore[arg-type]
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
+    clean = ruler_builders.verify(builds(), count_lengths=False)
+    assert clean.clean and clean.to_records() == []
+    assert repr(clean) == "<AuditReport: clean; 2 configs, 6 rows>"
+    copy = copy_of(builds(), tmp_path)
+    (copy / "<b>.txt").touch()
+    report = ruler_builders.verify(str(copy), count_lengths=False)
+    assert report.to_records() == [{"where": "<b>.txt", "finding": "not in the manifest"}]
+    assert "1 findings" in repr(report)
+    assert "<td>&lt;b&gt;.txt</td>" in report._repr_html_()
+
+
+def test_every_exported_name_exists_and_importing_the_package_loads_nothing() -> None:
+    assert all(hasattr(ruler_builders, name) for name in ruler_builders.__all__)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = ruler_builders.nothing
+    heavy = ("pyarrow", "rich", "numpy")
+    code = f"import sys, ruler_builders; print([m for m in {heavy} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_the_help_of_the_program_loads_no_builder() -> None:
+    code = (
+        "import sys, ruler_builders.cli; "
+        "print(sorted(m for m in sys.modules if m.startswith('ruler_builders.')))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['ruler_builders.cli']"
