@@ -103,17 +103,17 @@ def test_the_evaluator_imports_without_what_only_builders_need() -> None:
     assert said.stdout.strip() == "[]"
 
 
-def test_the_wheel_holds_three_packages_and_the_templates(tmp_path: Path) -> None:
+def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run([*command, "-w", str(tmp_path), str(ROOT)], check=True, env=environment)
     names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"ruler_data", "ruler_builders", "ruler_eval"}
+    assert tops == {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report"}
     assert "ruler_data/cards/dataset.md.j2" in names
     assert any(name.startswith("ruler_builders/sample/essays/") for name in names)
     assert "ruler_builders/sources/essays.sha256" in names
     for domain in ("code", "legal", "technical", "tables"):
         assert any(name.startswith(f"ruler_builders/domains/{domain}/") for name in names)
-    assert "ruler_eval/published/paper-2024-08.csv" in names
-    assert "ruler_eval/reports/templates/report.html.j2" in names
+    assert "ruler_report/published/paper-2024-08.csv" in names
+    assert "ruler_report/pages/templates/report.html.j2" in names

@@ -120,5 +120,5 @@ def test_golden_answers_score_100_and_the_report_says_so(build: Path, tmp_path: 
     done = evaluate("report", tmp_path / "run", "--out", tmp_path / "out", "--no-pictures")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| niah\\_there | is there; says none | 0.0 |" in page
-    assert "| balanced score | mean of there and not there | 100.0 |" in page
+    assert "| niah\\_there | present; says none | 0.0 |" in page
+    assert "| balanced score | mean of present and absent | 100.0 |" in page
