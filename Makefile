@@ -10,6 +10,9 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 
+# Tests start many processes; without bytecode each of them compiles the code anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The last part of a path or of a Hub id.
 last = $(notdir $(patsubst %/,%,$(1)))
 
@@ -39,7 +42,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish eval report test check format lint types imports bench regold clean engines test-engines
+.PHONY: help setup build verify publish eval report test test-all check format lint types imports bench regold clean engines test-engines
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -90,8 +93,13 @@ report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces
 	@test -n '$(RUNS)' || { echo 'make: say which runs: make report RUNS="runs/x runs/y"' >&2; exit 2; }
 	$(BIN)/ruler-eval report $(RUNS) --out report
 
-test: $(VENV)/.dev ## Run the tests
-	$(BIN)/python -m pytest -n '$(WORKERS)'
+PYTEST = $(BIN)/python -m pytest -n '$(WORKERS)' --dist worksteal
+
+test: $(VENV)/.dev ## Run the quick tests
+	$(PYTEST) -m 'not slow'
+
+test-all: $(VENV)/.dev ## Run all tests but those of engines
+	$(PYTEST)
 
 # Real engines have an environment of their own: they are heavy, and pin what they need.
 # vLLM's build for the CPU is what runs everywhere; its vision and audio parts do not load there.
@@ -117,7 +125,7 @@ $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
 test-engines: $(ENGINES)/.made ## Run real models, made on the spot, through every engine that installs here
 	$(ENGINES)/bin/python -m pytest tests/engines
 
-check: format lint types imports test ## All that CI checks
+check: format lint types imports test-all ## All that CI checks
 
 format: $(VENV)/.dev ## Check the formatting
 	$(BIN)/ruff format --check .

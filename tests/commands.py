@@ -64,6 +64,8 @@ def call(
         pytest.raises(SystemExit) as end,
     ):
         patch.setattr(sys, "argv", typed)
+        # A program that runs as a module calls itself by that; this one is called as a script is.
+        patch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
         for name, value in (env or {}).items():
             patch.setenv(name, value)
         main()

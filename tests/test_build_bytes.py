@@ -52,6 +52,7 @@ def one_config(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return snapshot(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "env", "wrapper"),
     [
@@ -102,6 +103,7 @@ def test_a_folder_may_have_any_name(
     assert env or f"{place}/x: 1 configs" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, shared: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
@@ -126,6 +128,7 @@ def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, shared: Path
     assert_same(tmp_path / "later", snapshot(tmp_path / "now"))
 
 
+@pytest.mark.slow
 def test_no_file_tells_of_a_path_a_user_or_a_machine(tmp_path: Path, shared: Path) -> None:
     home = tmp_path / "home" / "zq7user"
     home.mkdir(parents=True)

@@ -24,6 +24,8 @@ from tests.builds import (
 )
 from tests.commands import Process, finish, kill_group, one_line, spawn, succeeded
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def undisturbed(

@@ -57,6 +57,7 @@ def replace_once(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_local_sources_and_a_local_tokenizer_need_no_network(
     asked: Asked, tmp_path: Path, shared: Path, llama3: str, no_network: tuple[str, ...]
 ) -> None:
@@ -81,6 +82,7 @@ def test_the_sample_needs_no_network_and_no_word_of_warning(
     assert kinds(tmp_path / "out")["squad"] == "sample"
 
 
+@pytest.mark.slow
 def test_without_network_and_sources_the_sample_is_taken_with_a_warning_for_each(
     asked: Asked, tmp_path: Path, no_network: tuple[str, ...]
 ) -> None:
@@ -93,6 +95,7 @@ def test_without_network_and_sources_the_sample_is_taken_with_a_warning_for_each
     assert b"sample" in (tmp_path / "out" / "README.md").read_bytes().lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["niah_single_2", "qa_1", "qa_2"])
 def test_real_sources_that_cannot_be_had_are_never_replaced(
     asked: Asked, tmp_path: Path, no_network: tuple[str, ...], task: str
@@ -104,6 +107,7 @@ def test_real_sources_that_cannot_be_had_are_never_replaced(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_would_be_downloaded_is_refused_without_network(
     tmp_path: Path, no_network: tuple[str, ...]
 ) -> None:
@@ -115,16 +119,17 @@ def test_a_tokenizer_that_would_be_downloaded_is_refused_without_network(
 
 
 def test_a_download_in_the_cache_that_is_not_the_pinned_file_is_not_used(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+    asked: Asked, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     kept = tmp_path / "cache" / "sources" / "squad"
     kept.mkdir(parents=True)
     shutil.copyfile(shared / "sources" / "squad-dev-v2.0.json", kept / "dev-v2.0.json")
-    order = ("--tasks", "qa_1", "--sources-kind", "real", "--out", tmp_path / "out")
+    order = (*asked, "--tasks", "qa_1", "--sources-kind", "real", "--out", tmp_path / "out")
     assert "source squad" in one_line(run(*order), code=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "package", "file", "old", "new"),
     [
@@ -156,13 +161,13 @@ def test_other_words_or_another_cutter_are_refused_with_both_hashes(
 
 
 def test_another_sentence_model_is_refused_with_both_hashes(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
+    asked: Asked, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     shutil.copytree(shared / "sources", tmp_path / "sources", copy_function=shutil.copyfile)
     (model,) = tmp_path.rglob("abbrev_types.txt")
     model.write_text(model.read_text(encoding="utf-8").replace("dr\n", ""), encoding="utf-8")
-    order = ("--tasks", "niah_single_2", "--rows", 2, "--sources", tmp_path / "sources")
+    order = (*asked, "--tasks", "niah_single_2", "--sources", tmp_path / "sources")
     done = run(*order, "--out", tmp_path / "out")
     assert done.returncode == 1, done.stderr
     assert HASHES.search(done.stderr.splitlines()[-1])
@@ -171,13 +176,13 @@ def test_another_sentence_model_is_refused_with_both_hashes(
 
 @pytest.mark.parametrize("data", [b"", b'{"sha256": "", "sentences": ["Ships."]}', b"[]"])
 def test_a_damaged_cache_of_sentences_is_cut_anew(
-    tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
+    asked: Asked, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch, data: bytes
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sources").mkdir()
     shutil.copytree(shared / "sources" / "nltk_data", tmp_path / "sources" / "nltk_data")
     (tmp_path / "sources" / "essays.json").write_text('{"text": "Ships come. They go. Dr. X."}')
-    order = ("--tasks", "niah_single_2", "--rows", 1, "--sources", tmp_path / "sources")
+    order = (*asked, "--tasks", "niah_single_2", "--sources", tmp_path / "sources")
     succeeded(run(*order, "--out", tmp_path / "out"))
     (kept,) = (tmp_path / "cache" / "sentences").iterdir()
     kept.write_bytes(data)

@@ -30,6 +30,7 @@ def notes_of(folder: Path) -> list[Path]:
     return found
 
 
+@pytest.mark.slow
 def test_a_second_builder_is_told_who_is_at_work_and_a_dead_one_is_not_waited_for(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_second_builder_is_told_who_is_at_work_and_a_dead_one_is_not_waited_fo
     assert_same(out, expected)
 
 
+@pytest.mark.slow
 def test_builders_started_at_once_leave_one_sound_build(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
@@ -62,6 +64,7 @@ def test_builders_started_at_once_leave_one_sound_build(
     assert_same(tmp_path / "out", expected)
 
 
+@pytest.mark.slow
 def test_what_a_killed_build_had_begun_does_not_stay_when_force_replaces_it(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:

@@ -97,6 +97,7 @@ def test_a_difference_is_found_and_named() -> None:
     assert first_difference(Right(), Right(), ["I do", "I don't"]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_counter_decides_on_no_byte_of_the_rows(
     name: str, shared: Path, tmp_path: Path, cli: Cli

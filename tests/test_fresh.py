@@ -66,6 +66,7 @@ def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_p
     assert manifest_of(out).seed == seed
 
 
+@pytest.mark.slow
 def test_shards_that_start_side_by_side_agree_on_a_seed(asked: Asked, tmp_path: Path) -> None:
     out = tmp_path / "out"
     order = (*asked, "--tasks", "vt,fwe", "--out", out)

@@ -13,6 +13,8 @@ from tests.commands import HANG
 from tests.conftest import ROOT
 from tests.leftovers import NAME, marked
 
+pytestmark = pytest.mark.slow
+
 #: A test that starts a build with workers, and a process that leaves every group.
 TEST = """
 import subprocess
@@ -33,7 +35,6 @@ def test_a_long_build(tmp_path):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_test_run_that_is_stopped_leaves_no_process(

@@ -5,7 +5,7 @@ Each load runs in a process of its own: `datasets` reads its environment when it
 
 import multiprocessing
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from tests.tampering import file_of, rows_of
 
 T = TypeVar("T")
 Load = Callable[..., Any]
+Build = Callable[..., None]
 
 INT, STRING = "Value('int32')", "Value('string')"
 FEATURES = {
@@ -34,9 +35,19 @@ FEATURES = {
 }
 
 
+@pytest.fixture(scope="module")
+def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
+    """Run a function in one process that has a new Hugging Face home and no network."""
+    context = multiprocessing.get_context("spawn")
+    with pytest.MonkeyPatch.context() as patch, ProcessPoolExecutor(1, context) as pool:
+        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hf")))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield lambda work, *arguments: pool.submit(work, *arguments).result(timeout=120)
+
+
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    """Run a function in a new process that has a new Hugging Face home and no network."""
+def load_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    """Run a function in a new process; all of a test have one new Hugging Face home."""
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
 
@@ -84,10 +95,16 @@ def error_of(folder: Path, *arguments: str) -> str:
     return "none"
 
 
-def build(cli: Cli, folder: Path, seed: int, *more: object) -> None:
-    options = ("--tasks", "vt,fwe", "--lengths", 1024, "--rows", 3, "--sources-kind", "sample")
-    done = cli("build", *options, "--seed", seed, "--out", folder, *more)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def build(cli: Cli, tiny: Path) -> Build:
+    """Build a small folder from a seed."""
+    options = ("--tasks", "vt,fwe", "--lengths", 1280, "--rows", 3, "--sources-kind", "sample")
+
+    def built(folder: Path, seed: int, *more: object) -> None:
+        done = cli("build", *options, "--tokenizer", tiny, "--seed", seed, "--out", folder, *more)
+        assert done.returncode == 0, done.stderr
+
+    return built
 
 
 def rows_from(records: list[dict[str, Any]]) -> list[Row]:
@@ -143,31 +160,33 @@ def test_columns_in_the_file_are_those_of_the_contract(sample_build: Path) -> No
         assert found == {name: types.get(text, pa.list_(span)) for name, text in FEATURES.items()}
 
 
+@pytest.mark.slow
 def test_rows_that_were_rebuilt_in_place_are_never_loaded_stale(
-    tmp_path: Path, load: Load, cli: Cli
+    tmp_path: Path, load_anew: Load, build: Build
 ) -> None:
     folder = tmp_path / "build"
     seen = []
     for seed in (1, 2, 1):
-        build(cli, folder, seed, "--force")
-        loaded = load(load_each, folder, ["vt_1024", "fwe_1024"])
+        build(folder, seed, "--force")
+        loaded = load_anew(load_each, folder, ["vt_1280", "fwe_1280"])
         for config, (_, records) in loaded.items():
             assert rows_from(records) == rows_of(folder, config), (seed, config)
         seen.append(loaded)
     assert seen[0] == seen[2]
-    assert seen[0]["vt_1024"] != seen[1]["vt_1024"]
+    assert seen[0]["vt_1280"] != seen[1]["vt_1280"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_same_name_elsewhere_is_loaded_for_itself(
-    tmp_path: Path, load: Load, cli: Cli
+    tmp_path: Path, load_anew: Load, build: Build
 ) -> None:
     """`datasets` names its cache after the folder's last part."""
     one, other = tmp_path / "one" / "build", tmp_path / "other" / "build"
-    build(cli, one, 1)
-    build(cli, other, 2)
+    build(one, 1)
+    build(other, 2)
     for folder in (one, other, one):
-        _, records = load(load_each, folder, ["vt_1024"])["vt_1024"]
-        assert rows_from(records) == rows_of(folder, "vt_1024")
+        _, records = load_anew(load_each, folder, ["vt_1280"])["vt_1280"]
+        assert rows_from(records) == rows_of(folder, "vt_1280")
 
 
 def test_a_copy_without_the_manifest_still_loads(

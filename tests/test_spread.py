@@ -69,6 +69,7 @@ def test_a_folder_that_lacks_a_shard_is_completed(
     assert snapshot(tmp_path) == alone
 
 
+@pytest.mark.slow
 def test_shards_at_work_side_by_side_do_not_disturb_each_other(
     alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
@@ -130,6 +131,7 @@ def end_all(place: str) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_ray_on_this_machine_gives_the_same_folder(
     alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
@@ -139,6 +141,7 @@ def test_ray_on_this_machine_gives_the_same_folder(
     assert snapshot(tmp_path) == alone
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_without_our_files_gives_the_same_folder(
     alone: dict[str, bytes], cluster: dict[str, str], tmp_path: Path, cli: Cli
 ) -> None:
@@ -147,6 +150,7 @@ def test_a_ray_cluster_without_our_files_gives_the_same_folder(
     assert snapshot(tmp_path) == alone
 
 
+@pytest.mark.slow
 def test_ray_carries_real_sources_and_tokenizers_along(
     cluster: dict[str, str], shared: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -18,6 +18,8 @@ from tests.running.processes import (
     whole_lines,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
     return (

@@ -11,6 +11,8 @@ from tests.commands import finish
 from tests.running.processes import all_keys, keys, started, whole_lines
 from tests.running.test_ray import copies, order
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 

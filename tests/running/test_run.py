@@ -57,6 +57,7 @@ def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
     assert str(frozen) not in (tmp_path / "run.json").read_text()
 
 
+@pytest.mark.slow
 def test_killed_at_any_time_and_resumed_every_row_is_there_once(
     frozen: Path, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_rows_counted_in_another_tokenizer_are_counted_anew_and_told(
     assert "is not the one that the data's lengths are counted in (tiny)" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     publisher: Publisher, hub: Hub, repo: str, builds: Callable[..., Path], tmp_path: Path
 ) -> None:
