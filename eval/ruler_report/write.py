@@ -134,5 +134,5 @@ def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) ->
         f"ruler-eval report {shlex.join(places)} --out {shlex.quote(f'{out}-{name}')}"
         for name, places in groups.items()
     )
-    msg = f"{why}, so they cannot be compared; write one report for each: {'; '.join(commands)}"
+    msg = f"{why}, so nothing can be compared; instead run: {'; '.join(commands)}"
     raise RulerError(msg)
