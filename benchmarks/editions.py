@@ -171,7 +171,8 @@ def upstream_rows(case: Case, places: Places) -> tuple[list[dict[str, object]] |
             process.wait()
         file = Path(scratch) / case.task / "validation.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else None
-        return lines and [json.loads(line) for line in lines], _children() - before
+        rows = None if lines is None else [json.loads(line) for line in lines]
+        return rows, _children() - before
 
 
 def our_rows(case: Case, places: Places) -> tuple[list[UpstreamRow] | str, float]:

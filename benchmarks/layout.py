@@ -1,6 +1,6 @@
 """Bytes and reading times of ways to lay out the same rows, measured in one run.
 
-    python benchmarks/layout.py dist/llama3 [--out results/layout.md]
+    python benchmarks/layout.py dist/llama3
 
 For every task of a built folder, at its greatest length: the bytes of the file as published, with
 zstd at level 3 and 9 throughout, and as `datasets` itself writes parquet (snappy, small row
@@ -78,7 +78,6 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     disable_progress_bars()
     manifest = Manifest.from_json((options.folder / "manifest.json").read_text(encoding="utf-8"))
@@ -120,8 +119,6 @@ def main() -> None:
     page = "\n".join(lines) + "\n"
     print(page)
     print(json.dumps({"total_mb": whole / 1e6}))
-    if options.out:
-        options.out.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Time and memory of rows of 131,072 tokens to 2,097,152, task by task, measured in one run.
 
-    python benchmarks/long.py --tokenizer DIR --sources DIR [--out results/long.md] [--rows N]
+    python benchmarks/long.py --tokenizer DIR --sources DIR [--rows N]
 
 Every task works in a process of its own, at rising lengths. For each length, for one row: CPU
 seconds (of the process, all its threads) to make it (draw, fit, count, write) and to audit it, the
@@ -108,7 +108,6 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--sources", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=1)
-    parser.add_argument("--out", type=Path)
     parser.add_argument("--task")
     options = parser.parse_args()
     if options.task:
@@ -122,8 +121,6 @@ def main() -> None:
         print(task, file=sys.stderr, flush=True)
     page = table(lines, options)
     print(page)
-    if options.out:
-        options.out.write_text(page, encoding="utf-8")
 
 
 def table(lines: list[dict[str, object]], options: argparse.Namespace) -> str:

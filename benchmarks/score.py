@@ -1,6 +1,6 @@
 """What scoring costs: seconds and peak memory of the command, and of upstream's metric beside it.
 
-    python benchmarks/score.py --data FOLDER [--upstream CHECKOUT] [--out results/score.md]
+    python benchmarks/score.py --data FOLDER [--upstream CHECKOUT]
 
 Answers are made up for every row of a built folder, seven in ten of them right. The command scores
 all of them, then a tenth of them, and a tenth with answers of 64 KB: memory that grows with rows
@@ -126,7 +126,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--upstream", type=Path)
-    parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     data = open_dataset(str(asked.data))
     with tempfile.TemporaryDirectory() as folder:
@@ -139,8 +138,6 @@ def main() -> None:
         said = predictions(runs["all rows"], data)
     text = page(data, costs, said, upstream(asked.upstream) if asked.upstream else None)
     print(text)
-    if asked.out:
-        asked.out.write_text(text, encoding="utf-8")
 
 
 def page(

@@ -1,9 +1,8 @@
 """What upstream (NVIDIA/RULER) costs for the same task, length and rows.
 
 Needs a checkout with its data files in place (`scripts/data/synthetic/json`) and a Python that
-has what upstream imports. Each script is run for n rows and for 2n, and the difference is what n
-rows cost: word lists, tokenizer and the search for a size, which it does once a config, are not
-held against it.
+has what upstream imports. Each script runs for n rows and for 2n; the difference is the cost of n
+rows. So word lists, tokenizer and the search for a size, once per config, are not counted.
 """
 
 import json
@@ -13,8 +12,9 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from clock import cpu
+from measuring import cpu
 
 #: Seconds after which a run counts as hanging.
 TIMEOUT = 1800
@@ -30,7 +30,7 @@ class Upstream:
     rows: int
 
     def cost(self, task: str, length: int, rows: int) -> float | None:
-        """Return the CPU seconds of as many rows; None where it fails or is lost in noise."""
+        """Return the CPU seconds of as many rows; None if it fails or is below the noise."""
         once, twice = (self._spent(task, length, n * self.rows) for n in (1, 2))
         if once is None or twice is None or twice <= once:
             return None
@@ -61,7 +61,7 @@ class Upstream:
 
 
 @cache
-def _settings(upstream: Upstream) -> dict[str, dict[str, object]]:
+def _settings(upstream: Upstream) -> dict[str, dict[str, Any]]:
     """Return script, arguments and template of every task, as upstream's own files say."""
     code = (
         "import json, sys, yaml; sys.path.insert(0, 'data/synthetic'); from constants import TASKS;"
@@ -75,5 +75,5 @@ def _settings(upstream: Upstream) -> dict[str, dict[str, object]]:
         [upstream.python, "-c", code], cwd=upstream.checkout / "scripts", capture_output=True,
         text=True, check=True,
     )  # fmt: skip
-    settings: dict[str, dict[str, object]] = json.loads(done.stdout)
+    settings: dict[str, dict[str, Any]] = json.loads(done.stdout)
     return settings

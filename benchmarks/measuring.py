@@ -1,14 +1,17 @@
-"""What is measured: CPU time, wall time, and the memory of a whole tree of processes."""
+"""CPU time, wall time and memory of functions and commands, and what a page says of the machine."""
 
 import contextlib
+import os
+import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-#: Seconds between two looks at the memory of a running command.
+#: Seconds between two measurements of the memory of a running command.
 INTERVAL = 0.05
 
 
@@ -48,10 +51,10 @@ def run(command: Sequence[str]) -> Run:
 
 
 def peak(command: Sequence[str]) -> int:
-    """Run a command to its end and return the bytes that its processes took at the most.
+    """Run a command to its end and return the peak memory of all its processes, in bytes.
 
-    The sum of their proportional set sizes (PSS), which counts a page that several share once,
-    looked at every `INTERVAL` seconds. Looking costs a tenth of a core, so nothing is timed.
+    The sum of their proportional set sizes (PSS), which counts a shared page once, sampled every
+    `INTERVAL` seconds. Sampling takes a tenth of a core, so do not time the same run.
     """
     most = 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -66,10 +69,43 @@ def peak(command: Sequence[str]) -> int:
 def _memory(process: int) -> int:
     """Return the bytes that a process and those that it started take together."""
     total = 0
-    with contextlib.suppress(OSError, StopIteration):  # it may end while we look
+    with contextlib.suppress(OSError, StopIteration):  # the process may end meanwhile
         lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="ascii").splitlines()
         total += 1024 * int(next(line for line in lines if line.startswith("Pss:")).split()[1])
         for task in Path(f"/proc/{process}/task").iterdir():
             children = (task / "children").read_text(encoding="ascii").split()
             total += sum(map(_memory, map(int, children)))
     return total
+
+
+def about(*packages: str) -> dict[str, str]:
+    """Return machine, commit, and the versions of Python and of packages."""
+    git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return {
+        "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.machine()}",
+        "commit": git.stdout.strip() or "unknown",
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """Return the lines of a Markdown table; a missing value (None) is a dash."""
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    return lines + [f"| {' | '.join(map(_cell, row))} |" for row in rows]
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(": ")[1] for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.machine()
