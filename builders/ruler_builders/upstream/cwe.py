@@ -43,9 +43,9 @@ def replay(
     draws = _Rows(state, params, words, english)
 
     def tokens(size: int) -> int:
-        text, outputs = draws.draw(size)
-        answers = " " + _numbered(outputs) if arguments.edition.search == "steps" else ""
-        return state.count(text + answers) + budget
+        draft = draws.draw(size)
+        answers = " " + _numbered(draft.outputs) if arguments.edition.search == "steps" else ""
+        return state.count(draft.prompt + answers) + budget
 
     if arguments.edition.search == "steps":
         size = stepwise(tokens, limit, STEP, len(words))
@@ -74,7 +74,7 @@ class _Rows:
         context, outputs = self._list(size, *self._repeats)
         space = " " if self._state.arguments.edition.search == "bisection" else ""
         solved = self._template.format(context=example) + space + _numbered(answers)
-        return Draft(solved + "\n" + self._template.format(context=context), outputs)
+        return Draft(solved + "\n" + self._template.format(context=context), outputs, outputs)
 
     def _list(self, size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
         """Draw a numbered list, and its common words."""

@@ -58,7 +58,7 @@ def replay(state: State) -> Iterator[UpstreamRow]:
                 raise endless(arguments, index, f"without a word it has {tokens} tokens")
             size -= step
             prompt = text.of(vocabulary, size)
-        yield state.finish(index, Draft(prompt, vocabulary[1:4]), tokens + budget, PREFIX)
+        yield state.finish(index, Draft(prompt, vocabulary[1:4], []), tokens + budget, PREFIX)
 
 
 class _Text:

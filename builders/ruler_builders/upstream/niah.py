@@ -6,6 +6,7 @@ rows; `index` is overwritten (2026-07).
 
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -69,9 +70,9 @@ def replay(state: State, words: Sequence[str], essays: Sentences | None) -> Iter
     step = 500 if essays is not None else 5 if arguments.length < 4096 else 25
 
     def tokens(size: int) -> int:
-        text, outputs = draws.draw(size)
-        answers = " ".join(outputs) if edition.search == "steps" else ""
-        return state.count(text + answers) + task.max_new_tokens
+        draft = draws.draw(size)
+        answers = " ".join(draft.outputs) if edition.search == "steps" else ""
+        return state.count(draft.prompt + answers) + task.max_new_tokens
 
     if edition.search == "steps":
         cap = len(essays) if essays is not None else None
@@ -82,9 +83,7 @@ def replay(state: State, words: Sequence[str], essays: Sentences | None) -> Iter
     for index, draft, length in state.rows(lambda _, used: draws.draw(used), size, step):
         row = state.finish(index, draft, length, PREFIX)
         if edition.search == "bisection":  # upstream reuses the name of the row's index
-            row = UpstreamRow(
-                row.input.find(row.outputs[0]), row.input, row.outputs, length, row.answer_prefix
-            )
+            row = replace(row, index=row.input.find(row.outputs[0]))
         yield row
 
 
@@ -120,7 +119,9 @@ class _Rows:
         if len(queries) > 1:
             query = ", ".join(queries[:-1]) + ", and " + queries[-1]
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
-        return Draft(prompt, [value for place in chosen for value in values[place]])
+        outputs = [value for place in chosen for value in values[place]]
+        asked = [self._needle(keys[place], value) for place in chosen for value in values[place]]
+        return Draft(prompt, outputs, asked)
 
     def _part(self, kind: PartType) -> str:
         """Draw a key or a value."""

@@ -22,12 +22,21 @@ STEP = 10
 
 
 class Question(NamedTuple):
-    """A question, its answers, and the numbers of its own documents and of those near to it."""
+    """A question, its answers, and numbers of documents.
+
+    Attributes:
+        query: the question.
+        outputs: its answers.
+        own: documents that always stand in its rows.
+        near: documents that come next.
+        gold: texts of the documents that the answer rests on.
+    """
 
     query: str
     outputs: list[str]
     own: list[int]
     near: list[int]
+    gold: list[str]
 
 
 def replay(state: State, documents: list[str], questions: list[Question]) -> Iterator[UpstreamRow]:
@@ -41,9 +50,9 @@ def replay(state: State, documents: list[str], questions: list[Question]) -> Ite
     draws = _Rows(state, documents, questions)
 
     def tokens(size: int) -> int:
-        text, outputs = draws.draw(0, size)
-        answers = f" {outputs}" if arguments.edition.search == "steps" else ""
-        return state.count(text + answers) + budget
+        draft = draws.draw(0, size)
+        answers = f" {draft.outputs}" if arguments.edition.search == "steps" else ""
+        return state.count(draft.prompt + answers) + budget
 
     if arguments.edition.search == "steps":
         size = stepwise(tokens, limit, STEP, len(documents))
@@ -73,7 +82,8 @@ class _Rows:
         if size >= len(self._documents) and self._state.arguments.edition.search == "steps":
             self._documents = listed
         context = "\n\n".join([f"Document {n}:\n{text}" for n, text in enumerate(listed, 1)])
-        return Draft(self._template.format(context=context, query=question.query), question.outputs)
+        prompt = self._template.format(context=context, query=question.query)
+        return Draft(prompt, question.outputs, question.gold)
 
     def _choose(self, question: Question, size: int) -> list[str]:
         """Return the documents of a row: its own, near ones, then others; or all of them."""

@@ -170,7 +170,13 @@ def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 -
             own = numbers[paragraph["context"]]
             near = [number for number in article_numbers if number != own]
             questions += [
-                Question(qa["question"], [answer["text"] for answer in qa["answers"]], [own], near)
+                Question(
+                    qa["question"],
+                    [answer["text"] for answer in qa["answers"]],
+                    [own],
+                    near,
+                    [paragraph["context"]],
+                )
                 for qa in paragraph["qas"]
                 if not qa["is_impossible"]
             ]
@@ -187,10 +193,16 @@ def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN40
             [item["answer"]],
             [numbers[_document(*part)] for part in item["context"]],
             [],
+            _gold(item),
         )
         for item in data
     ]
     return documents, questions
+
+
+def _gold(item: Any) -> list[str]:  # noqa: ANN401 - parsed JSON
+    titles = {title for title, _ in item["supporting_facts"]}
+    return [_document(*part) for part in item["context"] if part[0] in titles]
 
 
 def _document(title: str, sentences: list[str]) -> str:

@@ -56,10 +56,11 @@ class Arguments:
 
 
 class Draft(NamedTuple):
-    """A prompt with its answer prefix, and its gold answers."""
+    """A prompt with its answer prefix, its gold answers, and the texts that they rest on."""
 
     prompt: str
     outputs: list[str]
+    evidence: list[str]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class UpstreamRow:
         outputs: gold answers.
         length: tokens of the prompt, without BOS, and of the room for the answer.
         answer_prefix: the end of the prompt where it is a column of its own; else empty.
+        evidence: texts within `input` that the answers rest on; not written by upstream.
     """
 
     index: int
@@ -79,6 +81,7 @@ class UpstreamRow:
     outputs: list[str]
     length: int
     answer_prefix: str
+    evidence: list[str]
 
 
 class State:
@@ -170,9 +173,9 @@ class State:
             length: its tokens.
             prefix: the answer prefix of the task; its first ten characters are looked for.
         """
-        text, outputs = draft
+        text = draft.prompt
         start = text.rfind(prefix[:10]) if self.arguments.edition.prefix_column else len(text)
-        return UpstreamRow(index, text[:start], outputs, length, text[start:])
+        return UpstreamRow(index, text[:start], draft.outputs, length, text[start:], draft.evidence)
 
 
 def endless(arguments: Arguments, index: int, reason: str) -> RulerError:

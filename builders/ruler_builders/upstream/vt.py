@@ -83,8 +83,8 @@ def _stepwise(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
 
     def search(run: State, draw: Callable[[int], Draft], step: int) -> int:
         def tokens(size: int) -> int:
-            text, outputs = draw(size)
-            return run.count(f"{text} {outputs}") + run.arguments.task.max_new_tokens
+            draft = draw(size)
+            return run.count(f"{draft.prompt} {draft.outputs}") + run.arguments.task.max_new_tokens
 
         return stepwise(tokens, run.arguments.limit, step, None)
 
@@ -105,8 +105,7 @@ def _stepwise(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
 def _with_example(draft: Draft, example: str) -> Draft:
     """Return a row with the example before its instruction, behind the chat template's opening."""
     start = draft.prompt.index(TEMPLATE[:20])
-    prompt = draft.prompt[:start] + example + draft.prompt[start:]
-    return Draft(prompt, draft.outputs)
+    return draft._replace(prompt=draft.prompt[:start] + example + draft.prompt[start:])
 
 
 class _Rows:
@@ -156,7 +155,7 @@ class _Rows:
         context = self._context(chains, size).replace(". \n", ".\n")
         value = chains[0][0].split("=")[-1].strip()
         prompt = template.format(context=context, query=value, num_v=self._params.hops + 1)
-        return Draft(prompt, names)
+        return Draft(prompt, names, [line.strip() for line in chains[0]])
 
     def _chains(self, letters: int) -> tuple[list[str], list[list[str]]]:
         """Draw the names of the first chain, and the lines of all.
