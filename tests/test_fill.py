@@ -53,7 +53,9 @@ def test_room_that_is_kept_free_is_no_excuse_for_room_that_is_not(tmp_path: Path
     full = rows_of(copy, "vt_4196")[0].length
     assert 4056 <= full <= 4096
     forge(copy, "vt_4196", lambda rows: [replace(row, length=4055) for row in rows])
-    must_find(cli("verify", copy, "--no-lengths"), "vt_4196/0: length 4055 leaves", "short rows: 2 of 2")
+    must_find(
+        cli("verify", copy, "--no-lengths"), "vt_4196/0: length 4055 leaves", "short rows: 2 of 2"
+    )
 
 
 @pytest.mark.parametrize(
