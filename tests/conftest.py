@@ -46,9 +46,9 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Real sources and tokenizers, beside the project where its developers keep them."""
+    """A folder with real `sources/` and `tokenizers/`; CONTRIBUTING.md has its layout."""
     if not (SHARED / "sources").is_dir():
-        pytest.skip("real sources and tokenizers are not here")
+        pytest.skip("no real sources and tokenizers: RULER_SHARED names no folder that has them")
     return SHARED
 
 
