@@ -143,7 +143,7 @@ bench: $(VENV)/.dev ## Measure what a build costs: TOKENIZER (a folder), SOURCES
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' --sources '$(SOURCES)' --rows $(or $(ROWS),20)
 
 regold: $(VENV)/.dev ## Write the golden files anew; only together with a new data version
-	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py
+	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
 
 clean: ## Remove .venv and caches; builds in dist/ stay
 	rm -rf $(VENV) $(ENGINES) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

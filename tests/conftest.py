@@ -7,6 +7,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from filelock import FileLock
 
 import ruler_builders
 from tests import commands, leftovers
@@ -46,9 +47,9 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Real sources and tokenizers, beside the project where its developers keep them."""
+    """A folder with real `sources/` and `tokenizers/`; CONTRIBUTING.md has its layout."""
     if not (SHARED / "sources").is_dir():
-        pytest.skip("real sources and tokenizers are not here")
+        pytest.skip("no real sources and tokenizers: RULER_SHARED names no folder that has them")
     return SHARED
 
 
@@ -90,10 +91,15 @@ def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 
 @pytest.fixture(scope="session")
 def sample_build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
-    """All 13 tasks of the sample corpus at 4,096 tokens, 6 rows each; not to be changed."""
-    folder = tmp_path_factory.mktemp("builds") / "sample"
-    done = cli("build", "--rows", 6, "--sources-kind", "sample", "--out", folder, "--workers", 2)
-    assert done.returncode == 0, done.stderr
+    """All 13 tasks of the sample corpus at 4,096 tokens, 6 rows each; not to be changed.
+
+    The workers of pytest-xdist share one.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sample"
+    with FileLock(f"{folder}.lock"):
+        if not (folder / "manifest.json").is_file():
+            succeeded(cli("build", "--rows", 6, "--sources-kind", "sample", "--out", folder))
     return folder
 
 

@@ -17,6 +17,8 @@ from tests.conftest import ROOT
 from tests.hub import Hub
 from tests.publishing import Publisher
 
+pytestmark = pytest.mark.slow
+
 Builds = Callable[..., Path]
 Run = Callable[..., str]
 #: Where the harnesses are installed, if not here.

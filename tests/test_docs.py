@@ -21,6 +21,7 @@ from tests.commands import PROGRAMS, call
 from tests.conftest import ROOT
 from tests.test_golden import compare
 
+RESULTS = ROOT / "benchmarks" / "results"
 TABLES = {"ruler-data": BUILDERS, "ruler-eval": EVALUATOR}
 COMMANDS = [(program, name) for program, table in TABLES.items() for name in sorted(table)]
 
@@ -65,7 +66,7 @@ def test_every_task_is_in_the_readme(task: str) -> None:
 
 
 def test_relative_links_of_the_documentation_lead_somewhere() -> None:
-    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *RESULTS.glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 

@@ -18,6 +18,7 @@ CREATE, PUT, COMMIT, TAG = "POST /api/repos/create", "PUT /lfs/", "POST .*/commi
 MOMENTS = [(step, served) for step in (CREATE, PUT, COMMIT, TAG) for served in (False, True)]
 
 
+@pytest.mark.slow
 def test_killed_at_any_write_the_same_command_completes_the_same_release(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
@@ -41,6 +42,7 @@ def test_killed_at_any_write_the_same_command_completes_the_same_release(
     assert all(calm[path] == held[path] for path in held if path.endswith(".parquet"))
 
 
+@pytest.mark.slow
 def test_stopped_it_says_so_in_one_line_and_can_go_on(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
@@ -55,6 +57,7 @@ def test_stopped_it_says_so_in_one_line_and_can_go_on(
     assert publisher(builds(), repo).code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, answers(400, said=f"no {WRITE}"), answers(503)])
 def test_the_token_and_the_machine_are_in_no_output_and_no_file(
     fault: object, publisher: Publisher, hub: Hub, repo: str, builds: Builds

@@ -17,6 +17,8 @@ from tests.publishing import Publisher, contents
 from tests.running.processes import evaluate
 from tests.runs import make_run, patchy, refused
 
+pytestmark = pytest.mark.slow
+
 FEW = ("vt_4096", "qa_1_4096")
 
 

@@ -10,6 +10,8 @@ from tests.hub_faults import answers, flips_a_bit, resets
 from tests.publishing import Publisher
 from tests.readers import Reader
 
+pytestmark = pytest.mark.slow
+
 Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
 VERIFY = ("-m", "ruler_builders", "verify")

@@ -16,19 +16,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_builders.pipeline.build_config import BuildConfig, choose_suite
-from tests.builds import snapshot
+from tests.builds import Asked, snapshot
 from tests.conftest import Cli
-
-SMALL = (
-    "build", "--rows", 3, "--sources-kind", "sample", "--lengths", "1024,2048",
-    "--tasks", "vt,fwe,niah_single_2,qa_2",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> dict[str, bytes]:
+def small(tiny: Path) -> Asked:
+    """A build of eight configs."""
+    tasks = ("--tasks", "vt,fwe,niah_single_2,qa_2", "--lengths", "1280,2048", "--rows", 3)
+    return ("build", *tasks, "--sources-kind", "sample", "--tokenizer", tiny)
+
+
+@pytest.fixture(scope="module")
+def alone(small: Asked, tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> dict[str, bytes]:
     folder = tmp_path_factory.mktemp("alone") / "out"
-    done = cli(*SMALL, "--out", folder)
+    done = cli(*small, "--out", folder)
     assert done.returncode == 0, done.stderr
     return snapshot(folder)
 
@@ -49,45 +51,48 @@ def test_every_config_is_in_exactly_one_shard(shards: int, powers: set[int]) -> 
 
 
 def test_shards_in_any_order_and_the_same_command_without_one_give_the_same_folder(
-    alone: dict[str, bytes], tmp_path: Path, cli: Cli
+    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
     for shard in ("2/3", "0/3", "1/3"):
-        done = cli(*SMALL, "--out", tmp_path, "--shard", shard)
+        done = cli(*small, "--out", tmp_path, "--shard", shard)
         assert done.returncode == 0, done.stderr
         assert not (tmp_path / "manifest.json").exists()
-    done = cli(*SMALL, "--out", tmp_path)
+    done = cli(*small, "--out", tmp_path)
     assert done.returncode == 0 and done.stdout.count("kept") == 8
     assert snapshot(tmp_path) == alone
 
 
 def test_a_folder_that_lacks_a_shard_is_completed(
-    alone: dict[str, bytes], tmp_path: Path, cli: Cli
+    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
-    cli(*SMALL, "--out", tmp_path, "--shard", "0/2")
-    done = cli(*SMALL, "--out", tmp_path)
+    cli(*small, "--out", tmp_path, "--shard", "0/2")
+    done = cli(*small, "--out", tmp_path)
     assert done.returncode == 0 and done.stdout.count("kept") == 4
     assert snapshot(tmp_path) == alone
 
 
 @pytest.mark.slow
 def test_shards_at_work_side_by_side_do_not_disturb_each_other(
-    alone: dict[str, bytes], tmp_path: Path, cli: Cli
+    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
-    command = [sys.executable, "-m", "ruler_builders", *map(str, SMALL), "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "ruler_builders", *map(str, small), "--out", str(tmp_path)]
     shards = [
         subprocess.Popen([*command, "--shard", f"{index}/2"], stdout=subprocess.DEVNULL)
         for index in range(2)
     ]
     assert [shard.wait(120) for shard in shards] == [0, 0]
-    assert cli(*SMALL, "--out", tmp_path).returncode == 0
+    assert cli(*small, "--out", tmp_path).returncode == 0
     assert snapshot(tmp_path) == alone
 
 
-def test_workers_end_and_other_processes_of_the_caller_go_on(cli: Cli, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_workers_end_and_other_processes_of_the_caller_go_on(
+    small: Asked, cli: Cli, tmp_path: Path
+) -> None:
     other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
     other.start()
     before = set(multiprocessing.active_children())
-    done = cli(*SMALL, "--tasks", "vt,fwe", "--workers", 2, "--out", tmp_path / "out")
+    done = cli(*small, "--tasks", "vt,fwe", "--workers", 2, "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert set(multiprocessing.active_children()) == before
     other.kill()
@@ -95,8 +100,8 @@ def test_workers_end_and_other_processes_of_the_caller_go_on(cli: Cli, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["3/3", "1", "-1/2", "a/b", "1/0", "0/2/3"])
-def test_what_is_no_shard_is_refused(text: str, tmp_path: Path, cli: Cli) -> None:
-    said = cli(*SMALL, "--out", tmp_path / "out", f"--shard={text}")
+def test_what_is_no_shard_is_refused(small: Asked, text: str, tmp_path: Path, cli: Cli) -> None:
+    said = cli(*small, "--out", tmp_path / "out", f"--shard={text}")
     assert said.returncode == 2 and "--shard" in said.stderr
     assert not (tmp_path / "out").exists()
 
@@ -133,19 +138,19 @@ def end_all(place: str) -> None:
 
 @pytest.mark.slow
 def test_ray_on_this_machine_gives_the_same_folder(
-    alone: dict[str, bytes], tmp_path: Path, cli: Cli
+    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
 ) -> None:
     pytest.importorskip("ray", reason="Ray is not installed")
-    done = cli(*SMALL, "--out", tmp_path, "--engine", "ray", "--workers", 2)
+    done = cli(*small, "--out", tmp_path, "--engine", "ray", "--workers", 2)
     assert done.returncode == 0, done.stderr
     assert snapshot(tmp_path) == alone
 
 
 @pytest.mark.slow
 def test_a_ray_cluster_without_our_files_gives_the_same_folder(
-    alone: dict[str, bytes], cluster: dict[str, str], tmp_path: Path, cli: Cli
+    small: Asked, alone: dict[str, bytes], cluster: dict[str, str], tmp_path: Path, cli: Cli
 ) -> None:
-    done = cli(*SMALL, "--out", tmp_path, "--engine", "ray", env=cluster)
+    done = cli(*small, "--out", tmp_path, "--engine", "ray", env=cluster)
     assert done.returncode == 0, done.stderr
     assert snapshot(tmp_path) == alone
 

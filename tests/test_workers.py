@@ -93,6 +93,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_that_wait_for_work_end_with_a_killed_parent(tmp_path: Path) -> None:
     script = tmp_path / "waiting.py"
     script.write_text(WAITING, encoding="utf-8")
