@@ -130,6 +130,8 @@ def cases() -> Iterator[Case]:
         tasks = TASKS if place < 2 else [next(needles), *others]
         for task in tasks:
             named = chat[tokenizer] if template == "chat" else template
+            if edition == oldest and template == "chat":
+                named = "meta-chat"  # the others are newer
             yield Case(edition, task, length, tokenizer, named, words, rows)
 
 

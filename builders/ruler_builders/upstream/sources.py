@@ -337,8 +337,8 @@ class UpstreamSources:
         files = local_files(self._folder, spec) if self._folder else []
         if len(files) != 1 or files[0].suffix != ".json":
             msg = (
-                f"source {name} ({spec.title}): the file that upstream reads is not in "
-                f"{str(self._folder)!a}; put {spec.local[0]} there"
+                f"source {name} ({spec.title}): upstream reads one file, {spec.local[0]}; give "
+                "--sources DIR with it"
             )
             raise RulerError(msg)
         return files[0]

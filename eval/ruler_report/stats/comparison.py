@@ -284,19 +284,15 @@ def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
         UsageError: there is no such run, or it is not scored.
         RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
-<<<<<<< HEAD
     first, second = read_results(first), read_results(second)
-    warnings = obstacles(first.run, second.run)
-=======
-    editions = {first.run.data.edition, second.run.data.edition}
+    editions = sorted({first.run.data.edition, second.run.data.edition})
     if len(editions) > 1:
         msg = (
-            f"not comparable: the editions {' and '.join(sorted(editions))} have other rows; run "
-            "both models on one edition"
+            f"not comparable: the editions {' and '.join(editions)} have other rows; run both "
+            "models on one edition"
         )
         raise RulerError(msg)
-    warnings = differences_of(first.run, second.run)
->>>>>>> 1ae4e09 (Card, run identity and comparisons know the edition)
+    warnings = obstacles(first.run, second.run)
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"
         raise RulerError(msg)
