@@ -30,6 +30,7 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 from ruler_builders.pipeline.build_context import PROBES
 from ruler_builders.upstream import (
@@ -297,9 +298,9 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def table(records: list[dict[str, object]]) -> str:
+def table(records: list[dict[str, Any]]) -> str:
     """Return the results as Markdown: a line for each combination, and each task at 131,072."""
-    groups: dict[tuple[object, ...], list[dict[str, object]]] = {}
+    groups: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for record in records:
         keys = ("edition", "length", "tokenizer", "template", "words")
         groups.setdefault(tuple(record[key] for key in keys), []).append(record)

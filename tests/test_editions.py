@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import ruler_builders
 from ruler_builders.audit.verify import verify
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay
 from ruler_data import TASKS
@@ -113,6 +114,7 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
         (("--edition", OLD, "--reserve", 9), "--reserve 9: not possible"),
         (("--edition", BALANCED, "--template", "meta-chat"), "--template: only for"),
         (("--tasks", "qa_2"), "source hotpotqa"),
+        (("--tasks", "qa_2", "--sources", "FEW", "--strict-sources"), "not a known file"),
         (("--tasks", "cwe", "--lengths", 262144), "english_words.json"),
         (("--tasks", "vt", "--lengths", 200), "upstream does not finish"),
     ],
@@ -120,9 +122,18 @@ def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path,
 def test_what_cannot_be_built_is_one_line(
     more: tuple[object, ...], said: str, tmp_path: Path, cli: Cli
 ) -> None:
-    done = cli(*build(tmp_path / "out", *more))
+    (tmp_path / "hotpotqa.json").write_text("[]")
+    given = (str(tmp_path) if part == "FEW" else part for part in more)
+    done = cli(*build(tmp_path / "out", *given))
     assert done.returncode in (1, 2) and said in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_the_function_builds_an_edition_too(folder: Path, tmp_path: Path) -> None:
+    made = ruler_builders.build(
+        "mistral-v0.2", edition=NEW, tasks=["vt"], rows=3, out=tmp_path / "out", workers=1
+    )
+    assert made.configs["vt_4096"] == read_manifest(folder).configs["vt_4096"]
 
 
 def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, cli: Cli) -> None:

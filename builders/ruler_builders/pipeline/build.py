@@ -22,6 +22,7 @@ from ruler_builders.pipeline.validate import (
     check_domains,
     check_edition,
     check_lengths,
+    check_pinned,
     check_rows,
     check_texts,
 )
@@ -71,6 +72,8 @@ def build_folder(
         config.tokenizer, library, seed=seed, reserve=config.reserve, counter=config.counter
     )
     wanted = _empty_manifest(config, context, seed)
+    if config.edition != BALANCED:
+        check_pinned(wanted.sources, warn, strict=config.strict_sources)
     if config.edition == BALANCED:
         check_texts(config, context)
         check_lengths(config, context)

@@ -3,6 +3,8 @@
 All of them run before anything is written.
 """
 
+from collections.abc import Callable, Iterable
+
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import need
@@ -10,8 +12,8 @@ from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.user_texts import absent
 from ruler_builders.upstream import edition_of, model_template
-from ruler_data.errors import UsageError
-from ruler_data.manifest import BALANCED
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah, Task
 
@@ -47,6 +49,23 @@ def check_edition(config: BuildConfig) -> None:
         if given:
             msg = f"{option}: not possible with --edition {edition.name}; leave it out"
             raise UsageError(msg)
+
+
+def check_pinned(
+    sources: Iterable[SourceInfo], warn: Callable[[str], None], *, strict: bool
+) -> None:
+    """Warn of files that are not those that upstream's published rows were drawn from.
+
+    Raises:
+        RulerError: there is one, and `strict` is set.
+    """
+    for source in sources:
+        if source.pinned:
+            continue
+        msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
+        if strict:
+            raise RulerError(msg)
+        warn(f"{msg}; rows are upstream's for this file, and the manifest says pinned: false")
 
 
 def check_domains(config: BuildConfig, library: Library) -> None:
