@@ -30,6 +30,7 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from itertools import cycle, product
 from pathlib import Path
+from typing import Any
 
 from ruler_builders.pipeline.build_context import PROBES
 from ruler_builders.upstream import (
@@ -130,6 +131,8 @@ def cases() -> Iterator[Case]:
         tasks = TASKS if place < 2 else [next(needles), *others]
         for task in tasks:
             named = chat[tokenizer] if template == "chat" else template
+            if edition == oldest and template == "chat":
+                named = "meta-chat"  # the others are newer
             yield Case(edition, task, length, tokenizer, named, words, rows)
 
 
@@ -295,6 +298,57 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def table(records: list[dict[str, Any]]) -> str:
+    """Return the results as Markdown: a line for each combination, and each task at 131,072."""
+    groups: dict[tuple[object, ...], list[dict[str, Any]]] = {}
+    for record in records:
+        keys = ("edition", "length", "tokenizer", "template", "words")
+        groups.setdefault(tuple(record[key] for key in keys), []).append(record)
+    lines = [
+        "# Editions beside upstream's own scripts",
+        "",
+        "Written by `benchmarks/editions.py`. `index`, `input`, `outputs`, `length` and "
+        "`answer_prefix` of every row are compared with what the unmodified scripts write. CPU "
+        "seconds are of whole configs: upstream's process with its start, and the replay in a "
+        "process that has tokenizer and words open. Essays are cut once a process, which is part "
+        "of the first case that needs them.",
+        "",
+        "| edition | length | tokenizer | template | wonderwords | configs | rows | same | "
+        "upstream s | replay s |",
+        "|---|--:|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for key, found in sorted(groups.items(), key=lambda item: tuple(map(str, item[0]))):
+        lines.append(
+            "| "
+            + " | ".join(map(str, key))
+            + f" | {len(found)} | {sum(record['rows'] for record in found)} "
+            + f"| {sum(not record['difference'] for record in found)} "
+            + f"| {sum(record['upstream'] for record in found):.1f} "
+            + f"| {sum(record['ours'] for record in found):.2f} |"
+        )
+    lines += [
+        "",
+        "Each config at 131,072 tokens:",
+        "",
+        "| edition | tokenizer | task | rows | upstream s | replay s | times less |",
+        "|---|---|---|--:|--:|--:|--:|",
+    ]
+    lines += [
+        f"| {record['edition']} | {record['tokenizer']} | {record['task']} | {record['rows']} | "
+        f"{record['upstream']:.1f} | {record['ours']:.2f} | "
+        f"{record['upstream'] / max(record['ours'], 0.001):.0f} |"
+        for record in records
+        if record["length"] == 131072 and record["finished"]
+    ]
+    unfinished = [record for record in records if not record["finished"]]
+    lines += ["", f"Configs that neither side finishes: {len(unfinished)}."]
+    lines += [f"- {record['name']}: {record['error']}" for record in unfinished]
+    different = [record for record in records if record["difference"]]
+    lines += ["", f"Configs that differ: {len(different)}."]
+    lines += [f"- {record['name']}: {record['difference']}" for record in different]
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     """Compare the cases that were not compared yet, and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -304,11 +358,15 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=900, help="CPU seconds of upstream a case")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--out", type=Path, default=Path("editions.jsonl"))
+    parser.add_argument("--table", type=Path, help="write the records so far as Markdown, and end")
     given = parser.parse_args()
     places = Places(
         given.upstream, given.sources, given.tokenizers, given.words_2, given.scratch, given.limit
     )
     records = given.out.read_text().splitlines() if given.out.is_file() else []
+    if given.table:
+        given.table.write_text(table([json.loads(line) for line in records]))
+        return
     done = {json.loads(line)["name"] for line in records}
     for case in cases():
         if case.name in done or given.only not in case.name:

@@ -126,6 +126,11 @@ FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[a-z]+)?")
 FORMAT = 1
 FILENAME = "manifest.json"
 
+#: The edition of rows that this project draws itself; other editions are upstream's own rows.
+BALANCED = "balanced"
+#: Fields that were added later, left out of the JSON where they have their default.
+_ADDED: Mapping[str, str] = {"edition": BALANCED, "chat_template": ""}
+
 #: Seeds of at least this value are private: drawn for one build (`build --fresh`).
 PRIVATE_SEEDS = 2**63
 
@@ -147,6 +152,8 @@ class Manifest:
         files: that hold no rows, by path.
         pyarrow: version that wrote the newest configs.
         tasks: of the suite, without the thirteen, so that a reader needs no suite.
+        edition: `balanced`, or the edition of upstream whose rows these are.
+        chat_template: of upstream, by name, that the prompts contain; empty for none.
         format: of the manifest itself.
     """
 
@@ -161,7 +168,14 @@ class Manifest:
     files: dict[str, FileInfo]
     pyarrow: str
     tasks: dict[str, Task] = field(default_factory=dict)
+    edition: str = BALANCED
+    chat_template: str = ""
     format: int = FORMAT
+
+    @property
+    def is_upstream(self) -> bool:
+        """Whether the rows are those of an edition of upstream."""
+        return self.edition != BALANCED
 
     @property
     def table(self) -> dict[str, Task]:
@@ -245,6 +259,9 @@ class Manifest:
     def to_json(self) -> str:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
         body = asdict(self)
+        for name, default in _ADDED.items():
+            if body[name] == default:
+                del body[name]
         body = {"digest": _self_digest(body), **body}
         return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 

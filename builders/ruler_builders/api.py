@@ -8,7 +8,7 @@ from ruler_builders.pipeline.build import build_folder
 from ruler_builders.pipeline.build_config import BuildConfig, choose_suite, default_folder
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.sources.library import Kind
-from ruler_data.manifest import Manifest
+from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.terminal import warn as print_warning
 from ruler_data.tokenizers.counters import CounterName
 
@@ -29,6 +29,8 @@ def build(
     haystack: str | Path | None = None,
     reserve: int = 0,
     counter: CounterName = "auto",
+    edition: str = BALANCED,
+    template: str = "base",
     workers: int = 1,
     engine: Literal["local", "ray"] = "local",
     force: bool = False,
@@ -55,6 +57,8 @@ def build(
         haystack: folder with your own texts, for suites of domains.
         reserve: tokens of each prompt to keep free, e.g. for reasoning.
         counter: library that counts tokens; it changes the time and not the rows.
+        edition: `balanced`, or upstream's own rows, e.g. `upstream-2026-07`; see docs/editions.md.
+        template: upstream's chat template to put into the prompts of its editions, by name.
         workers: number of processes.
         engine: `local` for this machine, `ray` for a Ray cluster (RAY_ADDRESS).
         force: replace a build of other inputs.
@@ -69,7 +73,9 @@ def build(
     chosen = choose_suite(suite, tasks=tasks, lengths=lengths, rows=rows, haystack=texts)
     config = BuildConfig(
         tokenizer=tokenizer,
-        out=default_folder(tokenizer, chosen, fresh=fresh) if out is None else Path(out),
+        out=Path(out)
+        if out is not None
+        else default_folder(tokenizer, chosen, fresh=fresh, edition=edition),
         suite=chosen,
         seed=seed,
         fresh=fresh,
@@ -79,6 +85,8 @@ def build(
         haystack=texts,
         reserve=reserve,
         counter=counter,
+        edition=edition,
+        template=template,
         workers=workers,
         engine=engine,
         force=force,

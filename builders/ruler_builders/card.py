@@ -85,7 +85,7 @@ def front_matter(manifest: Manifest) -> str:
     """
     total = sum(info.rows for info in manifest.configs.values())
     body = {
-        "pretty_name": f"RULER ({manifest.tokenizer.name})",
+        "pretty_name": f"RULER ({_variant(manifest)})",
         "language": ["en"],
         "license": sorted({_hub_licence(source) for source in manifest.sources} | {"apache-2.0"}),
         "task_categories": ["question-answering", "text-generation"],
@@ -170,6 +170,12 @@ def _fenced(text: str) -> str:
     return re.sub(r"`{3,}", "``", text)
 
 
+def _variant(manifest: Manifest) -> str:
+    """Return the tokenizer, and the edition where it is one of upstream."""
+    name = manifest.tokenizer.name
+    return f"{name}, {manifest.edition}" if manifest.is_upstream else name
+
+
 def _task(config: str) -> str:
     return parse_config(config)[0]
 
@@ -197,7 +203,7 @@ def eval_yaml(manifest: Manifest) -> str:
     suite = manifest.suite
     lengths = sorted({parse_config(name)[1] for name in manifest.configs})
     body = {
-        "name": f"{'RULER' if suite == 'ruler' else suite} ({manifest.tokenizer.name})",
+        "name": f"{'RULER' if suite == 'ruler' else suite} ({_variant(manifest)})",
         "description": (
             "How much of its context a language model can really use: synthetic tasks at lengths "
             f"counted in the {manifest.tokenizer.name} tokenizer, frozen. Scores are means over "

@@ -119,6 +119,7 @@ class Dataset:
             digests={config: manifest.configs[config].digest for config in self.rows},
             rows=dict(self.rows),
             inputs=_inputs(manifest),
+            edition=manifest.edition,
         )
 
     def choose(

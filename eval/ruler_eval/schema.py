@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ruler_data.manifest import Manifest
+from ruler_data.manifest import BALANCED, Manifest
 
 #: Version of the layout of both files.
 FORMAT = 1
@@ -37,6 +37,7 @@ class DataInfo:
         rows: number of rows of each config, the first ones; by name.
         inputs: sha256 of what else decides on the rows: the hashes of the sources and the reserve;
             empty in runs of versions that did not record it.
+        edition: of the rows, from the manifest.
     """
 
     repo: str | None
@@ -50,6 +51,7 @@ class DataInfo:
     digests: dict[str, str]
     rows: dict[str, int]
     inputs: str = ""
+    edition: str = BALANCED
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,10 @@ class RunInfo:
     @property
     def fingerprint(self) -> str:
         """One sha256 over all of it. Answers of different fingerprints are never mixed."""
-        text = json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        body = asdict(self)
+        if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
+            del body["data"]["edition"]
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 

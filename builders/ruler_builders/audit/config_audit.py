@@ -9,14 +9,16 @@ import pyarrow.parquet as pq
 
 from ruler_builders.audit.file_checks import hash_findings, one_line
 from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
+from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.manifest import ConfigInfo, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, RowDigest
-from ruler_data.tokenizers import Tokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
 
 
@@ -55,7 +57,10 @@ def verify_config(
             lengths.append(row.length)
             yield row  # the audit first, which reads all of it
             if loaded is not None:
-                findings.extend(_length_findings(name, loaded, row, row.index in recounted))
+                again = row.index in recounted
+                findings.extend(
+                    _length_findings(name, loaded, row, again, bool(manifest.chat_template))
+                )
             progress(name, 1)
 
     try:
@@ -67,7 +72,10 @@ def verify_config(
         if missing := _missing_values(path):
             return [*findings, *(f"{name}/{place}" for place in missing)], []
         reserve = manifest.tokenizer.extra_reserve
-        audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
+        if manifest.is_upstream:
+            audit = audit_upstream(name, manifest.table[task], rows())
+        else:
+            audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
     except UNREADABLE as error:
         return [*findings, f"{info.file}: cannot be read: {one_line(error)}"], []
     findings += audit.findings + _summary_findings(name, info, digest.hexdigest(), lengths)
@@ -76,7 +84,7 @@ def verify_config(
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(spec: str, counter: CounterName) -> Tokenizer:
+def _tokenizer(spec: str, counter: CounterName) -> PromptTokenizer:
     tokenizer = load_tokenizer(spec, allow_download=False)
     tokenizer.use(counter)
     return tokenizer
@@ -118,9 +126,20 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
-def _length_findings(config: str, tokenizer: Tokenizer, row: PackedRow, again: bool) -> list[str]:
-    """Compare a row's length with what its prompt counts; `again` by the reference as well."""
+def _length_findings(
+    config: str, tokenizer: PromptTokenizer, row: PackedRow, again: bool, has_template: bool
+) -> list[str]:
+    """Compare a row's length with what its prompt counts; `again` by the reference as well.
+
+    A prompt that contains a chat template is counted without another one.
+    """
     content = b"".join((row.context, row.question.encode()))
+    if has_template:
+        found = prompt_tokens(tokenizer, content.decode(), row.answer_prefix, has_template)
+        found += row.max_new_tokens
+        if found == row.length:
+            return []
+        return [f"{config}/{row.index}: length says {row.length}, the tokenizer counts {found}"]
     counts = {tokenizer.count_prompt(content, row.answer_prefix) + row.max_new_tokens}
     if again:
         counts.add(recount(tokenizer, row))

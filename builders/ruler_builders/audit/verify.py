@@ -1,7 +1,7 @@
 """`verify`: check everything that a folder promises, from its files alone.
 
     hashes, names, sources and card of the folder -> columns, rows, lengths of every config
-    -> on request, rows built again from the seed
+    -> on request, rows built again from the seed; all rows of an edition of upstream, replayed
 
 Nothing that the builder recorded is trusted: hashes are taken again, rows are read and solved
 again, prompts are tokenized again. A folder that is consistent but was not built as its manifest
@@ -22,6 +22,7 @@ from ruler_builders.audit.file_checks import (
     source_findings,
 )
 from ruler_builders.audit.rebuild import rebuild_rows
+from ruler_builders.audit.replay import replay_rows
 from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress, run_jobs
@@ -100,7 +101,7 @@ def verify(
         tokenizer: name, folder or Hub id; None to find it by the files of the manifest.
         count_lengths: tokenize every prompt again.
         rebuild: number of random rows to build again from the seed and to compare.
-        sources: folder with the real sources, for `rebuild`.
+        sources: folder with the real sources, for `rebuild` and for editions of upstream.
         haystack: folder with the user's own texts, for `rebuild`.
         workers: number of processes.
         counter: library that counts tokens.
@@ -146,7 +147,12 @@ def verify(
         findings += wrong
         untested += skipped
     rebuilt = 0
-    if rebuild:
+    if manifest.is_upstream:
+        if spec:
+            rebuilt, wrong, skipped = replay_rows(folder, chosen, readable, spec, sources, progress)
+            findings += wrong
+            untested += skipped
+    elif rebuild:
         rebuilt, wrong = rebuild_rows(
             folder, chosen, readable, spec, rebuild, sources=sources, haystack=haystack
         )

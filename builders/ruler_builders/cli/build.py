@@ -69,6 +69,17 @@ def build(
         Path | None,
         typer.Option("--out", help="Folder to build (default: dist/TOKENIZER[-SUITE])."),
     ] = None,
+    edition: Annotated[
+        str,
+        typer.Option(
+            help="`balanced`, or upstream's own rows, byte for byte: upstream-2026-07, "
+            "upstream-2025-01 or upstream-2024-04."
+        ),
+    ] = "balanced",
+    template: Annotated[
+        str,
+        typer.Option(help="Chat template of upstream in its prompts, e.g. meta-llama3."),
+    ] = "base",
     workers: WorkersOption = 1,
     reserve: Annotated[
         int, typer.Option(min=0, help="Tokens to keep free, e.g. for reasoning.")
@@ -103,7 +114,7 @@ def build(
     )
     config = BuildConfig(
         tokenizer=tokenizer,
-        out=out or default_folder(tokenizer, chosen, fresh=fresh),
+        out=out or default_folder(tokenizer, chosen, fresh=fresh, edition=edition),
         suite=chosen,
         seed=seed,
         fresh=fresh,
@@ -113,6 +124,8 @@ def build(
         haystack=haystack,
         reserve=reserve,
         counter=counter,
+        edition=edition,
+        template=template,
         workers=workers,
         engine=engine,
         shard=parse_shard(shard) if shard else None,
@@ -148,6 +161,9 @@ def print_outcome(
     total = f"{len(built)} configs{suite}, {sum(one.info.bytes for one in built) / 1e6:.1f} MB"
     if manifest is None:
         say(f"{config.out}: shard {'/'.join(map(str, config.shard or ()))}: {total}")
+        return
+    if manifest.is_upstream:
+        say(f"{config.out}: {total}, the rows of {manifest.edition} with its known defects")
         return
     sample = ", a SAMPLE build, not comparable with RULER" if manifest.is_sample else ""
     say(f"{config.out}: {total}, audited{sample}")

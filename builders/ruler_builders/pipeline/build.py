@@ -18,10 +18,17 @@ from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
 from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker, build_one
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_builders.pipeline.seeds import choose_seed, keep_seed
-from ruler_builders.pipeline.validate import check_domains, check_lengths, check_rows, check_texts
+from ruler_builders.pipeline.validate import (
+    check_domains,
+    check_edition,
+    check_lengths,
+    check_pinned,
+    check_rows,
+    check_texts,
+)
 from ruler_builders.sources import Library
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME, Manifest, shown_seed
+from ruler_data.manifest import BALANCED, FILENAME, Manifest, shown_seed
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
@@ -49,6 +56,7 @@ def build_folder(
     if config.shard and config.force:
         msg = "--force with --shard would remove other shards' work; clear the folder first"
         raise UsageError(msg)
+    check_edition(config)
     folder = BuildDir(config.out)
     folder.check()
     library = Library(
@@ -64,9 +72,12 @@ def build_folder(
         config.tokenizer, library, seed=seed, reserve=config.reserve, counter=config.counter
     )
     wanted = _empty_manifest(config, context, seed)
-    check_texts(config, context)
-    check_lengths(config, context)
-    check_rows(config, context)
+    if config.edition != BALANCED:
+        check_pinned(wanted.sources, warn, strict=config.strict_sources)
+    if config.edition == BALANCED:
+        check_texts(config, context)
+        check_lengths(config, context)
+        check_rows(config, context)
     with locked(folder, config.shard):
         if not config.fresh or keep_seed(folder, seed) == seed:
             return _build_locked(replace(config, seed=seed), context, wanted, progress)
@@ -75,8 +86,11 @@ def build_folder(
 
 def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Manifest:
     """Return the manifest of a build without configs; this reads all sources."""
-    names = dict.fromkeys(name for task in config.suite.tasks.values() for name in task.sources)
-    sources = [context.source_info(name) for name in names]
+    sources = {
+        source.name: source
+        for task in config.suite.tasks.values()
+        for source in context.source_infos(task, config.edition)
+    }
     return Manifest(
         data_version=DATA_VERSION,
         rows_version=DATA_VERSION,
@@ -84,11 +98,13 @@ def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Ma
         seed=seed,
         suite=config.suite.name,
         tokenizer=context.tokenizer_info,
-        sources=tuple(sorted(sources, key=lambda source: source.name)),
+        sources=tuple(sources[name] for name in sorted(sources)),
         configs={},
         files={},
         pyarrow=pa.__version__,
         tasks=_in_order(config.suite.tasks),
+        edition=config.edition,
+        chat_template="" if config.template == "base" else config.template,
     )
 
 
@@ -216,6 +232,8 @@ def _values(manifest: Manifest, rows: int) -> dict[str, Any]:
     tokenizer = manifest.tokenizer
     return {
         "data version": manifest.rows_version,
+        "edition": manifest.edition,
+        "chat template": manifest.chat_template or "none",
         "suite": manifest.suite,
         "seed": manifest.seed,
         "rows": rows,

@@ -8,6 +8,7 @@ from typing import Literal
 from ruler_builders.sources.library import Kind
 from ruler_builders.sources.user_texts import find_user_texts
 from ruler_data.errors import UsageError
+from ruler_data.manifest import BALANCED
 from ruler_data.names import check_name, config_name, parse_config, quote
 from ruler_data.sharding import assign
 from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
@@ -35,6 +36,8 @@ class BuildConfig:
         haystack: folder with the user's own texts, or None.
         reserve: tokens of each prompt to keep free beyond the chat template.
         counter: library that counts tokens; it changes the time and not the rows.
+        edition: `balanced`, or an edition of upstream.
+        template: upstream's chat template to put into its prompts, by name, or `base` for none.
         workers: number of processes.
         engine: `local` for this machine, `ray` for a Ray cluster.
         shard: (i, n) to build share i of n and leave out the manifest; None for everything.
@@ -52,6 +55,8 @@ class BuildConfig:
     haystack: Path | None = None
     reserve: int = 0
     counter: CounterName = "auto"
+    edition: str = BALANCED
+    template: str = "base"
     workers: int = 1
     engine: Literal["local", "ray"] = "local"
     shard: tuple[int, int] | None = None
@@ -129,8 +134,10 @@ def choose_suite(
     )
 
 
-def default_folder(tokenizer: str, suite: Suite, *, fresh: bool = False) -> Path:
-    """Return the folder of a build that names none: `dist/TOKENIZER[-SUITE][-fresh]`.
+def default_folder(
+    tokenizer: str, suite: Suite, *, fresh: bool = False, edition: str = BALANCED
+) -> Path:
+    """Return the folder of a build that names none: `dist/TOKENIZER[-SUITE][-EDITION][-fresh]`.
 
     Raises:
         UsageError: the tokenizer is not a name that a folder may have.
@@ -138,4 +145,6 @@ def default_folder(tokenizer: str, suite: Suite, *, fresh: bool = False) -> Path
     name = check_name("tokenizer", Path(tokenizer).resolve().name if tokenizer else "")
     if suite.name != RULER.name:
         name += f"-{suite.name}"
+    if edition != BALANCED:
+        name += f"-{check_name('edition', edition)}"
     return Path("dist") / (f"{name}-fresh" if fresh else name)

@@ -9,10 +9,11 @@ from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
-from ruler_data.manifest import SourceInfo, TokenizerInfo
+from ruler_builders.upstream import UpstreamSources, edition_of
+from ruler_data.manifest import BALANCED, SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tasks import TASKS
-from ruler_data.tokenizers import Tokenizer, load_tokenizer
+from ruler_data.tasks import TASKS, Task
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName, Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.version import DEFAULT_SEED
@@ -30,12 +31,14 @@ class BuildContext:
         sources: texts with their tokens, and the seed of all draws.
         template_reserve: tokens that the chat template adds around one user turn.
         extra_reserve: tokens of each prompt to keep free beyond that.
+        upstream: the sources as upstream's editions read them.
     """
 
-    tokenizer: Tokenizer
+    tokenizer: PromptTokenizer
     sources: TokenizedSources
     template_reserve: int
     extra_reserve: int
+    upstream: UpstreamSources
 
     def target(self, length: int) -> Target:
         """Return what rows of a config of this length (tokens) are fitted to."""
@@ -50,9 +53,11 @@ class BuildContext:
             extra_reserve=self.extra_reserve,
         )
 
-    def source_info(self, name: str) -> SourceInfo:
-        """Return what the manifest says of a source; this reads the source."""
-        return self.sources.library.info(name)
+    def source_infos(self, task: Task, edition: str) -> list[SourceInfo]:
+        """Return what the manifest says of the sources of a task; this reads them."""
+        if edition != BALANCED:
+            return self.upstream.infos(task, edition_of(edition))
+        return [self.sources.library.info(name) for name in task.sources]
 
 
 def open_context(
@@ -71,7 +76,13 @@ def open_context(
     loaded = load_tokenizer(tokenizer)
     around = template_reserve(loaded)
     loaded.use(counter, PROBES)
-    return BuildContext(loaded, TokenizedSources(seed, library, loaded), around, reserve)
+    return BuildContext(
+        tokenizer=loaded,
+        sources=TokenizedSources(seed, library, loaded),
+        template_reserve=around,
+        extra_reserve=reserve,
+        upstream=UpstreamSources(library.folder),
+    )
 
 
 @lru_cache(maxsize=1)

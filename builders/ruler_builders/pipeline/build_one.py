@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
@@ -12,8 +13,10 @@ from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_builders.upstream import Arguments, edition_of, model_template
+from ruler_builders.upstream.columns import packed_rows
 from ruler_data.errors import RulerError
-from ruler_data.manifest import ConfigInfo
+from ruler_data.manifest import BALANCED, ConfigInfo
 from ruler_data.names import config_file
 from ruler_data.parquet import read_packed
 from ruler_data.row import PackedRow
@@ -44,22 +47,23 @@ def build_in_worker(
         RulerError: a source has changed since, or as in `build_one`.
     """
     context = worker_context(config)
-    check_sources(context, config.configs[name][0], sha256)
+    check_sources(context, config.configs[name][0], config.edition, sha256)
     return build_one(config, context, name, progress)
 
 
-def check_sources(context: BuildContext, task: Task, sha256: Mapping[str, str]) -> None:
+def check_sources(
+    context: BuildContext, task: Task, edition: str, sha256: Mapping[str, str]
+) -> None:
     """Check that the sources of a task are still those that the build began with.
 
     Raises:
         RulerError: one has changed.
     """
-    for source in task.sources:
-        found = context.source_info(source).sha256
-        if found != sha256[source]:
+    for source in context.source_infos(task, edition):
+        if source.sha256 != sha256[source.name]:
             msg = (
-                f"source {source} changed during the build: sha256 expected {sha256[source]}, "
-                f"found {found}"
+                f"source {source.name} changed during the build: sha256 expected "
+                f"{sha256[source.name]}, found {source.sha256}"
             )
             raise RulerError(msg)
 
@@ -73,6 +77,8 @@ def build_one(
         RulerError: the audit has findings, a count is wrong, or the disk is full.
     """
     started = time.monotonic()
+    if config.edition != BALANCED:
+        return _replay_one(config, context, name, progress, started)
     task, length = config.configs[name]
     rows = config.suite.rows
     path = config.out / config_file(name)
@@ -98,6 +104,45 @@ def build_one(
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
     BuildDir(config.out).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
+
+
+def _replay_one(
+    config: BuildConfig, context: BuildContext, name: str, progress: Progress, started: float
+) -> BuiltConfig:
+    """Replay one config of an edition of upstream, measure its defects, and record it."""
+    task, length = config.configs[name]
+    path = config.out / config_file(name)
+
+    def rows() -> Iterator[PackedRow]:
+        arguments = replay_arguments(config, name)
+        for row in packed_rows(arguments, context.upstream, context.tokenizer):
+            yield row
+            progress(name, 1)
+
+    info = write_rows(path, rows(), task, length, config.suite.rows)
+    audit = audit_upstream(name, task, read_packed(path))
+    if audit.findings:
+        path.unlink()
+        msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
+        raise RulerError(msg)
+    info = replace(info, audit=audit.checks)
+    BuildDir(config.out).record(name, info)
+    return BuiltConfig(name, info, time.monotonic() - started)
+
+
+def replay_arguments(config: BuildConfig, name: str) -> Arguments:
+    """Return what upstream's script is started with for a config."""
+    assert config.seed is not None  # `build_folder` has chosen it
+    task, length = config.configs[name]
+    return Arguments(
+        edition_of(config.edition),
+        task,
+        length,
+        config.suite.rows,
+        seed=config.seed,
+        template=model_template(config.template),
+        template_tokens=config.reserve,
+    )
 
 
 def _check_length(name: str, context: BuildContext, row: PackedRow) -> None:

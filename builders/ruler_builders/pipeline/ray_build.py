@@ -161,7 +161,7 @@ def _build_remotely(
     """Build one config on a machine of the cluster and return the bytes of its file."""
     config = unpack(bundle)
     context = worker_context(config)
-    check_sources(context, config.configs[name][0], sha256)
+    check_sources(context, config.configs[name][0], config.edition, sha256)
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         local = replace(config, out=Path(scratch))
         built = build_one(local, context, name, lambda _name, _rows: None)

@@ -3,18 +3,69 @@
 All of them run before anything is written.
 """
 
+from collections.abc import Callable, Iterable
+
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import need
 from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.user_texts import absent
-from ruler_data.errors import UsageError
+from ruler_builders.upstream import edition_of, model_template
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah, Task
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
+#: Seeds from this one on are refused by numpy, from which editions of upstream draw.
+LARGEST_SEED = 2**32
+
+
+def check_edition(config: BuildConfig) -> None:
+    """Refuse options that an edition of upstream does not have.
+
+    Raises:
+        UsageError: names the option and the edition.
+    """
+    if config.edition == BALANCED:
+        if config.template != "base":
+            msg = "--template: only for --edition upstream-...; balanced prompts contain none"
+            raise UsageError(msg)
+        return
+    edition = edition_of(config.edition)
+    model_template(config.template)
+    added = next((name for name in config.suite.tasks if name not in TASKS), None)
+    refused = {
+        f"--tasks {added}": added is not None,
+        "--fresh": config.fresh,
+        "--haystack": config.haystack is not None,
+        "--sources-kind sample": config.sources_kind == "sample",
+        f"--reserve {config.reserve}": config.reserve and edition.search == "steps",
+        f"--seed {config.seed}": config.seed is not None and config.seed >= LARGEST_SEED,
+    }
+    for option, given in refused.items():
+        if given:
+            msg = f"{option}: not possible with --edition {edition.name}; leave it out"
+            raise UsageError(msg)
+
+
+def check_pinned(
+    sources: Iterable[SourceInfo], warn: Callable[[str], None], *, strict: bool
+) -> None:
+    """Warn of files that are not those that upstream's published rows were drawn from.
+
+    Raises:
+        RulerError: there is one, and `strict` is set.
+    """
+    for source in sources:
+        if source.pinned:
+            continue
+        msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
+        if strict:
+            raise RulerError(msg)
+        warn(f"{msg}; rows are upstream's for this file, and the manifest says pinned: false")
 
 
 def check_domains(config: BuildConfig, library: Library) -> None:

@@ -99,6 +99,8 @@ def _check_same_inputs(built: Built, base: Release, kept: list[str]) -> None:
         raise UsageError(msg)
     values = {
         "tokens kept free": (_reserve(old), _reserve(new)),
+        "edition": (old.edition, new.edition),
+        "chat template": (old.chat_template or "none", new.chat_template or "none"),
         "suite": (old.suite, new.suite),
         "seed": (old.seed, new.seed),
         "rows of data version": (old.rows_version.split(".")[0], new.rows_version.split(".")[0]),

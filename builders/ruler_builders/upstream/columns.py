@@ -10,10 +10,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ruler_builders.upstream import cwe, fwe, niah, qa, vt
-from ruler_builders.upstream.state import UpstreamRow
-from ruler_data.row import Span
+import numpy as np
+
+from ruler_builders.upstream import cwe, fwe, niah, qa, replay, vt
+from ruler_builders.upstream.sources import UpstreamSources
+from ruler_builders.upstream.state import Arguments, UpstreamRow
+from ruler_data.row import PackedRow, Span
 from ruler_data.tasks import Cwe, Fwe, Niah, Params, Qa, Vt
+from ruler_data.tokenizers.protocol import PromptTokenizer
+
+#: Characters of a prompt that show whether it begins with BOS.
+STARTS = 100
 
 _SCRIPTS = {Niah: niah, Vt: vt, Cwe: cwe, Fwe: fwe, Qa: qa}
 _NUMBERED = re.compile(r"(?<=[ \n])([0-9]+)\. (.+?)(?= [0-9]+\. |\n)")
@@ -45,6 +52,49 @@ def columns(row: UpstreamRow, params: Params) -> Columns:
     context = prompt[:start]
     evidence = sorted(_evidence(row, params, context))
     return Columns(context, prompt[start:prefix], prompt[prefix:], evidence)
+
+
+def packed_rows(
+    arguments: Arguments, sources: UpstreamSources, tokenizer: PromptTokenizer
+) -> Iterator[PackedRow]:
+    """Yield the rows of a config as files hold them.
+
+    `length` is this dataset's, not upstream's: tokens of the prompt as it is sent, BOS and chat
+    template included, and room for the answer; it may be above the config's length. A prompt that
+    contains a chat template is sent without another one. Upstream's own `length` is
+    `count([row.prompt])[0] + row.max_new_tokens` (until 2025-06, vt's example counts twice).
+
+    Raises:
+        RulerError: upstream would not finish a row, or a source is missing.
+    """
+    task = arguments.task
+    rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
+    for index, row in enumerate(rows):
+        parts = columns(row, task.params)
+        content = parts.context + parts.question
+        yield PackedRow(
+            index=index,
+            task=task.name,
+            context=parts.context.encode(),
+            question=parts.question,
+            answer_prefix=parts.answer_prefix,
+            outputs=tuple(row.outputs),
+            max_new_tokens=task.max_new_tokens,
+            length=task.max_new_tokens
+            + prompt_tokens(tokenizer, content, parts.answer_prefix, arguments.has_template),
+            evidence=np.array(parts.evidence, dtype=np.int64).reshape(-1, 2),
+        )
+
+
+def prompt_tokens(
+    tokenizer: PromptTokenizer, content: str, answer_prefix: str, has_template: bool
+) -> int:
+    """Return the tokens of a prompt as it is sent; one with a chat template gets no other."""
+    if not has_template:
+        return tokenizer.count_prompt(content, answer_prefix)
+    start = content[:STARTS]  # BOS is added unless the text begins with it
+    bos = len(tokenizer.prompt_ids(start, "", None)) - tokenizer.count([start])[0]
+    return bos + tokenizer.count([content + answer_prefix])[0]
 
 
 def _evidence(row: UpstreamRow, params: Params, context: str) -> Iterator[Span]:

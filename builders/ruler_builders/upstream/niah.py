@@ -96,7 +96,8 @@ class _Rows:
         self._kind: str = params.value_type
         if params.queries * params.values == 1:
             # These replacements reach into the chat template too.
-            for plural, singular in (("Some", "A"), ("are all", "is"), ("are", "is")):
+            pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
+            for plural, singular in pairs:
                 self._template = self._template.replace(plural, singular)
             self._kind = self._kind[:-1]
 

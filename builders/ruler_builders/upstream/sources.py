@@ -16,13 +16,36 @@ from typing import Any
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
 from ruler_builders.sources.library import local_files
-from ruler_builders.sources.text_files import read_json
+from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.sources.words import wonderwords_assets
+from ruler_builders.upstream.edition import Edition
 from ruler_builders.upstream.qa import Question
 from ruler_data.errors import RulerError
+from ruler_data.manifest import SourceInfo
+from ruler_data.tasks import Task
 
 #: Characters that Punkt is given in one piece.
 BLOCK = 2**17
+
+#: wonderwords' lists, title, licence, credit and address of both word sources, and known hashes.
+KINDS = ("noun", "adjective", "verb")
+WORDS = (
+    "Word lists of wonderwords",
+    "MIT",
+    "Maxim Rebguns and contributors",
+    "https://github.com/mrmaxguns/wonderwordsmodule",
+)
+WORDS_SHA256 = {
+    "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
+    "6e9b05d3159f929a3dcd47cde1018df30df0670ad04584377ffad516390551c0": "3.0.1",
+}
+ENGLISH = (
+    "English words of NVIDIA/RULER",
+    "Apache-2.0",
+    "NVIDIA",
+    "https://github.com/NVIDIA/RULER",
+)
+ENGLISH_SHA256 = "affcd6d45fdf3cc843d585c99c97ad615094e760e6c4756b654bab6c73bc2eca"
 
 Spans = Callable[[str], Iterable[tuple[int, int]]]
 
@@ -213,8 +236,8 @@ class UpstreamSources:
     """The files of a sources folder and of wonderwords, each read when it is first needed.
 
     Args:
-        folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json and, for
-            long cwe, english_words.json.
+        folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json, for long
+            cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
         spans: cuts sentences; see `EssaySentences`.
     """
@@ -236,10 +259,7 @@ class UpstreamSources:
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
-        folder = self._assets or wonderwords_assets()
-        return tuple(
-            read_lines(folder / f"{kind}list.txt") for kind in ("noun", "adjective", "verb")
-        )
+        return tuple(read_lines(self._words / f"{kind}list.txt") for kind in KINDS)
 
     @cached_property
     def needle_words(self) -> NeedleWords:
@@ -255,8 +275,18 @@ class UpstreamSources:
     @cached_property
     def english_words(self) -> list[str] | None:
         """What cwe's words are chosen from beyond those; None where the file is missing."""
+        return list(read_json(self._english_file).values()) if self._english_file else None
+
+    @property
+    def _english_file(self) -> Path | None:
         path = self._folder / "english_words.json" if self._folder else None
-        return list(read_json(path).values()) if path and path.is_file() else None
+        return path if path and path.is_file() else None
+
+    @property
+    def _words(self) -> Path:
+        """The folder of wonderwords' lists: given, `wonderwords` in the sources, or installed."""
+        own = self._folder / "wonderwords" if self._folder else None
+        return self._assets or (own if own and own.is_dir() else wonderwords_assets())
 
     @cache  # noqa: B019 - sources live as long as their build
     def corpus(self, name: str) -> tuple[list[str], list[Question]]:
@@ -264,13 +294,51 @@ class UpstreamSources:
         data = read_json(self._file(name))
         return read_squad(data) if name == "squad" else read_hotpotqa(data)
 
+    def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
+        """Return what the manifest says of the sources of a task.
+
+        Raises:
+            RulerError: one is missing.
+        """
+        names = list(task.sources)
+        if task.name == "cwe" and edition.search == "bisection" and self._english_file:
+            names.append("english_words")
+        return [self._info(name) for name in names]
+
+    @cache  # noqa: B019 - sources live as long as their build
+    def _info(self, name: str) -> SourceInfo:
+        if name in CATALOGUE:
+            spec, file = CATALOGUE[name], self._file(name)
+            return SourceInfo(
+                name=name,
+                title=spec.title,
+                kind="real",
+                url=spec.url,
+                sha256=sha256_of([file]),
+                licence=spec.licence,
+                attribution=spec.attribution,
+                pinned=spec.is_pinned([file]),
+                detail="as upstream reads it",
+            )
+        if name == "english_words":
+            assert self._english_file is not None
+            sha256 = sha256_of([self._english_file])
+            title, licence, credit, url = ENGLISH
+            pinned, detail = sha256 == ENGLISH_SHA256, "for lists that wonderwords is too short for"
+        else:
+            sha256 = sha256_of([self._words / f"{kind}list.txt" for kind in KINDS])
+            title, licence, credit, url = WORDS
+            pinned = sha256 in WORDS_SHA256
+            detail = f"wonderwords {WORDS_SHA256.get(sha256, 'of an unknown version')}, all lines"
+        return SourceInfo(name, title, "real", url, sha256, licence, credit, pinned, detail)
+
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
         if len(files) != 1 or files[0].suffix != ".json":
             msg = (
-                f"source {name} ({spec.title}): the file that upstream reads is not in "
-                f"{str(self._folder)!a}; put {spec.local[0]} there"
+                f"source {name} ({spec.title}): upstream reads one file, {spec.local[0]}; give "
+                "--sources DIR with it"
             )
             raise RulerError(msg)
         return files[0]

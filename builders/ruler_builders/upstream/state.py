@@ -50,6 +50,11 @@ class Arguments:
     first_row: int = 0
 
     @property
+    def has_template(self) -> bool:
+        """Whether the prompts contain a chat template."""
+        return self.template != "{task_template}"
+
+    @property
     def limit(self) -> int:
         """Tokens of a row at most."""
         return self.length - self.template_tokens

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ruler_data.manifest import BALANCED
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
 from ruler_report.figures.heatmaps import correlation_picture, depth_picture
@@ -213,6 +214,11 @@ def caveats_of(results: Results) -> Iterator[str]:
     run = results.run
     if run.data.sample:
         yield "rows of the small sample corpus; not comparable with RULER scores"
+    if run.data.edition != BALANCED:
+        yield (
+            f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
+            "only with runs of this edition"
+        )
     if run.no_context:
         yield "run without the context, as a baseline"
     missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}

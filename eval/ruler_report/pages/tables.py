@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ruler_data.manifest import BALANCED
 from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
@@ -105,8 +106,10 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
     )
     labels = {run.label for run in runs}
     marked = tuple(place for place, line in enumerate(lines) if line[0] in labels)
+    editions = {run.results.run.data.edition for run in runs}
+    rows_are = "other rows" if BALANCED in editions else "rows of a like kind"
     caption = (
-        f"Beside the paper's {group} models (arXiv 2404.06654; other rows, so neither paired nor "
+        f"Beside the paper's {group} models (arXiv 2404.06654; {rows_are}, so neither paired nor "
         "with intervals), by wAvg. (inc); ranks in brackets"
     )
     return Table(f"published-{group}", caption, head, rows, marked)
@@ -246,6 +249,7 @@ def facts(results: Results) -> Table:
         "data": data.repo or "a folder",
         "data revision": data.revision or "none",
         "data version": data.data_version + (", sample corpus" if data.sample else ""),
+        "edition": visible(data.edition),
         "suite and seed": f"{data.suite}, {data.seed if data.seed >= 0 else 'a private seed'}",
         "lengths counted in": f"{data.tokenizer} ({data.tokenizer_fingerprint[:16]})",
         "rows": f"{results.scored:,} of {results.rows:,} scored, in {len(results.configs)} configs",

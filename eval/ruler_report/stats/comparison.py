@@ -285,6 +285,13 @@ def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
         RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
     first, second = read_results(first), read_results(second)
+    editions = sorted({first.run.data.edition, second.run.data.edition})
+    if len(editions) > 1:
+        msg = (
+            f"not comparable: the editions {' and '.join(editions)} have other rows; run both "
+            "models on one edition"
+        )
+        raise RulerError(msg)
     warnings = obstacles(first.run, second.run)
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"

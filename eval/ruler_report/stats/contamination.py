@@ -40,6 +40,7 @@ SAME: dict[str, Callable[[RunInfo], object]] = {
     "the tokenizers differ": lambda run: (run.data.tokenizer_fingerprint, run.model_tokenizer),
     "the data versions differ": lambda run: run.data.data_version.partition(".")[0],
     "the suites differ": lambda run: run.data.suite,
+    "the editions differ": lambda run: run.data.edition,
     "the sources or reserves differ": lambda run: (run.data.sample, run.data.inputs),
     "the tasks or lengths differ": lambda run: set(run.data.rows),
 }

@@ -1,0 +1,90 @@
+"""What can be said of a config of an edition of upstream: its columns, and its known defects.
+
+Its rows are not solved: some of upstream's cannot be, and replaying them proves more.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ruler_builders.checks.audit_rows import ConfigAudit
+from ruler_data.row import PackedRow, Row
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
+
+_LABEL = re.compile(r"Document ([0-9]+):\n")
+_QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
+
+
+def audit_upstream(config: str, task: Task, rows: Iterable[PackedRow]) -> ConfigAudit:
+    """Check the columns of a config and measure the defects that its rows have.
+
+    Returns:
+        Findings, and in `checks` each defect with its figure.
+    """
+    audit = ConfigAudit(config)
+    seen: Counter[tuple[str, str]] = Counter()
+    figures: Counter[str] = Counter()
+    layouts: set[object] = set()
+    count = 0
+    for place, packed in enumerate(rows):
+        row = packed.unpack()
+        for message in _findings(task, place, row):
+            audit.find(message, row.index)
+        seen[row.context, row.question] += 1
+        count += 1
+        if isinstance(task.params, Niah):
+            figures["queried key is not unique"] += _repeats_key(row, task.params)
+        elif isinstance(task.params, Qa):
+            figures[f"gold document is {_gold_place(row)}"] += 1
+        elif isinstance(task.params, Cwe | Fwe):
+            layouts.add(_layout(row))
+    if not count:
+        audit.find("no rows")
+        return audit
+    audit.checks = {"rows in order": f"{count}"}
+    figures["same prompt as an earlier row"] = count - len(seen)
+    for what, often in figures.most_common(4):
+        if often:
+            audit.checks[what] = f"{often} of {count} rows"
+    if layouts:
+        audit.checks["different layouts"] = f"{len(layouts)} in {count} rows"
+    return audit
+
+
+def _findings(task: Task, place: int, row: Row) -> Iterator[str]:
+    if row.index != place:
+        yield f"row {place} of the file has index {row.index}"
+    if row.task != task.name:
+        yield f"task is {row.task!r}"
+    if row.max_new_tokens != task.max_new_tokens:
+        yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
+    if not row.outputs:
+        yield "there is no gold answer"
+    if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
+        yield "an evidence span is outside the context"
+    elif not row.evidence and not isinstance(task.params, Fwe | Qa):
+        yield "no evidence"
+
+
+def _repeats_key(row: Row, params: Niah) -> bool:
+    """Whether another needle has the key of a question."""
+    match = _QUERY.search(row.question)
+    keys = re.split(r", and |, ", match[1]) if match else []
+    return any(row.context.count(f" for {key} is: ") > params.values for key in keys)
+
+
+def _gold_place(row: Row) -> str:
+    """Return number and total of the documents, of the first document with evidence."""
+    numbers = list(_LABEL.finditer(row.context))
+    starts = [match.end() for match in numbers]
+    gold = [starts.index(span.start) + 1 for span in row.evidence if span.start in starts]
+    return f"{gold[0] if gold else 'none'} of {len(numbers)}"
+
+
+def _layout(row: Row) -> object:
+    """Return which positions of a list hold common words, or the ranks of a text's words."""
+    if row.evidence:
+        return tuple(row.context[: span.start].split()[-1] for span in row.evidence)
+    words = row.context.split()
+    numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    return hash(tuple(numbers[word] for word in words))

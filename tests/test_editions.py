@@ -1,0 +1,162 @@
+"""`--edition upstream-...`: built, verified, run and reported like any folder, and never mixed."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import ruler_builders
+from ruler_builders.audit.verify import verify
+from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay
+from ruler_data import TASKS
+from ruler_data.manifest import BALANCED, Manifest, read_manifest
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
+from ruler_data.tokenizers import load_tokenizer
+from tests import commands
+from tests.commands import Done
+from tests.conftest import Cli
+from tests.tampering import edit_manifest
+
+#: Tasks that need no texts.
+TASK_NAMES = ("niah_single_1", "vt", "cwe", "fwe")
+OLD, NEW = "upstream-2025-01", "upstream-2026-07"
+
+
+def build(out: Path, *more: object, edition: str = NEW) -> tuple[object, ...]:
+    """Return the command of a small build."""
+    return (
+        *("build", "--edition", edition, "--tokenizer", "mistral-v0.2", "--rows", 3),
+        *("--tasks", ",".join(TASK_NAMES), "--out", out, *more),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
+    out = tmp_path_factory.mktemp("editions") / "new"
+    done = cli(*build(out))
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_rows_are_upstreams_and_its_length_can_be_derived(folder: Path) -> None:
+    tokenizer = load_tokenizer("mistral-v0.2")
+
+    def count(text: str) -> int:
+        return tokenizer.count([text])[0]
+
+    for name in TASK_NAMES:
+        arguments = Arguments(edition_of(NEW), TASKS[name], 4096, 3)
+        rows = read_rows(folder / config_file(f"{name}_4096"))
+        for row, theirs in zip(rows, replay(arguments, UpstreamSources(None), count), strict=True):
+            assert row.prompt == theirs.input + theirs.answer_prefix
+            assert list(row.outputs) == theirs.outputs
+            assert count(row.prompt) + row.max_new_tokens == theirs.length
+            sent = tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
+            assert row.length == sent + row.max_new_tokens
+
+
+def test_the_manifest_and_the_card_name_the_edition_and_its_defects(folder: Path) -> None:
+    assert read_manifest(folder).edition == NEW
+    card = (folder / "README.md").read_text()
+    assert f"pretty_name: RULER (mistral-v0.2, {NEW})" in card
+    assert "| cwe_4096 |" in card and "different layouts: 1 in 3 rows" in card
+    assert "every row is fitted individually" not in card
+
+
+def test_manifests_without_an_edition_are_balanced_and_keep_their_bytes(sample_build: Path) -> None:
+    text = (sample_build / "manifest.json").read_text()
+    assert "edition" not in json.loads(text)
+    manifest = Manifest.from_json(text)
+    assert manifest.edition == BALANCED and manifest.to_json() == text
+
+
+def test_verify_replays_every_row(folder: Path, tmp_path: Path) -> None:
+    report = verify(folder)
+    assert report.clean and report.rebuilt == report.rows == 12 and not report.untested
+    forged = tmp_path / "forged"
+    shutil.copytree(folder, forged)
+    edit_manifest(forged, edition=OLD)
+    findings = verify(forged).findings
+    assert "vt_4096/0: differs from the row replayed" in findings
+
+
+def test_a_folder_never_mixes_editions(folder: Path, cli: Cli) -> None:
+    done = cli(*build(folder, edition=OLD))
+    assert done.returncode == 2
+    assert "holds a build with other inputs (edition upstream-2026-07, now upstream-2025-01)" in (
+        done.stderr
+    )
+
+
+def test_a_chat_template_is_part_of_the_prompt_and_of_the_inputs(tmp_path: Path, cli: Cli) -> None:
+    done = cli(*build(tmp_path / "chat", "--template", "meta-chat", "--tasks", "vt"))
+    assert done.returncode == 0, done.stderr
+    (row, *_) = read_rows(tmp_path / "chat" / config_file("vt_4096"))
+    assert row.context.startswith("[INST] Memorize") and row.question.endswith(" [/INST]")
+    tokenizer = load_tokenizer("mistral-v0.2")
+    sent = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix, None)
+    assert row.length == len(sent) + row.max_new_tokens <= 4096 + 1
+    assert verify(tmp_path / "chat").clean
+    assert cli(*build(tmp_path / "chat", "--tasks", "vt")).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--edition", "upstream-2023-01"), "is not known"),
+        (("--template", "llama"), "is not known"),
+        (("--fresh",), "--fresh: not possible with --edition"),
+        (("--sources-kind", "sample"), "--sources-kind sample: not possible"),
+        (("--seed", 2**32), "--seed 4294967296: not possible"),
+        (("--suite", "depth", "--tasks", "all"), "not possible with --edition"),
+        (("--edition", OLD, "--reserve", 9), "--reserve 9: not possible"),
+        (("--edition", BALANCED, "--template", "meta-chat"), "--template: only for"),
+        (("--tasks", "qa_2"), "source hotpotqa"),
+        (("--tasks", "qa_2", "--sources", "FEW", "--strict-sources"), "not a known file"),
+        (("--tasks", "cwe", "--lengths", 262144), "english_words.json"),
+        (("--tasks", "vt", "--lengths", 200), "upstream does not finish"),
+    ],
+)
+def test_what_cannot_be_built_is_one_line(
+    more: tuple[object, ...], said: str, tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / "hotpotqa.json").write_text("[]")
+    given = (str(tmp_path) if part == "FEW" else part for part in more)
+    done = cli(*build(tmp_path / "out", *given))
+    assert done.returncode in (1, 2) and said in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 2
+
+
+def test_the_function_builds_an_edition_too(folder: Path, tmp_path: Path) -> None:
+    made = ruler_builders.build(
+        "mistral-v0.2", edition=NEW, tasks=["vt"], rows=3, out=tmp_path / "out", workers=1
+    )
+    assert made.configs["vt_4096"] == read_manifest(folder).configs["vt_4096"]
+
+
+def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, cli: Cli) -> None:
+    old = tmp_path / "old"
+    assert cli(*build(old, edition=OLD)).returncode == 0
+    for data, name in ((folder, "a"), (old, "b")):
+        ran = evaluate(
+            *("run", "--data", data, "--model", "golden", "--engine", "oracle"),
+            *("--out", tmp_path / name),
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert evaluate("score", tmp_path / name, "--data", data).returncode == 0
+    for command in ("compare", "report"):
+        out = ("--out", tmp_path / "report") if command == "report" else ()
+        done = evaluate(command, tmp_path / "a", tmp_path / "b", *out)
+        assert done.returncode == 1 and "the editions" in done.stderr, done.stderr
+    forced = evaluate("compare", tmp_path / "a", tmp_path / "b", "--force")
+    assert forced.returncode == 1 and "the editions" in forced.stderr
+    done = evaluate("report", tmp_path / "a", "--out", tmp_path / "report")
+    assert done.returncode == 0, done.stderr
+    assert f"edition {NEW}: upstream's own rows" in (tmp_path / "report" / "report.md").read_text()
+
+
+def evaluate(*arguments: object) -> Done:
+    """Run a command of `ruler-eval` to its end."""
+    return commands.run("ruler-eval", *arguments)
