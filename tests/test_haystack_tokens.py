@@ -45,7 +45,7 @@ def test_a_text_that_spells_a_special_token_is_refused_by_file_line_and_token(
     spoiled = texts_with(tmp_path / "spoiled", turn)
     said = one_line(run(*options, "--haystack", spoiled, "--out", out), 2)
     assert f"domain letters: 'letters/old/b.md', line 15: '{turn}' is a special token of" in said
-    assert "take it out or spell it differently" in said and not out.exists()
+    assert "remove it or spell it differently" in said and not out.exists()
     # A task that does not hold the text, and another model's token, are no matter.
     elsewhere = (*options[:-1], "niah_domain_legal")
     assert run(*elsewhere, "--haystack", spoiled, "--out", tmp_path / "a").returncode == 0
