@@ -6,10 +6,9 @@ The core types are `Row` (what is published), `Task` (what is asked) and `Manife
 it). A module is loaded when one of its names is first used, so importing the package is fast.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ruler_data.version import DATA_VERSION, __version__
+from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_data.dataset import Dataset, Rows, load
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from ruler_data.names import config_name, parse_config
     from ruler_data.row import Row, Span, digest_rows
     from ruler_data.tasks import TASKS, Task
+    from ruler_data.version import DATA_VERSION, __version__
 
 __all__ = [
     "DATA_VERSION",
@@ -38,19 +38,15 @@ __all__ = [
     "parse_config",
 ]
 
-_HOMES = {
-    "dataset": ("Dataset", "Rows", "load"),
-    "errors": ("BudgetError", "RulerError", "UsageError"),
-    "manifest": ("Manifest",),
-    "names": ("config_name", "parse_config"),
-    "row": ("Row", "Span", "digest_rows"),
-    "tasks": ("TASKS", "Task"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a name of any type
-    if name not in _HOME:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dataset": ("Dataset", "Rows", "load"),
+        "errors": ("BudgetError", "RulerError", "UsageError"),
+        "manifest": ("Manifest",),
+        "names": ("config_name", "parse_config"),
+        "row": ("Row", "Span", "digest_rows"),
+        "tasks": ("TASKS", "Task"),
+        "version": ("DATA_VERSION", "__version__"),
+    },
+)

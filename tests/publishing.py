@@ -40,14 +40,14 @@ def _publish(
 ) -> Result:
     """Publish in this process."""
     from ruler_builders.publish import PublishConfig, publish
-    from ruler_builders.publish.version_rules import Version
     from ruler_data import RulerError
 
     os.environ.update(env)
     lines: list[str] = []
     try:
-        order = PublishConfig(folder, repo, Version.parse(version) if version else None, **options)
-        done = publish(order, lambda *_: None, lines.append)
+        done = publish(
+            PublishConfig(folder, repo, version, **options), lambda *_: None, lines.append
+        )
     except RulerError as error:
         return Result(error.exit_code, str(error))
     return Result(

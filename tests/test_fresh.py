@@ -131,7 +131,7 @@ def test_a_fresh_build_is_published_only_when_that_is_said(
 ) -> None:
     refused = publisher(fresh, repo)
     assert refused.code == 2 and "--allow-private-seed" in refused.said
-    assert publisher(fresh, repo, allowed=frozenset({"allow-private-seed"})).code == 0
+    assert publisher(fresh, repo, allow_private_seed=True).code == 0
 
 
 def test_a_private_seed_is_not_shown_to_people() -> None:

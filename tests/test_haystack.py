@@ -110,7 +110,7 @@ def test_texts_of_ones_own_are_published_only_when_that_is_said(
 ) -> None:
     refused = publisher(built, repo)
     assert refused.code == 2 and "--allow-own-texts" in refused.said
-    assert publisher(built, repo, allowed=frozenset({"allow-own-texts"})).code == 0
+    assert publisher(built, repo, allow_own_texts=True).code == 0
 
 
 def link(folder: Path) -> None:

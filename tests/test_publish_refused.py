@@ -62,7 +62,7 @@ def test_a_sample_is_published_only_when_asked(
     refused = publisher(folder, repo)
     assert refused.code == 2 and "--allow-sample" in refused.said
     assert hub.requests == []
-    assert publisher(folder, repo, allowed=frozenset({"allow-sample"})).code == 0
+    assert publisher(folder, repo, allow_sample=True).code == 0
 
 
 def test_a_repo_of_other_data_is_refused(

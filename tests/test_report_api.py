@@ -21,7 +21,7 @@ def runs(tmp_path: Path) -> list[Path]:
 
 
 def test_everything_exported_exists_and_nothing_else_is_found() -> None:
-    assert sorted(ruler_report._HOMES) == sorted(ruler_report.__all__)
+    assert dir(ruler_report) == sorted(ruler_report.__all__)
     assert all(getattr(ruler_report, name) for name in ruler_report.__all__)
     with pytest.raises(AttributeError, match="no attribute 'reports'"):
         ruler_report.reports  # noqa: B018

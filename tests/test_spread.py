@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.pipeline.build_config import BuildConfig, choose_suite
+from ruler_builders.pipeline.build_config import BuildConfig
 from tests.builds import Asked, snapshot
 from tests.conftest import Cli
 
@@ -36,8 +36,8 @@ def alone(small: Asked, tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> d
 
 
 def config_of(lengths: set[int], shard: tuple[int, int] | None) -> BuildConfig:
-    suite = choose_suite("ruler", lengths=lengths, rows=1)
-    return BuildConfig(tokenizer="mistral", out=Path("out"), suite=suite, shard=shard)
+    share = "{}/{}".format(*shard) if shard else ""
+    return BuildConfig(out=Path("out"), lengths=lengths, rows=1, shard=share)
 
 
 @given(shards=st.integers(1, 40), powers=st.sets(st.integers(9, 20), min_size=1))

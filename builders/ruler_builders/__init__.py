@@ -8,8 +8,9 @@
 Names are loaded when they are first used, so importing the package costs nothing.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_builders.api import build
@@ -17,15 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AuditReport", "build", "verify"]
 
-_MODULES = {"AuditReport": "audit.verify", "build": "api", "verify": "audit.verify"}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _MODULES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(
+    __name__, {"api": ("build",), "audit.verify": ("AuditReport", "verify")}
+)

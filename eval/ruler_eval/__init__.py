@@ -9,8 +9,9 @@
 A name is loaded when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_eval.api import Run, run
@@ -20,23 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Generation", "Request", "Run", "Scores", "run", "score"]
 
-#: The module of each name.
-_HOMES = {
-    "Generation": "engines.python",
-    "Request": "engines.interface",
-    "Run": "api",
-    "Scores": "scoring",
-    "run": "api",
-    "score": "scoring",
-}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "api": ("Run", "run"),
+        "engines.interface": ("Request",),
+        "engines.python": ("Generation",),
+        "scoring": ("Scores", "score"),
+    },
+)

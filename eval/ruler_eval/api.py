@@ -1,15 +1,15 @@
 """Run a model over frozen rows from Python; the command `ruler-eval run` is a layer over it."""
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ruler_data.names import parse_shard
+from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import warn
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import RunConfig
 from ruler_eval.journal import Mended
 from ruler_eval.progress import bar
 from ruler_eval.run_dir import RunFolder
@@ -110,79 +110,20 @@ class Run:
         )
 
 
-def run(
-    data: str | Path,
-    *,
-    out: str | Path,
-    model: str | Path = "",
-    generate: Callable[..., Any] | None = None,
-    engine: str | None = None,
-    protocol: str = "completion",
-    revision: str | None = None,
-    tasks: str | Iterable[str] = (),
-    configs: str | Iterable[str] = (),
-    rows: int | None = None,
-    shard: str = "0/1",
-    tokenizer: str | Path | None = None,
-    extra_tokens: int | None = None,
-    no_context: bool = False,
-    model_revision: str | None = None,
-    model_name: str | None = None,
-    tensor_parallel: int = 1,
-    base_url: str | None = None,
-    **options: Any,  # noqa: ANN401 - the engine checks them
-) -> Run:
+@others_to("options")
+@takes_options(RunConfig)
+def run(config: RunConfig) -> Run:
     """Answer frozen rows, one journal line for each; a run that was interrupted resumes.
 
-    Args:
-        data: folder or Hub repo of frozen rows.
-        out: folder of the run.
-        model: folder, Hub id, or a server's name for it. With `generate` it may be left out, or be
-            just a name to record; prompts are then rendered with the tokenizer of the data.
-        generate: function from a list of `Request`s to one text or `Generation` for each; see
-            `ruler_eval.engines.python`.
-        engine: `vllm`, `transformers`, `openai`, `ray`, `python` or `oracle`; by default `python`
-            with `generate`, else `vllm`.
-        protocol: how rows are formatted: `completion`, `base`, `chat` or `thinking`.
-        revision: tag or commit of the data's repo.
-        tasks: whose configs to run, e.g. `"vt"` or `["vt", "cwe"]`; all by default.
-        configs: to run, e.g. `["vt_4096"]`; all by default.
-        rows: to run of each config, the first ones; all by default.
-        shard: share I of N of the rows, written I/N from 0/N.
-        tokenizer: that renders prompts, where it is not the model's own.
-        extra_tokens: tokens that an answer may take beyond the row's own.
-        no_context: whether to leave the context out, as a baseline.
-        model_revision: tag or commit of the model's repo.
-        model_name: to record instead of the model's own.
-        tensor_parallel: GPUs that share one copy of the model.
-        base_url: address of an OpenAI-compatible server, with `/v1`.
-        options: of the engine, e.g. `dtype="float16"`; for `generate` also `batch`, and its
-            keyword arguments.
+    Further keyword arguments are options of the engine, e.g. `dtype="float16"`; for `generate`
+    also `batch`, and its keyword arguments. With `generate`, `model` may be left out, or be just a
+    name to record; prompts are then rendered with the tokenizer of the data.
 
     Raises:
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
-    config = EvalConfig(
-        data=str(data),
-        model=str(model),
-        engine=engine or ("python" if generate else "vllm"),
-        protocol=protocol,
-        revision=revision,
-        tasks=_names(tasks),
-        configs=_names(configs),
-        rows=rows,
-        model_revision=model_revision,
-        model_name=model_name,
-        tokenizer=None if tokenizer is None else str(tokenizer),
-        extra_tokens=extra_tokens,
-        no_context=no_context,
-        tensor_parallel=tensor_parallel,
-        options=options,
-        base_url=base_url,
-        generate=generate,
-    )
-    return run_job(open_job(config), RunFolder(Path(out)), Shard(*parse_shard(shard)))
+    return run_job(open_job(config), RunFolder(config.folder), config.share)
 
 
 def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:
@@ -240,7 +181,3 @@ def _watch(pending: Sequence[Item], mended: Mended) -> AbstractContextManager[Pr
     if mended.unscored:
         warn(f"{mended.unscored} rows that could not be answered before are asked again")
     return bar(pending)
-
-
-def _names(names: str | Iterable[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

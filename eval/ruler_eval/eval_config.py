@@ -1,12 +1,18 @@
 """The options of a run or a preflight check."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
 
 from ruler_data.errors import UsageError
-from ruler_data.names import quote
-from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from ruler_data.names import parse_shard, quote
+from ruler_data.options import Option
+from ruler_data.terminal import named_path
+from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
+from ruler_eval.sharding import Shard
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
@@ -14,53 +20,74 @@ EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"
 
 @dataclass(frozen=True)
 class EvalConfig:
-    """The options, as the user gave them.
+    """The options, as the user gave them."""
 
-    Attributes:
-        data: folder or Hub repo of frozen rows.
-        model: folder, Hub id, or a server's name for it; may be left out for engine `python`.
-        engine: name of the engine.
-        protocol: name of the protocol.
-        revision: tag or commit of the data's repo.
-        tasks: whose configs to run; all where none is named.
-        configs: to run; all where none is named.
-        rows: to run of each config, the first ones; all where None.
-        model_revision: tag or commit of the model's repo.
-        model_name: to record instead of the model's own.
-        tokenizer: that renders prompts, where it is not the model's own.
-        extra_tokens: tokens that an answer may take beyond the row's own; the protocol's default
-            where None.
-        no_context: whether to leave the context out.
-        tensor_parallel: GPUs that share one copy of the model.
-        options: of the engine, by name.
-        base_url: address of a server.
-        generate: function of engine `python`; None where an option names it.
-    """
-
-    data: str
-    model: str = ""
-    engine: str = "vllm"
-    protocol: str = "completion"
-    revision: str | None = None
-    tasks: tuple[str, ...] = ()
-    configs: tuple[str, ...] = ()
-    rows: int | None = None
-    model_revision: str | None = None
-    model_name: str | None = None
-    tokenizer: str | None = None
-    extra_tokens: int | None = None
-    no_context: bool = False
-    tensor_parallel: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
-    base_url: str | None = None
-    generate: Callable[..., Any] | None = None
+    data: Annotated[str | Path, Option("Frozen rows: a folder, or a Hub repo.")]
+    _: KW_ONLY
+    model: Annotated[
+        str | Path,
+        Option(
+            "Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+            show_default=False,
+        ),
+    ] = ""
+    engine: Annotated[
+        EngineName | str, Option("What answers; `oracle` gives the gold answers, as a test.")
+    ] = "vllm"
+    protocol: Annotated[
+        ProtocolName | str, Option("How prompts are formatted; see docs/eval.md.")
+    ] = "completion"
+    revision: Annotated[str | None, Option("Tag or commit of the data's repo.")] = None
+    configs: Annotated[
+        str | Iterable[str], Option("Configs, comma-separated, e.g. vt_4096 [default: all].")
+    ] = ""
+    tasks: Annotated[
+        str | Iterable[str], Option("Tasks whose configs to run [default: all].", command=False)
+    ] = ""
+    rows: Annotated[
+        int | None, Option("Rows of each config, the first ones [default: all].", min=1)
+    ] = None
+    tensor_parallel: Annotated[int, Option("GPUs that share one copy of the model.", min=1)] = 1
+    options: Annotated[
+        list[str] | Mapping[str, Any] | None,
+        Option("NAME=VALUE for the engine; repeatable.", "--option"),
+    ] = None
+    extra_tokens: Annotated[
+        int | None,
+        Option(
+            "Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+            min=0,
+        ),
+    ] = None
+    no_context: Annotated[bool, Option("Leave the context out, as a baseline.")] = False
+    base_url: Annotated[str | None, Option("Address of an OpenAI-compatible server, with /v1.")] = (
+        None
+    )
+    tokenizer: Annotated[
+        str | Path | None, Option("Tokenizer that renders prompts [default: the model's own].")
+    ] = None
+    model_name: Annotated[
+        str | None, Option("Name to record [default: the folder's, or the id].")
+    ] = None
+    model_revision: Annotated[str | None, Option("Tag or commit of the model's repo.")] = None
+    generate: Annotated[
+        Callable[..., Any] | None,
+        Option(
+            "Function from a list of `Request`s to one text or `Generation` for each, for engine "
+            "`python`, which it selects; see `ruler_eval.engines.python`.",
+            command=False,
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
-        """Check what needs no file.
+        """Check what needs no file; a function to call selects its engine.
 
         Raises:
-            UsageError: an unknown engine or protocol, a number that is too small, or no model.
+            UsageError: an unknown engine or protocol, a number that is too small, no model, or an
+                option of the engine that is not NAME=VALUE.
         """
+        if self.generate is not None and self.engine == "vllm":
+            object.__setattr__(self, "engine", "python")
         choices = (
             ("engine", self.engine, get_args(EngineName)),
             ("protocol", self.protocol, PROTOCOLS),
@@ -77,6 +104,14 @@ class EvalConfig:
         if not self.model and self.engine != "python":
             msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
             raise UsageError(msg)
+        _ = self.engine_options
+
+    @cached_property
+    def engine_options(self) -> dict[str, Any]:
+        """Options of the engine, by name."""
+        if isinstance(self.options, Mapping):
+            return dict(self.options)
+        return parse_options(self.options or ())
 
     @property
     def prompts(self) -> PromptFormat:
@@ -84,3 +119,67 @@ class EvalConfig:
         protocol = PROTOCOLS[self.protocol]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
         return PromptFormat(protocol, extra, self.no_context)
+
+
+@dataclass(frozen=True)
+class RunConfig(EvalConfig):
+    """The options of one shard of a run."""
+
+    _: KW_ONLY
+    out: Annotated[str | Path, Option("Folder of the run.", metavar="<path>", after="data")]
+    shard: Annotated[
+        str, Option("Answer share I of N of the rows, written I/N from 0/N.", after="rows")
+    ] = "0/1"
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run.
+
+        Raises:
+            UsageError: its name is empty.
+        """
+        return named_path(self.out)
+
+    @property
+    def share(self) -> Shard:
+        """Share of the rows to answer.
+
+        Raises:
+            UsageError: the option is not a shard.
+        """
+        return Shard(*parse_shard(self.shard))
+
+
+def parse_names(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names, which may be a comma-separated list.
+
+    >>> parse_names("vt_4096, cwe_4096")
+    ('vt_4096', 'cwe_4096')
+    """
+    parts = names.split(",") if isinstance(names, str) else names
+    return tuple(name.strip() for name in parts if name.strip())
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, Any]:
+    """Return options written NAME=VALUE by name; values are JSON, or else plain text.
+
+    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
+    {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
+
+    Raises:
+        UsageError: one is not NAME=VALUE, or is given twice.
+    """
+    options: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            msg = f"--option {quote(text)}: write NAME=VALUE"
+            raise UsageError(msg)
+        if name in options:
+            msg = f"--option {name}: given twice"
+            raise UsageError(msg)
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options

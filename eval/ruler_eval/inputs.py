@@ -14,7 +14,7 @@ from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import EvalConfig, parse_names
 from ruler_eval.models import Model, open_model, overridden
 from ruler_eval.prompts import PromptFormat
 
@@ -124,8 +124,8 @@ def open_inputs(config: EvalConfig) -> Inputs:
     Raises:
         UsageError: one of them is not available, or they do not go together.
     """
-    data = open_dataset(config.data, config.revision)
-    data = data.choose(config.configs, config.rows, config.tasks).fetch()
+    data = open_dataset(str(config.data), config.revision)
+    data = data.choose(parse_names(config.configs), config.rows, parse_names(config.tasks)).fetch()
     model = _open_model(config)
     tokenizer = _open_tokenizer(config, model, data)
     config.prompts.check(tokenizer)
@@ -135,16 +135,16 @@ def open_inputs(config: EvalConfig) -> Inputs:
 def _open_model(config: EvalConfig) -> Model:
     """Return the model, with the options that change its config or its window."""
     model = open_model(
-        config.model or "python",
-        served=bool({config.engine, config.options.get("engine")} & SERVED),
+        str(config.model or "python"),
+        served=bool({config.engine, config.engine_options.get("engine")} & SERVED),
         name=config.model_name,
         revision=config.model_revision,
     )
-    overrides = config.options.get("hf_overrides", {})
+    overrides = config.engine_options.get("hf_overrides", {})
     if not isinstance(overrides, dict):
         msg = f"--option hf_overrides={quote(str(overrides))}: is not a JSON object"
         raise UsageError(msg)
-    limit = config.options.get("max_model_len")
+    limit = config.engine_options.get("max_model_len")
     limit = limit if isinstance(limit, int) else None
     return replace(model, config=overridden(model.config, overrides), limit=limit)
 
@@ -152,7 +152,7 @@ def _open_model(config: EvalConfig) -> Model:
 def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
     """Return the tokenizer that the options name, the model's own, or that of the data."""
     if config.tokenizer is not None:
-        return load_tokenizer(config.tokenizer)
+        return load_tokenizer(str(config.tokenizer))
     if model.folder is not None:
         return model.tokenizer()
     spec = find_by_fingerprint(data.manifest.tokenizer)

@@ -4,8 +4,9 @@ A run is given as its folder, as the path of its `results.json`, or as `Results`
 reports print as tables. Names are loaded when they are first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_report.pages.report import Report
@@ -25,20 +26,13 @@ __all__ = [
     "score",
 ]
 
-_HOMES = {
-    "Comparison": "stats.comparison",
-    "Report": "pages.report",
-    "Results": "results",
-    "compare": "stats.comparison",
-    "contamination": "stats.contamination",
-    "read_results": "results",
-    "report": "write",
-    "score": "write",
-}
-
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "pages.report": ("Report",),
+        "results": ("Results", "read_results"),
+        "stats.comparison": ("Comparison", "compare"),
+        "stats.contamination": ("contamination",),
+        "write": ("report", "score"),
+    },
+)

@@ -21,7 +21,7 @@ def gold(requests: Sequence[Request]) -> list[str]:
 
 
 def run(data: Path, out: Path, **options: object) -> ruler_eval.Run:
-    return ruler_eval.run(data, out=out, **options)  # type: ignore[arg-type]
+    return ruler_eval.run(data, out=out, **options)
 
 
 def test_a_function_answers_every_row_without_a_model(frozen: Path, tmp_path: Path) -> None:

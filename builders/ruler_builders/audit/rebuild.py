@@ -24,8 +24,8 @@ def rebuild_rows(
     tokenizer: str,
     rows: int,
     *,
-    sources: Path | None = None,
-    haystack: Path | None = None,
+    sources: Path | str | None = None,
+    haystack: Path | str | None = None,
 ) -> tuple[int, list[str]]:
     """Build random rows of a folder again; return how many, and the findings.
 

@@ -20,7 +20,7 @@ def replay_rows(
     manifest: Manifest,
     readable: Sequence[str],
     tokenizer: str,
-    sources: Path | None,
+    sources: Path | str | None,
     progress: Progress,
 ) -> tuple[int, list[str], list[str]]:
     """Make all rows of a folder again.

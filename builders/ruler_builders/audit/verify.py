@@ -9,10 +9,11 @@ says (e.g. another haystack of the same length) is found only by rebuilding rows
 """
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
+from typing import Annotated
 
 from ruler_builders.audit.config_audit import verify_config
 from ruler_builders.audit.file_checks import (
@@ -24,12 +25,22 @@ from ruler_builders.audit.file_checks import (
 from ruler_builders.audit.rebuild import rebuild_rows
 from ruler_builders.audit.replay import replay_rows
 from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
+from ruler_builders.pipeline.build_config import (
+    CounterOption,
+    HaystackOption,
+    ProgressOption,
+    SourcesOption,
+    WorkersOption,
+    no_progress,
+    parse_lengths,
+    parse_tasks,
+)
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.pool import run_jobs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
-from ruler_data.tokenizers.counters import CounterName
+from ruler_data.options import Option, takes_options
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,43 +88,64 @@ class AuditReport:
         return f"<p>{escape(repr(self))}</p><table>{''.join(cells)}</table>"
 
 
-def verify(
-    folder: str | Path,
-    *,
-    tasks: Collection[str] | None = None,
-    lengths: Collection[int] | None = None,
-    tokenizer: str | None = None,
-    count_lengths: bool = True,
-    rebuild: int = 0,
-    sources: Path | None = None,
-    haystack: Path | None = None,
-    workers: int = 1,
-    counter: CounterName = "auto",
-    strays: bool = True,
-    progress: Progress = lambda _name, _rows: None,
-) -> AuditReport:
-    """Verify a folder and return what is wrong with it.
+@dataclass(frozen=True)
+class VerifyConfig:
+    """The options of a verification."""
 
-    Args:
-        folder: of a build, or of a release in the Hub's cache.
-        tasks: check only these; None for all.
-        lengths: check only these, in tokens; None for all.
-        tokenizer: name, folder or Hub id; None to find it by the files of the manifest.
-        count_lengths: tokenize every prompt again.
-        rebuild: number of random rows to build again from the seed and to compare.
-        sources: folder with the real sources, for `rebuild` and for editions of upstream.
-        haystack: folder with the user's own texts, for `rebuild`.
-        workers: number of processes.
-        counter: library that counts tokens.
-        strays: report files that the manifest does not name.
-        progress: called with the name of a config and the rows that are finished.
+    data: Annotated[
+        str | Path, Option("Folder of a build, or a repo with --revision.", argument=True)
+    ]
+    _: KW_ONLY
+    revision: Annotated[str, Option("Tag or commit of a release on the Hub; it is downloaded.")] = (
+        ""
+    )
+    tasks: Annotated[
+        str | Collection[str] | None, Option("Verify only these, comma-separated.")
+    ] = "all"
+    lengths: Annotated[str | Collection[int] | None, Option("Verify only these (tokens).")] = "all"
+    tokenizer: Annotated[
+        str | None, Option("Folder or Hub id of the tokenizer, if the manifest does not suffice.")
+    ] = None
+    count_lengths: Annotated[bool, Option("Tokenize every prompt again.", command=False)] = True
+    rebuild: Annotated[
+        int, Option("Build this many random rows again and compare them.", min=0)
+    ] = 0
+    sources: SourcesOption = None
+    haystack: HaystackOption = None
+    workers: WorkersOption = 1
+    counter: CounterOption = "auto"
+    strays: Annotated[
+        bool, Option("Report files that the manifest does not name.", command=False)
+    ] = True
+    progress: ProgressOption = no_progress
+
+    def fetched(self) -> tuple["VerifyConfig", str]:
+        """Return the options with a folder, which is downloaded if a revision is given.
+
+        The second value names the data and, for a release, its commit.
+        """
+        if not self.revision:
+            return self, str(self.data)
+        from ruler_data.hub import open_release
+
+        release = open_release(str(self.data), self.revision)
+        chosen = release.manifest.select(parse_tasks(self.tasks), parse_lengths(self.lengths))
+        folder = release.fetch(chosen, files=release.manifest.files)
+        where = f"{self.data} at {self.revision} (commit {release.commit})"
+        return replace(self, data=folder, revision="", strays=False), where
+
+
+@takes_options(VerifyConfig)
+def verify(config: VerifyConfig) -> AuditReport:
+    """Verify a folder and return what is wrong with it.
 
     Raises:
         UsageError: the folder does not exist, it has no such task or length, or the tokenizer is
             not available.
         RulerError: there is no manifest, or it cannot be read.
     """
-    folder = Path(folder)
+    config, _ = config.fetched()
+    folder = Path(config.data)
     if not folder.is_dir():
         msg = f"{quote(str(folder))}: no such folder; name the folder of a build"
         raise UsageError(msg)
@@ -124,15 +156,14 @@ def verify(
             "the same options to finish it"
         )
         raise RulerError(msg)
-    chosen = replace(
-        manifest,
-        configs={name: manifest.configs[name] for name in manifest.select(tasks, lengths)},
-    )
-    findings = list(file_findings(folder, manifest, chosen.configs, strays=strays))
+    names = manifest.select(parse_tasks(config.tasks), parse_lengths(config.lengths))
+    chosen = replace(manifest, configs={name: manifest.configs[name] for name in names})
+    findings = list(file_findings(folder, manifest, chosen.configs, strays=config.strays))
     findings += source_findings(manifest)
     findings += card_findings(folder, manifest)
-    spec = tokenizer_spec(tokenizer, manifest) if count_lengths or rebuild else ""
-    counted = spec if count_lengths else None
+    needed = config.count_lengths or config.rebuild
+    spec = tokenizer_spec(config.tokenizer, manifest) if needed else ""
+    counted, counter = spec if config.count_lengths else None, config.counter
     if counted:
         findings += tokenizer_findings(counted, manifest)
         counter = exact_counter(counter, counted, manifest)
@@ -143,18 +174,26 @@ def verify(
     ]
     untested: list[str] = []
     work = partial(verify_config, folder, manifest, counted, counter)
-    for wrong, skipped in run_jobs(work, readable, workers, progress):
+    for wrong, skipped in run_jobs(work, readable, config.workers, config.progress):
         findings += wrong
         untested += skipped
     rebuilt = 0
     if manifest.is_upstream:
         if spec:
-            rebuilt, wrong, skipped = replay_rows(folder, chosen, readable, spec, sources, progress)
+            rebuilt, wrong, skipped = replay_rows(
+                folder, chosen, readable, spec, config.sources, config.progress
+            )
             findings += wrong
             untested += skipped
-    elif rebuild:
+    elif config.rebuild:
         rebuilt, wrong = rebuild_rows(
-            folder, chosen, readable, spec, rebuild, sources=sources, haystack=haystack
+            folder,
+            chosen,
+            readable,
+            spec,
+            config.rebuild,
+            sources=config.sources,
+            haystack=config.haystack,
         )
         findings += wrong
     rows = sum(info.rows for info in chosen.configs.values())

@@ -3,23 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import check_repo
+from ruler_data.options import Option, command
 from ruler_data.terminal import out, say
 
 
+@command()
 def card(
-    folder: Annotated[Path, typer.Argument(help="Folder of a build.")],
-    check: Annotated[
-        bool, typer.Option("--check", help="Check that it is valid and up to date.")
-    ] = False,
-    write: Annotated[
-        bool, typer.Option("--write", help="Write it again, with the files beside it.")
-    ] = False,
-    repo: Annotated[str, typer.Option(help="Print it as for this repo on the Hub.")] = "",
-    version: Annotated[str, typer.Option(help="Version of that release.")] = "1.0.0",
+    folder: Annotated[Path, Option("Folder of a build.", argument=True)],
+    check: Annotated[bool, Option("Check that it is valid and up to date.")] = False,
+    write: Annotated[bool, Option("Write it again, with the files beside it.")] = False,
+    repo: Annotated[str, Option("Print it as for this repo on the Hub.")] = "",
+    version: Annotated[str, Option("Version of that release.")] = "1.0.0",
 ) -> None:
     """Print the card of a folder, check it, or write it again."""
     from ruler_builders.card import Address, card_faults, card_files

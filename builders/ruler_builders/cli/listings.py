@@ -6,13 +6,15 @@ from typing import Any
 
 from rich.table import Table
 
-from ruler_builders.cli.options import JsonFlag, SourcesOption
+from ruler_builders.pipeline.build_config import SourcesOption
+from ruler_data.options import JsonFlag, command
 from ruler_data.terminal import out
 
 #: Characters of a hash that a table shows; JSON has all.
 SHOWN = 16
 
 
+@command()
 def suites(as_json: JsonFlag = False) -> None:
     """List the suites of this package: what each is for, and its tasks."""
     from ruler_data.suites import packaged
@@ -31,6 +33,7 @@ def suites(as_json: JsonFlag = False) -> None:
     _print(records, columns, as_json)
 
 
+@command()
 def sources(folder: SourcesOption = None, as_json: JsonFlag = False) -> None:
     """List the sources: which are available, from where, with which hash."""
     from ruler_builders.sources.library import inventory
@@ -45,6 +48,7 @@ def sources(folder: SourcesOption = None, as_json: JsonFlag = False) -> None:
     _print(inventory(folder), columns, as_json)
 
 
+@command()
 def tokenizers(as_json: JsonFlag = False) -> None:
     """List the known tokenizers: which are available, from where, with which hash."""
     from ruler_data.tokenizers.registry import inventory

@@ -6,24 +6,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ruler_builders.cli.options import JsonFlag
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
+from ruler_data.options import JsonFlag, Option, command
 from ruler_data.row import Row
 from ruler_data.terminal import out
 
 
+@command()
 def show(
-    folder: Annotated[Path, typer.Argument(help="Folder of a build.")],
-    config: Annotated[str, typer.Argument(help="Config, e.g. vt_4096.")],
-    index: Annotated[int, typer.Argument(min=0, help="Row, from 0.")] = 0,
-    full: Annotated[bool, typer.Option("--full", help="Print the whole context.")] = False,
+    folder: Annotated[Path, Option("Folder of a build.", argument=True)],
+    config: Annotated[str, Option("Config, e.g. vt_4096.", argument=True)],
+    index: Annotated[int, Option("Row, from 0.", argument=True, min=0)] = 0,
+    full: Annotated[bool, Option("Print the whole context.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Print one row: context shortened, evidence highlighted."""

@@ -4,7 +4,7 @@ check the options -> read sources -> lock the folder -> keep what is intact
 -> build what is missing (`build_one`) -> card and licences -> manifest, last
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ruler_builders.card import card_files
-from ruler_builders.pipeline.build_config import BuildConfig
+from ruler_builders.pipeline.build_config import BuildConfig, no_progress
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
 from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker, build_one
@@ -31,64 +31,58 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, shown_seed
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS, Task, config_place, task_place
+from ruler_data.terminal import warn as print_warning
 from ruler_data.version import DATA_VERSION, __version__
 
 
-def build_folder(
-    config: BuildConfig,
-    progress: Progress = lambda _name, _rows: None,
-    warn: Callable[[str], None] = lambda _message: None,
-) -> tuple[Manifest | None, list[BuiltConfig]]:
+def build_folder(config: BuildConfig) -> tuple[Manifest, list[BuiltConfig]]:
     """Build a folder, or what is missing of it, and return its manifest and its configs.
 
-    A shard builds its share of the configs and returns no manifest. The same options without a
+    A shard builds its share of the configs and writes no manifest. The same options without a
     shard build whatever is still missing, and write the manifest.
-
-    Args:
-        config: the options.
-        progress: called with the name of a config and the rows that are finished.
-        warn: called with each warning.
 
     Raises:
         UsageError: it cannot be built with these options; nothing was written.
         RulerError: a fault of disk, sources or workers; finished configs are kept.
     """
-    if config.shard and config.force:
+    if config.share and config.force:
         msg = "--force with --shard would remove other shards' work; clear the folder first"
         raise UsageError(msg)
-    check_edition(config)
-    folder = BuildDir(config.out)
+    # What goes to workers: a suite instead of its file, and no functions.
+    chosen = replace(config, suite=config.selection, progress=no_progress, warn=print_warning)
+    check_edition(chosen)
+    folder = BuildDir(config.folder)
     folder.check()
     library = Library(
         config.sources,
         config.sources_kind,
         strict=config.strict_sources,
-        warn=warn,
+        warn=config.warn,
         haystack=config.haystack,
     )
-    check_domains(config, library)
+    check_domains(chosen, library)
     seed = choose_seed(config.seed, folder, fresh=config.fresh)
     context = open_context(
         config.tokenizer, library, seed=seed, reserve=config.reserve, counter=config.counter
     )
-    wanted = _empty_manifest(config, context, seed)
-    if config.edition != BALANCED:
-        check_pinned(wanted.sources, warn, strict=config.strict_sources)
+    wanted = _empty_manifest(chosen, context, seed)
     if config.edition == BALANCED:
-        check_texts(config, context)
-        check_lengths(config, context)
-        check_rows(config, context)
-    with locked(folder, config.shard):
+        check_texts(chosen, context)
+        check_lengths(chosen, context)
+        check_rows(chosen, context)
+    else:
+        check_pinned(wanted.sources, config.warn, strict=config.strict_sources)
+    with locked(folder, config.share):
         if not config.fresh or keep_seed(folder, seed) == seed:
-            return _build_locked(replace(config, seed=seed), context, wanted, progress)
-    return build_folder(config, progress, warn)  # another shard has just kept its seed
+            return _build_locked(replace(chosen, seed=seed), context, wanted, config.progress)
+    return build_folder(config)  # another shard has just kept its seed
 
 
 def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Manifest:
     """Return the manifest of a build without configs; this reads all sources."""
     sources = {
         source.name: source
-        for task in config.suite.tasks.values()
+        for task in config.selection.tasks.values()
         for source in context.source_infos(task, config.edition)
     }
     return Manifest(
@@ -96,13 +90,13 @@ def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Ma
         rows_version=DATA_VERSION,
         package_version=__version__,
         seed=seed,
-        suite=config.suite.name,
+        suite=config.selection.name,
         tokenizer=context.tokenizer_info,
         sources=tuple(sources[name] for name in sorted(sources)),
         configs={},
         files={},
         pyarrow=pa.__version__,
-        tasks=_in_order(config.suite.tasks),
+        tasks=_in_order(config.selection.tasks),
         edition=config.edition,
         chat_template="" if config.template == "base" else config.template,
     )
@@ -115,28 +109,28 @@ def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
 
 def _build_locked(
     config: BuildConfig, context: BuildContext, wanted: Manifest, progress: Progress
-) -> tuple[Manifest | None, list[BuiltConfig]]:
+) -> tuple[Manifest, list[BuiltConfig]]:
     """Build what is missing in a locked folder."""
-    folder = BuildDir(config.out)
-    finished, manifest = _resume(folder, wanted, config.suite.rows, force=config.force)
+    folder = BuildDir(config.folder)
+    finished, manifest = _resume(folder, wanted, config.selection.rows, force=config.force)
     built = [BuiltConfig(name, info, None) for name, info in manifest.configs.items()]
     names = config.shard_configs
     missing = [name for name in names if name not in manifest.configs]
     if finished is not None and not missing and folder.is_whole(finished):
         return finished, built
-    if missing or not config.shard:
-        folder.start(manifest, config.suite.rows)
+    if missing or not config.share:
+        folder.start(manifest, config.selection.rows)
         for name, info in manifest.configs.items():
             progress(name, info.rows)
     if missing:
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
         sha256 = {source.name: source.sha256 for source in wanted.sources}
         built += _build_configs(config, context, sha256, longest_first, progress)
-        built.sort(key=lambda one: config_place(one.name))
-    if config.shard:
-        return None, [one for one in built if one.name in names]
+    built = [one for one in built if not config.share or one.name in names]
     built.sort(key=lambda one: config_place(one.name))
     manifest = replace(manifest, configs={one.name: one.info for one in built})
+    if config.share:
+        return manifest, built
     return folder.seal(manifest, card_files(manifest, folder.path.joinpath)), built
 
 
@@ -157,7 +151,7 @@ def _build_configs(
         names,
         config.workers,
         progress,
-        workers_lock(BuildDir(config.out), config.shard),
+        workers_lock(BuildDir(config.folder), config.share),
         here=partial(build_one, config, context),
     )
 

@@ -1,150 +1,236 @@
 """What to build: the options of a build, and the configs that follow from them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
+from ruler_builders.pipeline.pool import Progress
 from ruler_builders.sources.library import Kind
 from ruler_builders.sources.user_texts import find_user_texts
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
-from ruler_data.names import check_name, config_name, parse_config, quote
+from ruler_data.names import check_name, config_name, parse_config, parse_shard, quote
+from ruler_data.options import Option
 from ruler_data.sharding import assign
 from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
 from ruler_data.tasks import Task
+from ruler_data.terminal import warn as print_warning
 from ruler_data.tokenizers.counters import CounterName
 
 #: Longest row, in tokens. cwe and needle haystacks draw from six million compound words; a longer
 #: row could use them all up and would search for unused ones without end.
 LONGEST = 16_777_216
 
+#: Options of a build that `verify` has, too.
+SourcesOption = Annotated[
+    Path | str | None, Option("Folder with real sources (default: RULER_SOURCES).", "--sources")
+]
+HaystackOption = Annotated[
+    Path | str | None, Option("Folder of your own texts, for suites of domains.")
+]
+WorkersOption = Annotated[int, Option("Number of processes.", min=1, max=1024)]
+CounterOption = Annotated[
+    CounterName,
+    Option("Library that counts tokens; auto takes the fast one where it is exact."),
+]
+ProgressOption = Annotated[
+    Progress,
+    Option("Called with the name of a config and the rows that are finished.", command=False),
+]
 
-@dataclass(frozen=True, kw_only=True)
+
+def no_progress(_config: str, _rows: int) -> None:
+    """Show no progress."""
+
+
+@dataclass(frozen=True)
 class BuildConfig:
-    """The options of a build.
+    """The options of a build."""
 
-    Attributes:
-        tokenizer: registry name, folder or Hub id.
-        out: the folder to build.
-        suite: tasks, lengths and rows to build (`choose_suite`).
-        seed: of all draws; None for the default, or for a private seed where `fresh` is set.
-        fresh: draw a private seed and keep it in the folder.
-        sources: folder with real sources; None for `RULER_SOURCES`, the cache or a download.
-        sources_kind: `real`, `sample`, or `auto` for real sources where they are available.
-        strict_sources: refuse sources that are not the pinned ones.
-        haystack: folder with the user's own texts, or None.
-        reserve: tokens of each prompt to keep free beyond the chat template.
-        counter: library that counts tokens; it changes the time and not the rows.
-        edition: `balanced`, or an edition of upstream.
-        template: upstream's chat template to put into its prompts, by name, or `base` for none.
-        workers: number of processes.
-        engine: `local` for this machine, `ray` for a Ray cluster.
-        shard: (i, n) to build share i of n and leave out the manifest; None for everything.
-        force: replace a build of other inputs.
-    """
+    tokenizer: Annotated[
+        str, Option("Registry name, folder or Hub id; see `ruler-data tokenizers`.")
+    ] = "mistral"
+    _: KW_ONLY
+    suite: Annotated[
+        str | Suite, Option("Set of tasks: a name (`ruler-data suites`) or a YAML file.")
+    ] = field(default="ruler", hash=False)
+    lengths: Annotated[
+        str | Collection[int] | None,
+        Option("Lengths in tokens, comma-separated (default: the suite's, or 4096)."),
+    ] = field(default=None, hash=False)
+    tasks: Annotated[str | Collection[str] | None, Option("Tasks, comma-separated, or `all`.")] = (
+        field(default="all", hash=False)
+    )
+    rows: Annotated[
+        int | None,
+        Option("Rows of each config (default: the suite's; 500 of ruler).", min=1, max=1_000_000),
+    ] = None
+    seed: Annotated[
+        int | None, Option("Seed of all draws (default: 42, that of published data).", min=0)
+    ] = None
+    fresh: Annotated[
+        bool, Option("Draw a private seed, kept in the folder: rows that no model has seen.")
+    ] = False
+    sources: SourcesOption = None
+    haystack: HaystackOption = None
+    sources_kind: Annotated[
+        Kind, Option("Use real sources, the sample, or real ones where available.")
+    ] = "auto"
+    strict_sources: Annotated[bool, Option("Refuse sources that are not the pinned ones.")] = False
+    out: Annotated[
+        Path | str | None, Option("Folder to build (default: dist/TOKENIZER[-SUITE]).")
+    ] = None
+    edition: Annotated[
+        str,
+        Option(
+            "`balanced`, or upstream's own rows, byte for byte: upstream-2026-07, "
+            "upstream-2025-01 or upstream-2024-04."
+        ),
+    ] = BALANCED
+    template: Annotated[
+        str, Option("Chat template of upstream in its prompts, e.g. meta-llama3.")
+    ] = "base"
+    workers: WorkersOption = 1
+    reserve: Annotated[int, Option("Tokens to keep free, e.g. for reasoning.", min=0)] = 0
+    engine: Annotated[
+        Literal["local", "ray"],
+        Option("Where to build: this machine, or a Ray cluster (RAY_ADDRESS)."),
+    ] = "local"
+    counter: CounterOption = "auto"
+    shard: Annotated[
+        str,
+        Option(
+            "Build share I of N of the configs, written I/N from 0/N, e.g. in a job array; "
+            "the same command without it completes the folder."
+        ),
+    ] = ""
+    force: Annotated[bool, Option("Replace a build of other inputs.")] = False
+    progress: ProgressOption = field(default=no_progress, compare=False)
+    warn: Annotated[
+        Callable[[str], None],
+        Option("Called with each warning; by default it is printed.", command=False),
+    ] = field(default=print_warning, compare=False)
 
-    tokenizer: str
-    out: Path
-    suite: Suite = field(default=RULER, hash=False)  # holds a dict; names and options suffice
-    seed: int | None = None
-    fresh: bool = False
-    sources: Path | None = None
-    sources_kind: Kind = "auto"
-    strict_sources: bool = False
-    haystack: Path | None = None
-    reserve: int = 0
-    counter: CounterName = "auto"
-    edition: str = BALANCED
-    template: str = "base"
-    workers: int = 1
-    engine: Literal["local", "ray"] = "local"
-    shard: tuple[int, int] | None = None
-    force: bool = False
+    @cached_property
+    def selection(self) -> Suite:
+        """The suite, narrowed to the tasks, lengths and rows to build.
+
+        Raises:
+            UsageError: the suite, a task, a length or the folder of texts cannot be used.
+        """
+        suite = self.suite
+        if isinstance(suite, str):
+            suite = load_suite(suite)
+            if self.haystack is not None:
+                suite = with_own_domains(suite, tuple(find_user_texts(self.haystack).domains))
+        tasks, lengths = parse_tasks(self.tasks), parse_lengths(self.lengths)
+        for name in tasks or ():
+            if name not in suite.tasks:
+                msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
+                raise UsageError(msg)
+        chosen = tuple(sorted({*(lengths or suite.lengths or (4096,))}))
+        for length in chosen:
+            parse_config(config_name("vt", length))
+        if chosen[-1] > LONGEST:
+            msg = (
+                f"--lengths {chosen[-1]}: more than {LONGEST} tokens, up to which there are enough "
+                "words for cwe and for haystacks of needles; use a shorter length"
+            )
+            raise UsageError(msg)
+        if self.rows is not None and self.rows < 1:
+            msg = f"--rows {self.rows}: must be 1 or more"
+            raise UsageError(msg)
+        return replace(
+            suite,
+            tasks={n: task for n, task in suite.tasks.items() if tasks is None or n in tasks},
+            lengths=chosen,
+            rows=suite.rows if self.rows is None else self.rows,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """The folder to build; by default `dist/TOKENIZER[-SUITE][-EDITION][-fresh]`.
+
+        Raises:
+            UsageError: the tokenizer is not a name that a folder may have.
+        """
+        if self.out is not None:
+            return Path(self.out)
+        tokenizer = Path(self.tokenizer).resolve().name if self.tokenizer else ""
+        name = check_name("tokenizer", tokenizer)
+        if self.selection.name != RULER.name:
+            name += f"-{self.selection.name}"
+        if self.edition != BALANCED:
+            name += f"-{check_name('edition', self.edition)}"
+        return Path("dist") / (f"{name}-fresh" if self.fresh else name)
+
+    @property
+    def share(self) -> tuple[int, int] | None:
+        """(i, n) to build share i of n and leave out the manifest; None for everything.
+
+        Raises:
+            UsageError: the option is not a shard.
+        """
+        return parse_shard(self.shard) if self.shard else None
 
     @property
     def configs(self) -> dict[str, tuple[Task, int]]:
         """Every config of the suite by name: its task and its length in tokens."""
         return {
             config_name(name, length): (task, length)
-            for length in self.suite.lengths
-            for name, task in self.suite.tasks.items()
+            for length in self.selection.lengths
+            for name, task in self.selection.tasks.items()
         }
 
     @property
     def shard_configs(self) -> list[str]:
         """The configs of this shard, or all. They are assigned by tokens."""
         names = list(self.configs)
-        if self.shard is None:
+        if self.share is None:
             return names
-        index, shards = self.shard
+        index, shards = self.share
         lengths = [length for _, length in self.configs.values()]
         return [names[place] for place in assign(lengths, shards)[index]]
 
     @property
     def tokens(self) -> int:
         """Tokens of all rows of all configs."""
-        return self.suite.rows * sum(length for _, length in self.configs.values())
+        return self.selection.rows * sum(length for _, length in self.configs.values())
 
 
-def choose_suite(
-    spec: str,
-    *,
-    tasks: Collection[str] | None = None,
-    lengths: Collection[int] | None = None,
-    rows: int | None = None,
-    haystack: Path | None = None,
-) -> Suite:
-    """Return a suite narrowed to what is to be built.
-
-    Args:
-        spec: name of a suite, or a YAML file.
-        tasks: names, in any order; None for all.
-        lengths: in tokens; None for those of the suite, or 4,096 where it names none.
-        rows: of each config; None for the number of the suite.
-        haystack: folder with the user's own texts, which add tasks to a suite of domains.
+def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
+    """Return the names of tasks, which may be a comma-separated list; None for `all`.
 
     Raises:
-        UsageError: the suite, a task, a length or the folder does not exist or cannot be used.
+        UsageError: the list is empty.
     """
-    suite = load_suite(spec)
-    if haystack is not None:
-        suite = with_own_domains(suite, tuple(find_user_texts(haystack).domains))
-    for name in tasks or ():
-        if name not in suite.tasks:
-            msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
+    if not isinstance(tasks, str):
+        return tasks
+    names = tuple(part.strip() for part in tasks.split(",") if part.strip())
+    if not names:
+        msg = "--tasks names no task"
+        raise UsageError(msg)
+    return None if "all" in names else names
+
+
+def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | None:
+    """Return lengths (tokens), which may be a comma-separated list; None for `all`.
+
+    Raises:
+        UsageError: one is not a length, or the list is empty.
+    """
+    if not isinstance(lengths, str):
+        return lengths
+    parts = [part.strip() for part in lengths.split(",") if part.strip()]
+    if parts == ["all"]:
+        return None
+    for part in parts:
+        if not (part.isascii() and part.isdigit() and int(part[:9]) > 0 and len(part) <= 8):
+            msg = f"--lengths {quote(part)}: not a number of tokens from 1 to 99999999"
             raise UsageError(msg)
-    chosen = tuple(sorted({*(lengths or suite.lengths or (4096,))}))
-    for length in chosen:
-        parse_config(config_name("vt", length))
-    if chosen[-1] > LONGEST:
-        msg = (
-            f"--lengths {chosen[-1]}: more than {LONGEST} tokens, up to which there are enough "
-            "words for cwe and for haystacks of needles; use a shorter length"
-        )
+    if not parts:
+        msg = "--lengths names no length"
         raise UsageError(msg)
-    if rows is not None and rows < 1:
-        msg = f"--rows {rows}: must be 1 or more"
-        raise UsageError(msg)
-    return replace(
-        suite,
-        tasks={n: task for n, task in suite.tasks.items() if tasks is None or n in tasks},
-        lengths=chosen,
-        rows=suite.rows if rows is None else rows,
-    )
-
-
-def default_folder(
-    tokenizer: str, suite: Suite, *, fresh: bool = False, edition: str = BALANCED
-) -> Path:
-    """Return the folder of a build that names none: `dist/TOKENIZER[-SUITE][-EDITION][-fresh]`.
-
-    Raises:
-        UsageError: the tokenizer is not a name that a folder may have.
-    """
-    name = check_name("tokenizer", Path(tokenizer).resolve().name if tokenizer else "")
-    if suite.name != RULER.name:
-        name += f"-{suite.name}"
-    if edition != BALANCED:
-        name += f"-{check_name('edition', edition)}"
-    return Path("dist") / (f"{name}-fresh" if fresh else name)
+    return tuple(sorted({int(part) for part in parts}))

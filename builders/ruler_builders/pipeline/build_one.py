@@ -80,8 +80,8 @@ def build_one(
     if config.edition != BALANCED:
         return _replay_one(config, context, name, progress, started)
     task, length = config.configs[name]
-    rows = config.suite.rows
-    path = config.out / config_file(name)
+    rows = config.selection.rows
+    path = config.folder / config_file(name)
     notes: set[str] = set()
 
     def fitted_rows() -> Iterator[PackedRow]:
@@ -102,7 +102,7 @@ def build_one(
         raise RulerError(msg)
     notes.update(_repeated_questions(task, context, rows))
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
-    BuildDir(config.out).record(name, info)
+    BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
 
 
@@ -111,7 +111,7 @@ def _replay_one(
 ) -> BuiltConfig:
     """Replay one config of an edition of upstream, measure its defects, and record it."""
     task, length = config.configs[name]
-    path = config.out / config_file(name)
+    path = config.folder / config_file(name)
 
     def rows() -> Iterator[PackedRow]:
         arguments = replay_arguments(config, name)
@@ -119,14 +119,14 @@ def _replay_one(
             yield row
             progress(name, 1)
 
-    info = write_rows(path, rows(), task, length, config.suite.rows)
+    info = write_rows(path, rows(), task, length, config.selection.rows)
     audit = audit_upstream(name, task, read_packed(path))
     if audit.findings:
         path.unlink()
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
     info = replace(info, audit=audit.checks)
-    BuildDir(config.out).record(name, info)
+    BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
 
 
@@ -138,7 +138,7 @@ def replay_arguments(config: BuildConfig, name: str) -> Arguments:
         edition_of(config.edition),
         task,
         length,
-        config.suite.rows,
+        config.selection.rows,
         seed=config.seed,
         template=model_template(config.template),
         template_tokens=config.reserve,

@@ -128,7 +128,7 @@ def build_on_ray(
     except (ValueError, ConnectionError) as error:
         msg = f"RAY_ADDRESS {quote(str(address))}: no Ray cluster answers there; see `ray status`"
         raise UsageError(msg) from error
-    folder = BuildDir(config.out)
+    folder = BuildDir(config.folder)
     try:
         bundle = ray.put(pack(config, context))
         remote = ray.remote(num_cpus=1, max_retries=3)(_build_remotely)
@@ -165,4 +165,4 @@ def _build_remotely(
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         local = replace(config, out=Path(scratch))
         built = build_one(local, context, name, lambda _name, _rows: None)
-        return built, (local.out / built.info.file).read_bytes()
+        return built, (local.folder / built.info.file).read_bytes()

@@ -36,7 +36,7 @@ def check_edition(config: BuildConfig) -> None:
         return
     edition = edition_of(config.edition)
     model_template(config.template)
-    added = next((name for name in config.suite.tasks if name not in TASKS), None)
+    added = next((name for name in config.selection.tasks if name not in TASKS), None)
     refused = {
         f"--tasks {added}": added is not None,
         "--fresh": config.fresh,
@@ -74,10 +74,10 @@ def check_domains(config: BuildConfig, library: Library) -> None:
     Raises:
         UsageError: names the first, its place in the suite, and the domains that exist.
     """
-    for name, task in config.suite.tasks.items():
+    for name, task in config.selection.tasks.items():
         for domain in task.params.domains if isinstance(task.params, Niah) else ():
             if wrong := absent(domain, library.own):
-                where = config.suite.places.get(name, config.suite.name)
+                where = config.selection.places.get(name, config.selection.name)
                 msg = f"{where}: tasks.{name}.domains: {wrong}"
                 raise UsageError(msg)
 
@@ -93,7 +93,7 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
     own = context.sources.library.own
     if own is None:
         return
-    used = {source for task in config.suite.tasks.values() for source in task.sources}
+    used = {source for task in config.selection.tasks.values() for source in task.sources}
     for domain in (name for name in own.domains if PREFIX + name in used):
         spelled = own.spelled(domain, context.tokenizer.special_tokens)
         if spelled is not None:
@@ -130,12 +130,12 @@ def check_rows(config: BuildConfig, context: BuildContext) -> None:
     Raises:
         UsageError: names the first such task.
     """
-    for name, task in config.suite.tasks.items():
+    for name, task in config.selection.tasks.items():
         if task.fills:
             continue
         source = task.sources[0]
         questions = len(context.sources.corpus(source).questions)
-        if config.suite.rows > questions:
+        if config.selection.rows > questions:
             msg = (
                 f"{name}: {source} has {questions} questions, and without documents a repeated "
                 f"question is the same row; use --rows {questions} or fewer"
@@ -146,5 +146,5 @@ def check_rows(config: BuildConfig, context: BuildContext) -> None:
 def _rows_to_try(config: BuildConfig, task: Task, length: int) -> int:
     """Return how many rows show whether a task fits: all where it is close, else a few."""
     if length - config.reserve < ALWAYS_FITS:
-        return config.suite.rows
-    return 0 if task.name in TASKS else min(config.suite.rows, 8)
+        return config.selection.rows
+    return 0 if task.name in TASKS else min(config.selection.rows, 8)

@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from ruler_builders.card import card_faults
+from ruler_builders.pipeline.build_config import WorkersOption
 from ruler_builders.publish.merge import Built, Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import Release, changed, head, missing, open_release, tags, tree
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
+from ruler_data.options import Option
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
@@ -21,27 +24,38 @@ CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 
 @dataclass(frozen=True)
 class PublishConfig:
-    """The options of a release.
+    """The options of a release."""
 
-    Attributes:
-        folder: of the build.
-        repo: id of the dataset on the Hub.
-        version: of the release; None for the next one that fits the changes.
-        private: whether a new repo is private.
-        allowed: options of the guards (`release.GUARDS`) that the user has overruled.
-        dry_run: verify and plan, and send nothing.
-        tokenizer: folder or Hub id, if it is not found by the manifest.
-        workers: number of processes that verify.
-    """
+    folder: Annotated[Path, Option("Folder of a build.", argument=True)]
+    repo: Annotated[str, Option("Dataset repo on the Hub, OWNER/NAME.")]
+    version: Annotated[
+        str, Option("MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
+    ] = ""
+    _: KW_ONLY
+    dry_run: Annotated[bool, Option("Verify, and report what would be published.")] = False
+    private: Annotated[bool, Option("Create the repo as private.")] = False
+    allow_sample: Annotated[bool, Option("Publish rows of the sample corpus.")] = False
+    allow_own_texts: Annotated[bool, Option("Publish your own texts (`build --haystack`).")] = False
+    allow_private_seed: Annotated[
+        bool, Option("Publish rows of `build --fresh`, and the seed.")
+    ] = False
+    tokenizer: Annotated[
+        str | None, Option("Folder or Hub id of the tokenizer, if the manifest does not suffice.")
+    ] = None
+    workers: WorkersOption = 1
 
-    folder: Path
-    repo: str
-    version: Version | None = None
-    private: bool = False
-    allowed: frozenset[str] = frozenset()
-    dry_run: bool = False
-    tokenizer: str | None = None
-    workers: int = 1
+    def __post_init__(self) -> None:
+        """Check the version.
+
+        Raises:
+            UsageError: it is not MAJOR.MINOR.PATCH.
+        """
+        _ = self.requested
+
+    @property
+    def requested(self) -> Version | None:
+        """The version to release; None for the next one that fits the changes."""
+        return Version.parse(self.version) if self.version else None
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,7 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
     """Return the release to extend: the one of the requested version, or else the latest."""
     if not tagged:
         return None
-    requested = config.version if config.version in tagged else None
+    requested = config.requested if config.requested in tagged else None
     version = requested or max(tagged)
     base = open_release(config.repo, tagged[version])
     if base.manifest.data_version != str(version):
@@ -144,11 +158,11 @@ def _version(
         UsageError: the requested version does not fit the changes.
     """
     if base is None:
-        return config.version or Version.parse(built.manifest.data_version), Change.MINOR, "new"
+        return config.requested or Version.parse(built.manifest.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
     kind, why = change(base.manifest, compose(built, base, before, config.repo).manifest)
     fitting = before.after(kind)
-    version = config.version or fitting
+    version = config.requested or fitting
     if version.says(before) is not kind:
         reason = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
         if version == before:

@@ -141,7 +141,7 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
         raise RulerError(msg)
     manifest = BuildDir(config.folder).manifest()
     assert manifest is not None  # verify has read it
-    check_guards(str(config.folder), manifest, config.allowed)
+    check_guards(config, manifest)
     card = (config.folder / "README.md").read_text(encoding="utf-8")
     if faults := list(card_faults(card, manifest)):
         msg = f"{config.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
@@ -173,7 +173,7 @@ class Guard:
     """A reason not to publish, and the option that overrules it.
 
     Attributes:
-        option: of the command, without dashes.
+        option: field of the options.
         applies: whether the reason holds for a dataset.
         why: the reason, and the alternative.
     """
@@ -185,19 +185,19 @@ class Guard:
 
 GUARDS = (
     Guard(
-        "allow-sample",
+        "allow_sample",
         lambda manifest: manifest.is_sample,
         "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
         "sources",
     ),
     Guard(
-        "allow-own-texts",
+        "allow_own_texts",
         lambda manifest: manifest.has_own_texts,
         "holds texts of your own (build --haystack), whose licence is unknown and which "
         "everybody could read; build without them",
     ),
     Guard(
-        "allow-private-seed",
+        "allow_private_seed",
         lambda manifest: manifest.is_private,
         "is built from a private seed (build --fresh), which would become public, and models "
         "could be trained on its rows; build with the public seed",
@@ -205,13 +205,14 @@ GUARDS = (
 )
 
 
-def check_guards(where: str, manifest: Manifest, allowed: frozenset[str]) -> None:
+def check_guards(config: PublishConfig, manifest: Manifest) -> None:
     """Refuse to publish a dataset to which a guard applies that was not overruled.
 
     Raises:
         UsageError: states the reason and the option.
     """
     for guard in GUARDS:
-        if guard.applies(manifest) and guard.option not in allowed:
-            msg = f"{where}: {guard.why}, or give --{guard.option}"
+        if guard.applies(manifest) and not getattr(config, guard.option):
+            option = guard.option.replace("_", "-")
+            msg = f"{config.folder}: {guard.why}, or give --{option}"
             raise UsageError(msg)

@@ -41,15 +41,15 @@ class Library:
 
     def __init__(
         self,
-        folder: Path | None = None,
+        folder: Path | str | None = None,
         kind: Kind = "auto",
         *,
         strict: bool = False,
         warn: Callable[[str], None] = lambda _: None,
-        haystack: Path | None = None,
+        haystack: Path | str | None = None,
     ) -> None:
-        default = os.environ.get("RULER_SOURCES")
-        named = folder or (Path(default) if default else None)
+        given = folder or os.environ.get("RULER_SOURCES")
+        named = Path(given) if given else None
         if named is not None and not named.is_dir():
             msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
@@ -225,7 +225,7 @@ def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> P
     raise Unreachable(msg)
 
 
-def inventory(folder: Path | None) -> list[dict[str, str]]:
+def inventory(folder: Path | str | None) -> list[dict[str, str]]:
     """Return a record for each source: where it is, its sha256, whether it is the pinned one."""
     named = Library(folder, "sample").folder
     records = [_record(spec, named) for spec in CATALOGUE.values()]

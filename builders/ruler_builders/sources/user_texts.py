@@ -92,12 +92,13 @@ def absent(name: str, own: UserTexts | None) -> str:
     )
 
 
-def find_user_texts(root: Path) -> UserTexts:
+def find_user_texts(root: Path | str) -> UserTexts:
     """List the files of a folder of texts.
 
     Raises:
         UsageError: it does not exist, holds no files or too many, or a domain's name is invalid.
     """
+    root = Path(root)
     where = f"--haystack {quote(str(root), 200)}"
     if not root.is_dir():
         msg = f"{where}: does not exist or is not a folder"

@@ -4,41 +4,28 @@ import json
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 from ruler_data.errors import RulerError
+from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
-from ruler_eval.cli import options as opt
 from ruler_eval.doctor.checks import Diagnosis, diagnose
 from ruler_eval.doctor.estimate import UTILIZATION, Estimate
+from ruler_eval.eval_config import EvalConfig
 
 
+@command(without=("base_url", "model_name"))
 def doctor(
-    context: typer.Context,
-    data: opt.Data,
-    model: opt.ModelSpec = "",
-    protocol: opt.ProtocolOption = "completion",
-    engine: opt.EngineOption = "vllm",
-    revision: opt.Revision = None,
-    configs: opt.Configs = "",
-    rows: opt.Rows = None,
+    config: EvalConfig,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="Rows of each config to render and examine.")
+        int, Option("Rows of each config to render and examine.", min=1, after="rows")
     ] = 20,
-    everything: Annotated[bool, typer.Option("--all", help="Examine every row.")] = False,
+    everything: Annotated[bool, Option("Examine every row.", "--all", after="sample")] = False,
     gpu: Annotated[
-        str | None, typer.Option("--gpu", help="Estimate hours and memory on this GPU, e.g. h100.")
+        str | None,
+        Option("Estimate hours and memory on this GPU, e.g. h100.", after="everything"),
     ] = None,
-    tensor_parallel: opt.TensorParallel = 1,
-    option: opt.Options = None,
-    extra_tokens: opt.ExtraTokens = None,
-    no_context: opt.NoContext = False,
-    tokenizer: opt.TokenizerOption = None,
-    model_revision: opt.ModelRevision = None,
-    as_json: opt.JsonFlag = False,
+    as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
     """Find what would spoil a run before any GPU is used, and estimate its cost."""
-    config = opt.eval_config(context.params)
     with progress(None) as advance:
         diagnosis = diagnose(config, None if everything else sample, gpu, advance)
     if as_json:
@@ -47,7 +34,7 @@ def doctor(
         for finding in diagnosis.findings:
             say(str(finding))
         if diagnosis.estimate is not None:
-            _print(diagnosis.estimate, gpu, tensor_parallel)
+            _print(diagnosis.estimate, gpu, config.tensor_parallel)
         say(
             f"{diagnosis.rows} rows examined: {diagnosis.errors} errors, "
             f"{len(diagnosis.findings)} findings"

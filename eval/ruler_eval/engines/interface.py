@@ -1,7 +1,6 @@
 """The interface of an engine: `Request` in, `Prediction` out, and its options."""
 
 import difflib
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -93,31 +92,6 @@ class Engine:
 
 
 T = TypeVar("T")
-
-
-def parse_options(texts: Iterable[str]) -> dict[str, Any]:
-    """Return options written NAME=VALUE by name; values are JSON, or else plain text.
-
-    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
-    {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
-
-    Raises:
-        UsageError: one is not NAME=VALUE, or is given twice.
-    """
-    options: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not (equals and name.isidentifier()):
-            msg = f"--option {quote(text)}: write NAME=VALUE"
-            raise UsageError(msg)
-        if name in options:
-            msg = f"--option {name}: given twice"
-            raise UsageError(msg)
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
 
 
 def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:

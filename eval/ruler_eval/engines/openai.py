@@ -61,7 +61,7 @@ def prepare(
     Raises:
         UsageError: no address is given, or the interface cannot send the protocol.
     """
-    options = read_options("openai", OpenAiOptions, config.options)
+    options = read_options("openai", OpenAiOptions, config.engine_options)
     if config.base_url is None:
         msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"
         raise UsageError(msg)

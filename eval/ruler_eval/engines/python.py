@@ -80,8 +80,9 @@ def prepare(
         UsageError: no function is given, it cannot be imported, or it does not take the options.
     """
     assert tokenizer is not None
-    own = {name: config.options[name] for name in ("function", "batch") if name in config.options}
-    arguments = {name: value for name, value in config.options.items() if name not in own}
+    given = config.engine_options
+    own: dict[str, Any] = {name: given[name] for name in ("function", "batch") if name in given}
+    arguments = {name: value for name, value in given.items() if name not in own}
     options = read_options("python", PythonOptions, own)
     if options.batch < 1:
         msg = f"--option batch={options.batch}: must be at least 1"

@@ -64,12 +64,13 @@ def prepare(
     """
     from ruler_eval.engines import prepare
 
-    own = {name: config.options[name] for name in ("engine", "copies") if name in config.options}
+    given = config.engine_options
+    own: dict[str, Any] = {name: given[name] for name in ("engine", "copies") if name in given}
     options = read_options("ray", RayOptions, own)
     if options.engine not in COPIED:
         msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
         raise UsageError(msg)
-    rest = {name: value for name, value in config.options.items() if name not in own}
+    rest = {name: value for name, value in given.items() if name not in own}
     inner = replace(config, engine=options.engine, options=rest)
     engine = prepare(inner, model, None, longest)
     versions = installed_versions("ray", "ray")

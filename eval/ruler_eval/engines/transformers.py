@@ -48,14 +48,14 @@ def prepare(
         UsageError: transformers is not installed, or an option is not known.
     """
     versions = installed_versions("transformers", "transformers", "torch")
-    options = read_options("transformers", TransformersOptions, config.options)
+    options = read_options("transformers", TransformersOptions, config.engine_options)
     thinking = config.protocol == "thinking"
     return Engine(
         partial(_generate, options, model, tokenizer, thinking),
         info={
             **versions,
             "dtype": options.dtype,
-            "options": published_options(config.options),
+            "options": published_options(config.engine_options),
         },
         sampling=dict(GREEDY),
         window=model.window,

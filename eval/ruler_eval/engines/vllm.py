@@ -47,7 +47,7 @@ def prepare(
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     from vllm.engine.arg_utils import EngineArgs
 
-    options = config.options
+    options = config.engine_options
     arguments = {**_defaults(config, model, longest), **options}
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
