@@ -109,7 +109,7 @@ def others_to(field: str) -> Callable[[Callable[P, Result]], OpenCall[P, Result]
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Result:  # noqa: ANN401 - the function checks them
-            others = {name: kwargs.pop(name) for name in kwargs.keys() - known.keys()}
+            others = {name: kwargs.pop(name) for name in [*kwargs] if name not in known}
             return function(*args, **kwargs, **({field: others} if others else {}))
 
         return call
