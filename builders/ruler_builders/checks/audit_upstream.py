@@ -11,7 +11,9 @@ from ruler_builders.checks.audit_rows import ConfigAudit
 from ruler_data.row import PackedRow, Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
 
-_LABEL = re.compile(r"Document ([0-9]+):\n")
+#: Characters before a word of cwe that hold its number.
+LABEL = 12
+_DOCUMENT = re.compile(r"Document ([0-9]+):\n")
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
 
 
@@ -75,7 +77,7 @@ def _repeats_key(row: Row, params: Niah) -> bool:
 
 def _gold_place(row: Row) -> str:
     """Return number and total of the documents, of the first document with evidence."""
-    numbers = list(_LABEL.finditer(row.context))
+    numbers = list(_DOCUMENT.finditer(row.context))
     starts = [match.end() for match in numbers]
     gold = [starts.index(span.start) + 1 for span in row.evidence if span.start in starts]
     return f"{gold[0] if gold else 'none'} of {len(numbers)}"
@@ -84,7 +86,10 @@ def _gold_place(row: Row) -> str:
 def _layout(row: Row) -> object:
     """Return which positions of a list hold common words, or the ranks of a text's words."""
     if row.evidence:
-        return tuple(row.context[: span.start].split()[-1] for span in row.evidence)
+        return tuple(
+            row.context[max(span.start - LABEL, 0) : span.start].split()[-1]
+            for span in row.evidence
+        )
     words = row.context.split()
     numbers = {word: number for number, word in enumerate(dict.fromkeys(words))}
     return hash(tuple(numbers[word] for word in words))
