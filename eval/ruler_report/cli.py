@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
@@ -17,18 +17,18 @@ def score(
         Path, typer.Argument(help="Folder of a run, or file or folder of predictions.")
     ],
     data: Annotated[
-        Optional[str],  # noqa: UP045 - typer reads it at run time
+        str | None,
         typer.Option(help="Folder or Hub repo of the rows [default: the repo of the run]."),
     ] = None,
     revision: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(help="Commit or tag of the Hub repo."),
     ] = None,
     partial: Annotated[
         bool, typer.Option("--partial", help="Score an incomplete run; reports then say n of N.")
     ] = False,
     no_context: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option(help="Run of the same model without context, to classify failures."),
     ] = None,
     model: Annotated[
@@ -38,7 +38,7 @@ def score(
         str, typer.Option(help=f"For predictions: one of {', '.join(PROTOCOLS)}.")
     ] = "",
     to: Annotated[
-        Optional[Path],  # noqa: UP045
+        Path | None,
         typer.Option("--out", help=f"File to write [default: {FILENAME} beside the answers]."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -105,7 +105,7 @@ def compare(
         ),
     ] = False,
     margin: Annotated[
-        Optional[float],  # noqa: UP045 - typer reads it at run time
+        float | None,
         typer.Option(
             min=0.1,
             max=100.0,
