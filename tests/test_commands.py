@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ruler_data import DATA_VERSION
+from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers.tiktoken import RANKS
 from tests.conftest import Cli
 
 COMMANDS: dict[str, set[str]] = {
@@ -24,7 +26,6 @@ COMMANDS: dict[str, set[str]] = {
     "sources": {"--json"},
     "tokenizers": {"--json"},
 }  # fmt: skip
-REGISTRY = {"llama3", "qwen2.5", "qwen3", "gemma3", "mistral", "mistral-v0.2", "gpt-4o"}
 
 
 def records_of(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
@@ -142,14 +143,15 @@ def test_two_files_that_could_be_one_source_are_both_named(tmp_path: Path, cli: 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_the_registry_knows_a_tokenizer(name: str, cli: Cli) -> None:
     record = records_of(cli("tokenizers", "--json"))[name]
-    at_hand = name.startswith("mistral")
-    assert (record["where"] == "yes") is at_hand
-    assert (len(record["fingerprint"]) == 64) is at_hand
+    known = REGISTRY[name]
+    packaged = known.revision is None and known.source not in RANKS
+    assert (record["where"] == "yes") is packaged
+    assert (len(record["fingerprint"]) == 64) is packaged
     assert record["revision"]
     assert record["note"]
 
 
-def test_tokenizers_in_a_folder_of_ones_own_are_at_hand(shared: Path, cli: Cli) -> None:
+def test_tokenizers_in_a_local_folder_are_available(shared: Path, cli: Cli) -> None:
     env = {"RULER_TOKENIZERS": str(shared / "tokenizers")}
     records = records_of(cli("tokenizers", "--json", env=env))
     for name in ("llama3", "qwen2.5"):

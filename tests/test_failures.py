@@ -10,9 +10,9 @@ import pytest
 
 from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
-from ruler_data.tasks import Niah
+from ruler_data.tasks import FAMILIES, Niah
 from ruler_eval.metrics import score_row
-from ruler_report.failures import MEANINGS, failure_of
+from ruler_report.failures import BY_FAMILY, MEANINGS, failure_of
 from ruler_report.results import BINS, ConfigResult
 from ruler_report.scoring import evidence_of
 from tests.rows import counted, make, target
@@ -153,3 +153,7 @@ def test_every_field_of_a_result_is_documented() -> None:
     missing = [name for name in ConfigResult.__dataclass_fields__
                if f"{name}:" not in ConfigResult.__doc__]  # fmt: skip
     assert missing == []
+
+
+def test_every_family_has_its_failure_kinds() -> None:
+    assert set(BY_FAMILY) == {params.family for params in FAMILIES}

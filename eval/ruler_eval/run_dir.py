@@ -37,7 +37,7 @@ class RunFolder:
     def begin(self, info: RunInfo) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
-        The description of a run without answers, e.g. a mistyped one, is replaced.
+        The description of a run without answered rows is replaced, e.g. after a mistyped option.
 
         Raises:
             UsageError: the folder holds another run or a dataset, or cannot be written.
@@ -81,8 +81,8 @@ class RunFolder:
             raise UsageError(msg)
 
     def _is_blank(self) -> bool:
-        """Whether no shard has an answer or is working on its first."""
-        if any(self.journal(shard).stat().st_size for shard in self.journals()):
+        """Whether no shard has answered a row or is running; unscored rows are run again."""
+        if self.answered():
             return False
         try:
             with ExitStack() as locks:

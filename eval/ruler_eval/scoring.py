@@ -168,6 +168,9 @@ def score(
 def _check_complete(scores: Scores, *, partial: bool) -> None:
     unscored, rows = scores.unscored, sum(map(len, scores.configs.values()))
     if unscored and not (partial and len(unscored) < rows):
+        if len(unscored) == rows:
+            msg = f"0 of {rows:,} rows have an answer; check the ids of the predictions (CONFIG/INDEX)"
+            raise RulerError(msg)
         more = f" and {len(unscored) - 3:,} more" if len(unscored) > 3 else ""
         msg = (
             f"{rows - len(unscored):,} of {rows:,} rows have an answer; missing: "

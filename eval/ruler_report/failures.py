@@ -91,7 +91,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         return PARAMETRIC
     if niah and niah.none == "true" and claim_of(row, niah, answer) == "value":
         return WRONG_NEEDLE if _names_needle(row, niah, answer) else ABSENT
-    return _BY_FAMILY[task.params.family](row, answer, score)
+    return BY_FAMILY[task.params.family](row, answer, score)
 
 
 def _names_needle(row: Row, params: Niah, answer: str) -> bool:
@@ -213,7 +213,7 @@ def _same_words(answer: str, other: str) -> bool:
     return _WORD.findall(answer.lower()) == _WORD.findall(other.lower())
 
 
-_BY_FAMILY: dict[str, Callable[[Row, str, float], str]] = {
+BY_FAMILY: dict[str, Callable[[Row, str, float], str]] = {
     "niah": _niah,
     "vt": _vt,
     "cwe": _cwe,

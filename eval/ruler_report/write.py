@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
@@ -70,7 +71,7 @@ def shortfall(results: Results) -> str:
 
 
 def report(
-    runs: Sequence[Run], out: str | Path, *, pictures: bool = True, force: bool = False
+    runs: Run | Sequence[Run], out: str | Path, *, pictures: bool = True, force: bool = False
 ) -> Report:
     """Write the report of runs to a folder, and return it.
 
@@ -78,7 +79,7 @@ def report(
     `figures/`. With several runs, each is compared with the first.
 
     Args:
-        runs: one or more.
+        runs: one, or several.
         out: the folder.
         pictures: whether to draw pictures; needs the extra `report`.
         force: compare runs even if the rows or protocols differ; the report then says so.
@@ -88,6 +89,8 @@ def report(
         RulerError: the runs cannot be compared.
     """
     folder = Path(out)
+    if isinstance(runs, str | PathLike | Results):
+        runs = [runs]
     if not runs:
         msg = "no runs to report; give at least one"
         raise UsageError(msg)

@@ -139,17 +139,27 @@ def test_the_command_imports_the_function_and_passes_its_options(
     assert "needs one function" in refusal(evaluate(*asked, "batch=2"))
 
 
-def test_a_command_exits_with_one_where_the_function_fails(
+def test_a_function_that_failed_on_every_row_is_mended_and_run_again(
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "badkv.py").write_text("def generate(requests):\n    raise ValueError('boom')\n")
+    module = tmp_path / "badkv.py"
+    module.write_text("def generate(requests):\n    raise ValueError('boom')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    done = evaluate(
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    command = (
         "run", "--data", frozen, "--engine", "python", "--rows", 1, "--out", "run", "--option",
         "function=badkv:generate",
     )  # fmt: skip
+    done = evaluate(*command)
     assert "2 rows could not be answered (ValueError: boom (badkv.py:2))" in refusal(done, 1)
+    module.write_text("def generate(requests):\n    return ['mended' for _ in requests]\n")
+    del sys.modules["badkv"]
+    assert evaluate(*command).returncode == 0
+    assert [line["text"] for line in lines(tmp_path / "run") if not line["error"]] == ["mended"] * 2
+    module.write_text("def generate(requests):\n    return ['other' for _ in requests]\n")
+    del sys.modules["badkv"]
+    assert "holds another run" in refusal(evaluate(*command))
 
 
 def test_a_prompt_over_the_window_of_the_model_is_refused_before_the_first_call(

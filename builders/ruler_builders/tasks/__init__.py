@@ -1,5 +1,7 @@
 """Task families: one module each, whose whole interface is one function, `draw`."""
 
+from typing import assert_never
+
 from ruler_builders.rows.row_template import RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.tasks import cwe, fwe, niah, qa, vt
@@ -33,3 +35,5 @@ def draw(
             return fwe.draw(task.name, task.params, *row)
         case Qa():
             return qa.draw(task.name, task.params, *row)
+        case _:
+            assert_never(task.params)
