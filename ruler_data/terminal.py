@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
-from multiprocessing import resource_tracker
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
@@ -226,6 +225,8 @@ def block_sigint_in_children() -> Iterator[None]:
     blocks. While this thread blocks SIGINT, a second thread receives it, and Python handles it in
     this one once it runs Python code again; a blocking call is not interrupted.
     """
+    from multiprocessing import resource_tracker
+
     resource_tracker.ensure_running()  # its start would unblock SIGINT in this thread
     over = Event()
     Thread(target=over.wait, daemon=True, name="sigint").start()

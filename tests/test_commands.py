@@ -57,7 +57,7 @@ def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stderr
-        next(line for line in process.stderr if line.endswith(b" rich.console\n"))
+        next(line for line in process.stderr if line.endswith(b" rich._extension\n"))
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     signal.signal(signal.SIGINT, before)
