@@ -78,28 +78,31 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
         commands: for each command, the module that has a function of its name, and its line in
             `--help`.
     """
-    import typer
 
-    app = typer.Typer(
-        name=program,
-        help=about,
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-        rich_markup_mode=None,
-    )
-
-    @app.callback(invoke_without_command=True)
-    def _version(
-        version: Annotated[
-            bool, typer.Option("--version", help="Print versions and exit.")
-        ] = False,
-    ) -> None:
-        if version:
-            out.print(f"{program} {__version__} (data {DATA_VERSION})")
-            raise typer.Exit
+    def print_version() -> None:
+        out.print(f"{program} {__version__} (data {DATA_VERSION})")
 
     def load() -> None:
+        import typer
+
+        def callback(
+            version: Annotated[
+                bool, typer.Option("--version", help="Print versions and exit.")
+            ] = False,
+        ) -> None:
+            if version:
+                print_version()
+                raise typer.Exit
+
+        app = typer.Typer(
+            name=program,
+            help=about,
+            no_args_is_help=True,
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode=None,
+        )
+        app.callback(invoke_without_command=True)(callback)
         named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
         for name, (module, line) in commands.items():
             if name == named:
@@ -108,7 +111,8 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
                 app.command(name, help=line)(lambda: None)
         app(prog_name=program)  # the usage line is the same however the program was started
 
-    run(program, load)
+    # typer loads pydantic to read any option, which takes longer than all else.
+    run(program, print_version if sys.argv[1:] == ["--version"] else load)
 
 
 def named_path(text: str | Path) -> Path:

@@ -51,7 +51,7 @@ def test_the_script_is_the_module(cli: Cli) -> None:
 @pytest.mark.parametrize("module", ["ruler_builders", "ruler_eval"])
 def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it
-    command = (sys.executable, "-X", "importtime", "-m", module, "--version")
+    command = (sys.executable, "-X", "importtime", "-m", module, "--help")
     with subprocess.Popen(
         command, bufsize=0, pipesize=4096,  # soon full, so that it cannot end before
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -169,7 +169,7 @@ def _check_complete(scores: Scores, *, partial: bool) -> None:
     unscored, rows = scores.unscored, sum(map(len, scores.configs.values()))
     if unscored and not (partial and len(unscored) < rows):
         if len(unscored) == rows:
-            msg = f"0 of {rows:,} rows have an answer; check the ids of the predictions (CONFIG/INDEX)"
+            msg = f"0 of {rows:,} rows have an answer; check the predictions' ids (CONFIG/INDEX)"
             raise RulerError(msg)
         more = f" and {len(unscored) - 3:,} more" if len(unscored) > 3 else ""
         msg = (
