@@ -71,7 +71,7 @@ verify: $(VENV)/.build ## Check everything that the build in OUT promises
 	$(BIN)/ruler-data verify '$(OUT)' --workers '$(WORKERS)'
 
 publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, PUBLISH_FLAGS
-	@test -n '$(REPO)' || { echo 'make: say where to: make publish REPO=org/ruler' >&2; exit 2; }
+	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
 	$(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
 # What an engine needs beyond the package is an extra of its name, if anything.
@@ -82,7 +82,7 @@ $(VENV)/.engine-%: $(VENV)/.build
 # Engines take gigabytes: what is missing is said before any is installed.
 .PHONY: .eval-asked
 .eval-asked:
-	@test -n '$(MODEL)' || { echo 'make: say which model: make eval MODEL=path/or/hub-id' >&2; exit 2; }
+	@test -n '$(MODEL)' || { echo 'make: MODEL is missing: make eval MODEL=path/or/hub-id' >&2; exit 2; }
 	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
 
 eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
@@ -90,7 +90,7 @@ eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm tr
 	$(BIN)/ruler-eval score '$(RUN)' --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)')
 
 report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces -> report/
-	@test -n '$(RUNS)' || { echo 'make: say which runs: make report RUNS="runs/x runs/y"' >&2; exit 2; }
+	@test -n '$(RUNS)' || { echo 'make: RUNS is missing: make report RUNS="runs/x runs/y"' >&2; exit 2; }
 	$(BIN)/ruler-eval report $(RUNS) --out report
 
 PYTEST = $(BIN)/python -m pytest -n '$(WORKERS)' --dist worksteal
@@ -142,7 +142,7 @@ imports: $(VENV)/.dev ## Check who imports whom
 bench: $(VENV)/.dev ## Measure what a build costs: TOKENIZER (a folder), SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' --sources '$(SOURCES)' --rows $(or $(ROWS),20)
 
-regold: $(VENV)/.dev ## Write the golden files anew; only together with a new data version
+regold: $(VENV)/.dev ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
 
 clean: ## Remove .venv and caches; builds in dist/ stay

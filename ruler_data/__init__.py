@@ -2,8 +2,9 @@
 
     rows = ruler_data.load("org/ruler", "vt_4096", revision="v1.0.0")
 
-The core types are `Row` (what is published), `Task` (what is asked) and `Manifest` (what proves
-it). A module is loaded when one of its names is first used, so importing the package is fast.
+The core types are `Row` (what is published), `Task` (the task definition) and `Manifest` (hashes
+and origin). A module is loaded when one of its names is first used, so importing the package is
+fast.
 """
 
 from typing import TYPE_CHECKING

@@ -65,11 +65,11 @@ class Niah:
         if self.none == "true" and self.queries * self.values > 1:
             return "none: a missing key needs one query and one value"
         if self.haystack == "domains" and not self.domains:
-            return "haystack: is of domains, and `domains` is empty"
+            return "haystack: `domains` needs the key `domains`"
         if self.domains and self.haystack != "domains":
             return f"domains: only for a haystack of domains, and this one is of {self.haystack}"
         if len(set(self.domains)) < len(self.domains):
-            return "domains: one stands twice"
+            return "domains: one occurs twice"
         return ""
 
 

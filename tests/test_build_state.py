@@ -60,7 +60,7 @@ def test_builders_started_at_once_leave_one_sound_build(
         ended = [finish(process) for process in processes]
     losers = [done for done in ended if done.returncode]
     assert len(losers) < len(ended)
-    assert all("another build is at work" in one_line(done, code=1) for done in losers)
+    assert all("another build is running" in one_line(done, code=1) for done in losers)
     assert_same(tmp_path / "out", expected)
 
 

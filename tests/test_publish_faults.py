@@ -178,7 +178,7 @@ def test_nothing_is_tagged_that_is_not_what_was_sent(
 
     hub.fail(STEPS["commit"], harm)
     done = publisher(builds(), repo)
-    assert done.code == 1 and "differs from what was sent: vt_1024/" in done.said
+    assert done.code == 1 and "not as uploaded: vt_1024/" in done.said
     assert hub.repos[repo].tags == {}
 
 

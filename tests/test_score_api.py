@@ -156,8 +156,8 @@ def test_incomplete_unknown_and_repeated_predictions_are_named(
 def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", sample_build, golden, ["vt_4096"])
     cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: ruler_eval.score(run), "name them with --data FOLDER"),
-        (lambda: ruler_eval.score({"vt_4096/0": "x"}), "name them with --data FOLDER"),
+        (lambda: ruler_eval.score(run), "--data is missing: give the folder"),
+        (lambda: ruler_eval.score({"vt_4096/0": "x"}), "--data is missing: give the folder"),
         (lambda: ruler_eval.score(tmp_path / "no", sample_build), "no such run, file or folder"),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
         (lambda: ruler_eval.score(run, sample_build, protocol="x"), "not known; known: completion"),

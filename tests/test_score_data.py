@@ -33,7 +33,7 @@ def test_tasks_of_a_suite_of_one_s_own_are_scored_by_their_family(cli: Cli, tmp_
     said = evaluate("score", run, "--data", data)
     assert said.returncode == 0
     assert "warning: suite mine; its means are not comparable with RULER's" in said.stderr
-    assert "warning: as few as 4 rows of a config; the paper has 500" in said.stderr
+    assert "warning: some configs have only 4 rows; the paper uses 500" in said.stderr
     results = read_results(run)
     kinds = {name: (one.family, one.category) for name, one in results.configs.items()}
     assert kinds["fwe_steep_1024"] == ("fwe", "aggregation")

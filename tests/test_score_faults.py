@@ -39,7 +39,9 @@ TAILS = {"half a line": b'{"config": "vt_40', "nul": b"\0" * 512, "half a letter
 def test_a_torn_end_is_left_out_and_told(tail: str, run: Path, sample_build: Path) -> None:
     with first_journal(run).open("ab") as file:
         file.write(TAILS[tail])
-    assert f"the last line is torn; {len(TAILS[tail])} bytes left out" in score(run, sample_build)
+    assert f"the last line is incomplete; {len(TAILS[tail])} bytes ignored" in score(
+        run, sample_build
+    )
     assert read_results(run).scored == 12
 
 
@@ -146,7 +148,7 @@ def test_other_or_damaged_rows_are_refused(
 
 
 USAGE: list[tuple[tuple[object, ...], str]] = [
-    ((), "name them with --data FOLDER or a Hub repo"),
+    ((), "--data is missing: give the folder or Hub repo"),
     (("--data", "nowhere"), "no such folder, and not a Hub repo either"),
     (("--data", "org/nowhere"), "to load the Hub repo of that name, give a revision"),
     (("--data", "a b\n"), "no such folder, and not a Hub repo either"),
@@ -167,7 +169,7 @@ def test_predictions_must_say_whose_they_are(sample_build: Path, tmp_path: Path)
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "vt_4096/0", "prediction": "x"}\n')
     said = refused(evaluate("score", path, "--data", sample_build), code=2)
-    assert "give --model and --protocol" in said
+    assert "--model and --protocol are required" in said
 
 
 def test_a_run_without_context_tells_parametric_answers_apart(
@@ -182,7 +184,7 @@ def test_a_run_without_context_tells_parametric_answers_apart(
     score(run, sample_build, "--no-context", bare)
     assert read_results(run).configs["qa_1_4096"].failures == {"as without context": (1, 3, 5)}
     said = refused(evaluate("score", run, "--data", sample_build, "--no-context", run), code=2)
-    assert "that run was given the context" in said
+    assert "that run was made with the context" in said
 
 
 def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def write(folder: Path, text: str) -> Path:
 WRONG = {
     "an unknown key": ("rows: 4", "row: 4", "mine.yaml:4: row: no such key; known: name, about"),
     "an unknown key of a task": ("chains: 2", "chain: 2", "mine.yaml:7: tasks.vt_two.chain: no su"),
-    "a key twice": ("rows: 4", "rows: 4\nrows: 5", "mine.yaml:5: 'rows' stands twice"),
+    "a key twice": ("rows: 4", "rows: 4\nrows: 5", "mine.yaml:5: 'rows' occurs twice"),
     "a word for a number": ("hops: 2", "hops: no", "mine.yaml:7: tasks.vt_two.hops: 'no': Input"),
     "a decimal for a number": ("hops: 2", "hops: 1.10", "tasks.vt_two.hops: 1.1: Input should be"),
     "a quoted number": ("hops: 2", "hops: '2'", "tasks.vt_two.hops: '2': Input should be a valid"),

@@ -19,8 +19,8 @@ NIAH = "niah_x: {family: niah, haystack: "
 
 WRONG = {
     NIAH + "noise, domains: [a]}": "tasks.niah_x.domains: only for a haystack of domains",
-    NIAH + "domains}": "tasks.niah_x.haystack: is of domains, and `domains` is empty",
-    NIAH + "domains, domains: [a, a]}": "tasks.niah_x.domains: one stands twice",
+    NIAH + "domains}": "tasks.niah_x.haystack: `domains` needs the key `domains`",
+    NIAH + "domains, domains: [a, a]}": "tasks.niah_x.domains: one occurs twice",
     NIAH + "domains, domains: [1]}": "tasks.niah_x.domains.0: 1: Input should be a valid string",
     NIAH + "domains, domains: a}": "tasks.niah_x.domains: 'a': Input should be a valid",
     "qa_x: {family: qa, source: squad, documents: some}": "tasks.qa_x.documents: 'some': Input",

@@ -40,7 +40,10 @@ def test_a_changed_golden_answer_is_named(sample_build: Path, tmp_path: Path, cl
     edits = {}
     for task in TASKS:
         answer = rows_of(sample_build, f"{task}_4096")[2].outputs[-1]
-        edits[task] = at(2, respell), f"2: outputs (says|lacks) '{re.escape(answer[:-1])}.'"
+        edits[task] = (
+            at(2, respell),
+            f"2: column outputs (contains|does not contain) '{re.escape(answer[:-1])}.'",
+        )
     assert unfound(edits, sample_build, tmp_path, cli) == {}
 
 
@@ -181,9 +184,9 @@ def test_a_prompt_with_more_than_one_answer_is_named(
 ) -> None:
     edits = {
         "vt": (at(1, vt), f"1: .*{words}"),
-        "cwe": (at(1, eleventh_word), r"1: \w.* stands as often as "),
-        "fwe": (at(1, fourth_word), r"1: \w.* stands as often as "),
-        "qa_1": (at(1, gold_document_again), "1: gold document 0 stands 2 times"),
-        "qa_2": (at(1, gold_document_again), "1: gold document 0 stands 2 times"),
+        "cwe": (at(1, eleventh_word), r"1: \w.* occurs as often as "),
+        "fwe": (at(1, fourth_word), r"1: \w.* occurs as often as "),
+        "qa_1": (at(1, gold_document_again), "1: gold document 0 occurs 2 times"),
+        "qa_2": (at(1, gold_document_again), "1: gold document 0 occurs 2 times"),
     }
     assert unfound(edits, sample_build, tmp_path, cli) == {}

@@ -177,7 +177,10 @@ def warn_of_other_tokenizer(job: RunJob) -> None:
 def _watch(pending: Sequence[Item], mended: Mended) -> AbstractContextManager[Progress]:
     """Report what was mended; return the progress bar."""
     if mended.cut:
-        warn(f"the journal was torn: {mended.cut} bytes cut off its end; that row is asked again")
+        warn(
+            f"the last line of the journal was incomplete ({mended.cut} bytes removed); its row "
+            "will be run again"
+        )
     if mended.unscored:
-        warn(f"{mended.unscored} rows that could not be answered before are asked again")
+        warn(f"retrying {mended.unscored} rows that failed before")
     return bar(pending)

@@ -32,7 +32,7 @@ class EvalConfig:
         ),
     ] = ""
     engine: Annotated[
-        EngineName | str, Option("What answers; `oracle` gives the gold answers, as a test.")
+        EngineName | str, Option("Engine; `oracle` returns the gold answers (for tests).")
     ] = "vllm"
     protocol: Annotated[
         ProtocolName | str, Option("How prompts are formatted; see docs/eval.md.")
@@ -127,9 +127,7 @@ class RunConfig(EvalConfig):
 
     _: KW_ONLY
     out: Annotated[str | Path, Option("Folder of the run.", metavar="<path>", after="data")]
-    shard: Annotated[
-        str, Option("Answer share I of N of the rows, written I/N from 0/N.", after="rows")
-    ] = "0/1"
+    shard: Annotated[str, Option("Run only shard I of N, e.g. 0/8.", after="rows")] = "0/1"
 
     @property
     def folder(self) -> Path:

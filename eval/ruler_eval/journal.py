@@ -106,7 +106,7 @@ def parse(line: bytes, where: str) -> Prediction:
     """
     try:
         if not line.endswith(b"\n"):
-            msg = "it has no end"
+            msg = "the line is incomplete"
             raise ValueError(msg)
         body: dict[str, Any] = json.loads(line)
         if unknown := set(body).difference(_FIELDS):

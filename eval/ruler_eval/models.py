@@ -204,8 +204,8 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         if any("rope_theta" not in rope for rope in _ropes(part)):
             theta = next((rope["rope_theta"] for rope in _thetas(text_part(config))), "not known")
             msg = (
-                "--option hf_overrides: rope_parameters replace all of the model's own and "
-                f"lack rope_theta (the model's own is {theta})"
+                f"--option hf_overrides: add rope_theta (the model's own is {theta}): hf_overrides "
+                "replaces all of the model's rope_parameters"
             )
             raise UsageError(msg)
     text = {_TEXT: {**text_part(config), **_named(inner)}} if inner else {}

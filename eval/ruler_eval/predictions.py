@@ -177,7 +177,9 @@ def _read(
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if torn is not None and not line.endswith(b"\n"):
-                    torn.append(f"{path.name}: the last line is torn; {len(line)} bytes left out")
+                    torn.append(
+                        f"{path.name}: the last line is incomplete; {len(line)} bytes ignored"
+                    )
                 elif line.strip():
                     where = Line(path, offset, number)
                     yield parse(line, where), where

@@ -170,10 +170,10 @@ class RunFolder:
 
 
 def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield each value that differs, as `name is X there and Y here`."""
+    """Yield each value that differs, as `name is X in the folder and Y now`."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted(there.keys() | here.keys()):
             inner = f"{name}.{key}" if name else key
             yield from _differences(there.get(key), here.get(key), inner)
     elif there != here:
-        yield f"{name} is {quote(str(there))} there and {quote(str(here))} here"
+        yield f"{name} is {quote(str(there))} in the folder and {quote(str(here))} now"

@@ -220,7 +220,7 @@ def load(
 
 def _open(data: Data | None, revision: str | None) -> Dataset:
     if data is None:
-        msg = "which rows were answered is not known; name them with --data FOLDER or a Hub repo"
+        msg = "--data is missing: give the folder or Hub repo of the rows"
         raise UsageError(msg)
     if isinstance(data, Dataset):
         return data

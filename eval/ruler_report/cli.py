@@ -81,7 +81,10 @@ def report(
         bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
     ] = True,
     force: Annotated[
-        bool, typer.Option("--force", help="Compare even if rows or protocols differ; says so.")
+        bool,
+        typer.Option(
+            "--force", help="Compare even if rows or protocols differ; the output states it."
+        ),
     ] = False,
 ) -> None:
     """Write a report: one HTML page, Markdown, pictures, tables as CSV, and results.json."""
@@ -114,7 +117,10 @@ def compare(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Compare even if rows or protocols differ; says so.")
+        bool,
+        typer.Option(
+            "--force", help="Compare even if rows or protocols differ; the output states it."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

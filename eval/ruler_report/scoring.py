@@ -54,7 +54,7 @@ def score(
     """
     run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
     if not (run.model and run.protocol):
-        msg = "predictions do not name their model and protocol: give --model and --protocol"
+        msg = "--model and --protocol are required for a predictions file"
         raise UsageError(msg)
     rows.fetch()
     bare = _read_bare(no_context, run) if no_context else None
@@ -86,7 +86,10 @@ def _read_bare(folder: Path, run: RunInfo) -> Predictions:
     """
     bare, predictions = read_run(folder)
     if not bare.no_context:
-        msg = f"--no-context {quote(str(folder))}: that run was given the context"
+        msg = (
+            f"--no-context {quote(str(folder))}: that run was made with the context; use one of "
+            "`ruler-eval run --no-context`"
+        )
         raise UsageError(msg)
     shared = bare.data.digests.keys() & run.data.digests
     differing = [

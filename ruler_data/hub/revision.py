@@ -68,8 +68,8 @@ def released_version(revision: str) -> str | None:
 def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
     """Return the error for a revision that is another commit than before."""
     return RulerError(
-        f"{repo}: {revision} was commit {before} and is {now} now; a release must not move, so "
-        "somebody changed it: give the commit that you want as the revision"
+        f"{repo}: {revision} was commit {before} and is {now} now; a release must not move; "
+        "it was changed after publication: give the commit that you want as the revision"
     )
 
 

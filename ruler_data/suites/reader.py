@@ -111,7 +111,7 @@ def _value(node: yaml.Node | None, place: Place, lines: dict[Place, int]) -> Any
         if not isinstance(key, yaml.ScalarNode):
             raise _Refused(line, "a key must be a word")
         if key.value in values:
-            raise _Refused(line, f"{quote(key.value)} stands twice")
+            raise _Refused(line, f"{quote(key.value)} occurs twice")
         lines[(*place, key.value)] = line
         values[key.value] = _value(value, (*place, key.value), lines)
     return values

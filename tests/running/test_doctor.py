@@ -50,7 +50,7 @@ def with_template(folder: Path, template: str | None, **changes: object) -> Path
 
 BROKEN: dict[str, tuple[str, dict[str, object], str]] = {
     "a second BOS in the template": (
-        "<s>" + tiny.LLAMA, {}, "the prompt begins with 2 BOS, the model wants one",
+        "<s>" + tiny.LLAMA, {}, "the prompt begins with 2 BOS tokens, the model expects one",
     ),
     "a BOS that the config does not name": (
         tiny.LLAMA.replace("{{ bos_token }}", "<s>"), {"bos_token": None}, "begins with 2 BOS",

@@ -40,12 +40,12 @@ def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
     assert "--editable '.[vllm]'" in done.stdout and "--out 'runs/x'" in done.stdout
     assert done.stdout.count("--revision 'v1.0.0'") == 2
     # What is missing is said before an engine is installed.
-    assert done.stdout.index("say which model") < done.stdout.index("--editable '.[vllm]'")
+    assert done.stdout.index("MODEL is missing") < done.stdout.index("--editable '.[vllm]'")
 
 
 def test_a_model_must_be_named() -> None:
     done = make("eval", "ENGINE=oracle")
-    assert done.returncode == 2 and "say which model: make eval MODEL=" in done.stderr
+    assert done.returncode == 2 and "MODEL is missing: make eval MODEL=" in done.stderr
 
 
 def said_of(*arguments: object, option: str = "--out") -> str:

@@ -66,5 +66,5 @@ def test_what_an_engine_would_not_look_at_is_refused() -> None:
         overridden(
             {**INNER, "text_config": {**QWEN, "rope_parameters": {}}}, {"rope_scaling": THETA}
         )
-    with pytest.raises(UsageError, match=r"lack rope_theta \(the model's own is 1000000\.0\)"):
+    with pytest.raises(UsageError, match=r"add rope_theta \(the model's own is 1000000\.0\)"):
         overridden(QWEN, {"rope_parameters": YARN})

@@ -91,7 +91,7 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
 ) -> None:
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     said = refusal(done, 1)
-    assert "2 rows could not be answered" in said and "0 were not asked" in said
+    assert "2 rows could not be answered" in said and "0 were not run" in said
     failed = [line for line in lines(tmp_path) if line["error"]]
     assert [(line["index"], line["text"]) for line in failed] == [(3, None)] * 2
     run = json.loads((tmp_path / "run.json").read_text())

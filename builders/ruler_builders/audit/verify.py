@@ -104,7 +104,8 @@ class VerifyConfig:
     ] = "all"
     lengths: Annotated[str | Collection[int] | None, Option("Verify only these (tokens).")] = "all"
     tokenizer: Annotated[
-        str | None, Option("Folder or Hub id of the tokenizer, if the manifest does not suffice.")
+        str | None,
+        Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
     ] = None
     count_lengths: Annotated[bool, Option("Tokenize every prompt again.", command=False)] = True
     rebuild: Annotated[

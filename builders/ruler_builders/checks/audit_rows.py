@@ -93,12 +93,12 @@ def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str
     if solved.complaint:
         yield solved.complaint
     if len(set(row.outputs)) != len(row.outputs):
-        yield f"outputs says {Counter(row.outputs).most_common(1)[0][0]!r} twice"
+        yield f"column outputs contains {Counter(row.outputs).most_common(1)[0][0]!r} twice"
     if wrong := sorted(frozenset(row.outputs) ^ solved.answers):
         if wrong[0] in row.outputs:
-            yield f"outputs says {wrong[0]!r}, which the prompt does not support"
+            yield f"column outputs contains {wrong[0]!r}, which the prompt does not support"
         else:
-            yield f"outputs lacks {wrong[0]!r}, which the prompt gives"
+            yield f"column outputs does not contain {wrong[0]!r}, which the prompt gives"
     yield from _evidence_findings(row, solved.evidence)
 
 

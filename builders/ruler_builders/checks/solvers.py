@@ -59,7 +59,7 @@ def _niah(row: Row) -> Solved:
     if len(evidence) > 1:
         evidence.sort(key=row.context.index)
     if len(set(found)) != len(found):
-        return Solved(frozenset(found), evidence, "a value stands twice")
+        return Solved(frozenset(found), evidence, "a value occurs twice")
     hidden = {key for _, key, _ in known}
     missing = [key for key in keys if key not in hidden]
     if missing == keys and row.question.endswith("does not mention it, answer: none."):
@@ -138,7 +138,7 @@ def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> S
     first = list(islice(ranked, size + 1))
     found = frozenset(word for word, _ in first[:size])
     if len(first) > size and first[size][1] == first[size - 1][1]:
-        complaint = f"{first[size][0]} stands as often as {first[size - 1][0]}"
+        complaint = f"{first[size][0]} occurs as often as {first[size - 1][0]}"
         return Solved(found, evidence, complaint)
     return Solved(found, evidence)
 
@@ -152,7 +152,7 @@ def _qa(params: Qa, row: Row) -> Solved:
         return Solved(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
         if documents.count(text) != 1:
-            complaint = f"gold document {number} stands {documents.count(text)} times"
+            complaint = f"gold document {number} occurs {documents.count(text)} times"
             return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # The answers yes and no of HotpotQA are in no document.

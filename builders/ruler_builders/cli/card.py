@@ -13,7 +13,7 @@ from ruler_data.terminal import out, say
 def card(
     folder: Annotated[Path, Option("Folder of a build.", argument=True)],
     check: Annotated[bool, Option("Check that it is valid and up to date.")] = False,
-    write: Annotated[bool, Option("Write it again, with the files beside it.")] = False,
+    write: Annotated[bool, Option("Rewrite the card and the generated files next to it.")] = False,
     repo: Annotated[str, Option("Print it as for this repo on the Hub.")] = "",
     version: Annotated[str, Option("Version of that release.")] = "1.0.0",
 ) -> None:
@@ -24,7 +24,7 @@ def card(
     from ruler_data.manifest import read_manifest
 
     if write and (check or repo):
-        msg = "--write goes alone: a folder's card names no repo; `ruler-data publish` writes that"
+        msg = "--write cannot be combined with --check or --repo; `publish` writes a repo's card"
         raise UsageError(msg)
     address = Address(check_repo(repo), Version.parse(version).tag) if repo else None
     build = BuildDir(folder)

@@ -33,7 +33,7 @@ HaystackOption = Annotated[
 WorkersOption = Annotated[int, Option("Number of processes.", min=1, max=1024)]
 CounterOption = Annotated[
     CounterName,
-    Option("Library that counts tokens; auto takes the fast one where it is exact."),
+    Option("Library that counts tokens; auto uses the fast one if its counts are exact."),
 ]
 ProgressOption = Annotated[
     Progress,
@@ -70,9 +70,7 @@ class BuildConfig:
     seed: Annotated[
         int | None, Option("Seed of all draws (default: 42, that of published data).", min=0)
     ] = None
-    fresh: Annotated[
-        bool, Option("Draw a private seed, kept in the folder: rows that no model has seen.")
-    ] = False
+    fresh: Annotated[bool, Option("Use a new private seed, stored in the folder.")] = False
     sources: SourcesOption = None
     haystack: HaystackOption = None
     sources_kind: Annotated[
@@ -102,8 +100,8 @@ class BuildConfig:
     shard: Annotated[
         str,
         Option(
-            "Build share I of N of the configs, written I/N from 0/N, e.g. in a job array; "
-            "the same command without it completes the folder."
+            "Build only shard I of N (I from 0 to N-1), e.g. 0/8 in a job array; the same "
+            "command without it completes the folder."
         ),
     ] = ""
     force: Annotated[bool, Option("Replace a build of other inputs.")] = False

@@ -242,7 +242,7 @@ def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
     except Timeout as error:
         where = quote(str(folder.path), 200)
         owner = _owner(path.with_suffix(".owner"))
-        msg = f"{where}: another build is at work here ({owner}); wait for it"
+        msg = f"{where}: another build is running in this folder ({owner}); wait for it"
         raise RulerError(msg) from error
     return lock
 

@@ -169,4 +169,4 @@ def _repeated_questions(task: Task, context: BuildContext, rows: int) -> list[st
     questions = len(context.sources.corpus(source).questions)
     if questions >= rows:
         return []
-    return [f"{source} has {questions} questions: rows {questions} and up ask them again"]
+    return [f"{source} has {questions} questions: rows from {questions} on repeat these questions"]

@@ -141,7 +141,8 @@ def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target:
         else:
             room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
     if best is None:
-        msg = f"{task.name} row {index}: no size fits {target.length} tokens; please report this"
+        what = f"{task.name} row {index}"
+        msg = f"{what}: cannot fit the row into {target.length} tokens; please report this"
         raise RulerError(msg)
     length, haystack, text = best
     row = PackedRow(

@@ -101,7 +101,7 @@ def run_jobs(
                 yield future.result()
     except BrokenProcessPool as error:
         msg = (
-            "a worker process died; was it out of memory? use fewer --workers; finished configs "
+            "a worker process died, possibly out of memory; use fewer --workers; finished configs "
             "are kept: run the same command again to resume"
         )
         raise RulerError(msg) from error

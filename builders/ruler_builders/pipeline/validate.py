@@ -100,7 +100,7 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
             file, line, token = spelled
             msg = (
                 f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)} is a "
-                f"special token of {context.tokenizer.info.name}, which would read it as one; "
+                f"special token: {context.tokenizer.info.name} would treat this text as one; "
                 "remove it or spell it differently"
             )
             raise UsageError(msg)
@@ -137,8 +137,8 @@ def check_rows(config: BuildConfig, context: BuildContext) -> None:
         questions = len(context.sources.corpus(source).questions)
         if config.selection.rows > questions:
             msg = (
-                f"{name}: {source} has {questions} questions, and without documents a repeated "
-                f"question is the same row; use --rows {questions} or fewer"
+                f"{name}: {source} has {questions} questions, and without documents, a repeated "
+                f"question gives an identical row; use --rows {questions} or fewer"
             )
             raise UsageError(msg)
 

@@ -40,7 +40,8 @@ class PublishConfig:
         bool, Option("Publish rows of `build --fresh`, and the seed.")
     ] = False
     tokenizer: Annotated[
-        str | None, Option("Folder or Hub id of the tokenizer, if the manifest does not suffice.")
+        str | None,
+        Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
     ] = None
     workers: WorkersOption = 1
 
@@ -143,7 +144,7 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
     if base.manifest.data_version != str(version):
         msg = (
             f"{config.repo}: tag {version.tag} is on commit {base.commit}, whose manifest says "
-            f"{base.manifest.data_version}; somebody changed it: repair that first"
+            f"{base.manifest.data_version}; it was changed after publication: repair that first"
         )
         raise RulerError(msg)
     return replace(base, revision=version.tag)

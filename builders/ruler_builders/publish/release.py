@@ -161,10 +161,10 @@ def _check_held(config: PublishConfig, dataset: Dataset, commit: str) -> None:
     wrong = missing(dataset.files, tree(config.repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
-        msg = f"{config.repo} at {commit}: differs from what was sent: {names}; nothing is tagged"
+        msg = f"{config.repo} at {commit}: missing, or not as uploaded: {names}; no tag was set"
         raise RulerError(msg)
     if open_release(config.repo, commit).manifest != dataset.manifest:
-        msg = f"{config.repo} at {commit}: the manifest is not the one sent; nothing is tagged"
+        msg = f"{config.repo} at {commit}: the manifest is not as uploaded; no tag was set"
         raise RulerError(msg)
 
 

@@ -67,7 +67,7 @@ class Library:
             text = "\n".join(_essay_text(path) for path in paths)
             sentences, detail = cut(text, self.folder, allow_download=self._network)
             if not sentences:
-                msg = f"{paths[0].name}: it has no sentence; the essays must have some"
+                msg = f"{paths[0].name}: contains no sentences"
                 raise RulerError(msg)
             return sentences, detail
 

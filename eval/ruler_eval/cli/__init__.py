@@ -23,11 +23,11 @@ COMMANDS = {
     ),
     "doctor": (
         "ruler_eval.cli.doctor",
-        "Find what would spoil a run before any GPU is used, and estimate its cost.",
+        "Check a run for problems without a GPU, and estimate its cost.",
     ),
     "run": (
         "ruler_eval.cli.run",
-        "Answer frozen rows, one journal line for each; a run that was interrupted resumes.",
+        "Run a model over the rows; the same command resumes an interrupted run.",
     ),
 }
 

@@ -25,7 +25,7 @@ def doctor(
     ] = None,
     as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
-    """Find what would spoil a run before any GPU is used, and estimate its cost."""
+    """Check a run for problems without a GPU, and estimate its cost."""
     with progress(None) as advance:
         diagnosis = diagnose(config, None if everything else sample, gpu, advance)
     if as_json:
@@ -40,7 +40,7 @@ def doctor(
             f"{len(diagnosis.findings)} findings"
         )
     if diagnosis.errors:
-        msg = f"{diagnosis.errors} errors: this run would be worthless as it is"
+        msg = f"{diagnosis.errors} errors: fix them before you run"
         raise RulerError(msg)
 
 

@@ -26,7 +26,7 @@ def run(
     ] = 1,
     as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
-    """Answer frozen rows, one journal line for each; a run that was interrupted resumes."""
+    """Run a model over the rows; the same command resumes an interrupted run."""
     job, share, folder = open_job(config), config.share, RunFolder(config.folder)
     end_with_parent()
     if data_parallel == 1:
@@ -40,8 +40,8 @@ def run(
     if done.outcome.unscored or done.outcome.missing:
         msg = (
             f"{folder.path}: shard {share}: {done.outcome.unscored} rows could not be answered "
-            f"({done.outcome.first_error}), {done.outcome.missing} were not asked; run the same "
-            "command again to ask only those"
+            f"({done.outcome.first_error}), {done.outcome.missing} were not run; run the "
+            "command again to run only these rows"
         )
         raise RulerError(msg)
 

@@ -85,7 +85,8 @@ def examine_rows(inputs: Inputs, config: str, rows: Iterable[Row]) -> Iterator[F
         message = (
             f"gold answers as a numbered list take up to {listed} tokens, the protocol gives "
             f"{room}: a model that numbers its answers is cut off; --extra-tokens "
-            f"{listed - room + 8} gives room, but results cannot be compared with the default"
+            f"{listed - room + 8} avoids this, but the results are not comparable with the default "
+            "budget"
         )
         yield Finding("warning", config, message)
 
@@ -121,8 +122,8 @@ def _check_bos(inputs: Inputs, _row: Row, ids: list[int]) -> Fault:
     count = next((place for place, token in enumerate(ids) if token != bos), len(ids))
     if count == 1:
         return None
-    number = "no BOS" if count == 0 else f"{count} BOS"
-    return "error", f"the prompt begins with {number}, the model wants one; fix its chat template"
+    number = "no BOS" if count == 0 else f"{count} BOS tokens"
+    return "error", f"the prompt begins with {number}, the model expects one; fix its chat template"
 
 
 def _check_gold(inputs: Inputs, row: Row, ids: list[int]) -> Fault:

@@ -204,7 +204,7 @@ def notes_of(results: Results) -> Iterator[str]:
     """Yield what a reader must know before the numbers."""
     if results.scored < results.rows:
         share = f"{results.scored:,} of {results.rows:,}"
-        yield f"incomplete: {share} rows scored; the rest take no part in any mean"
+        yield f"incomplete: {share} rows scored; the other rows are not in the means"
     yield from caveats_of(results)
     yield from map(visible, results.notes)
 
@@ -235,4 +235,4 @@ def caveats_of(results: Results) -> Iterator[str]:
         yield f"{13 - len(missing)} of 13 tasks; means over tasks are not RULER averages"
     few = min((config.rows for config in results.configs.values()), default=0)
     if few < 100:
-        yield f"as few as {few} rows of a config; the paper has 500"
+        yield f"some configs have only {few} rows; the paper uses 500"

@@ -288,13 +288,13 @@ def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
     editions = sorted({first.run.data.edition, second.run.data.edition})
     if len(editions) > 1:
         msg = (
-            f"not comparable: the editions {' and '.join(editions)} have other rows; run both "
+            f"not comparable: the editions {' and '.join(editions)} have different rows; run both "
             "models on one edition"
         )
         raise RulerError(msg)
     warnings = obstacles(first.run, second.run)
     if warnings and not force:
-        msg = f"not comparable: {'; '.join(warnings)}; --force compares them all the same"
+        msg = f"not comparable: {'; '.join(warnings)}; --force compares anyway"
         raise RulerError(msg)
     columns = _paired_differences(first, second)
     lengths = sorted({length for _, length in columns})

@@ -106,8 +106,8 @@ def _check(public: Results, fresh: Results, *, force: bool) -> list[str]:
             break
     if warnings and not force:
         msg = (
-            f"not a test of contamination: {'; '.join(warnings)}, and only the seed may; --force "
-            "compares them all the same"
+            f"not a test of contamination: {'; '.join(warnings)}; a contamination test "
+            "allows only a different seed; --force compares anyway"
         )
         raise RulerError(msg)
     return warnings
