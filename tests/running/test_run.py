@@ -71,7 +71,7 @@ def test_killed_at_any_time_and_resumed_every_row_is_there_once(
     torn.write_bytes(torn.read_bytes() + b'{"config":"vt_2048","ind')
     done = evaluate(*slow)
     assert done.returncode == 0, done.stderr
-    assert "24 bytes cut off its end" in done.stderr
+    assert "24 bytes removed" in done.stderr
     assert before >= 17 and keys(tmp_path) == all_keys(frozen)
 
 
@@ -97,7 +97,7 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     run = json.loads((tmp_path / "run.json").read_text())
     run["engine_info"] = {}
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
-    assert again.returncode == 1 and "2 rows that could not be answered before" in again.stderr
+    assert again.returncode == 1 and "retrying 2 rows that failed before" in again.stderr
     assert Counter(keys(tmp_path)) == Counter(all_keys(frozen))
 
 

@@ -99,8 +99,8 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
         if spelled is not None:
             file, line, token = spelled
             msg = (
-                f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)} is a "
-                f"special token: {context.tokenizer.info.name} would treat this text as one; "
+                f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)}: "
+                f"{context.tokenizer.info.name} would treat this text as a special token; "
                 "remove it or spell it differently"
             )
             raise UsageError(msg)
