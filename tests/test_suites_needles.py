@@ -95,9 +95,7 @@ def test_an_auditor_finds_a_lookalike_that_became_the_asked_key() -> None:
     key = rows[3].question.removeprefix("What is the special magic number for ").split(" ")[0]
     head, found, tail = rows[3].context.partition("One of the special magic numbers for ")
     rows[3] = replace(rows[3], context=head + found + key + tail[tail.index(" is: ") :])
-    assert any(
-        "/3: column outputs contains" in one for one in findings("niah_not_there_lookalikes", rows)
-    )
+    assert any("/3: column outputs" in one for one in findings("niah_not_there_lookalikes", rows))
 
 
 def test_an_auditor_finds_a_split_needle_that_lost_its_second_half() -> None:
