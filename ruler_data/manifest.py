@@ -90,6 +90,8 @@ class ConfigInfo:
         fill_min: shortest row's share of the config's length; likewise `fill_mean`.
         audit: result of the audit at build, check by check.
         exhausted: what ran out and was repeated, in words; empty if nothing was.
+        question_digest: of what the rows ask, whatever the tokenizer and the length
+            (`ruler_data.row`); empty in manifests of versions that did not record it.
     """
 
     file: str
@@ -104,6 +106,7 @@ class ConfigInfo:
     fill_mean: float
     audit: dict[str, str] = field(default_factory=dict)
     exhausted: tuple[str, ...] = ()
+    question_digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,8 +131,6 @@ FILENAME = "manifest.json"
 
 #: The edition of rows that this project draws itself; other editions are upstream's own rows.
 BALANCED = "balanced"
-#: Fields that were added later, left out of the JSON where they have their default.
-_ADDED: Mapping[str, str] = {"edition": BALANCED, "chat_template": ""}
 
 #: Seeds of at least this value are private: drawn for one build (`build --fresh`).
 PRIVATE_SEEDS = 2**63
@@ -259,15 +260,11 @@ class Manifest:
     def to_json(self) -> str:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
         body = asdict(self)
-        for name, default in _ADDED.items():
-            if body[name] == default:
-                del body[name]
-        body = {"digest": _self_digest(body), **body}
-        return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+        return _layout({"digest": _self_digest(body), **body})
 
     @classmethod
     def from_json(cls, text: str, where: str = FILENAME) -> "Manifest":
-        """Read a manifest.
+        """Read a manifest, of this version or another: fields that it does not know are ignored.
 
         Raises:
             RulerError: it is not a manifest of this format, or it was edited.
@@ -277,9 +274,9 @@ class Manifest:
             if body["format"] != FORMAT:
                 msg = f"{where}: manifest format {body['format']!r}, this version reads {FORMAT}"
                 raise RulerError(msg)
-            digest = body["digest"]
             manifest = TypeAdapter(cls).validate_json(text, strict=True)
-            found = json.loads(manifest.to_json())["digest"]
+            is_laid_out = text == _layout(body)  # otherwise it may hold a key twice
+            digest, found = body.pop("digest"), _self_digest(body)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
@@ -291,8 +288,8 @@ class Manifest:
         if digest != found:
             msg = f"{where}: edited after it was written: it says {digest}, its content is {found}"
             raise RulerError(msg)
-        if text != manifest.to_json():
-            msg = f"{where}: edited after it was written: it holds more than a manifest does"
+        if not is_laid_out:
+            msg = f"{where}: edited after it was written: not the layout of a manifest"
             raise RulerError(msg)
         return manifest
 
@@ -326,6 +323,10 @@ def shown_seed(seed: int) -> str:
     ('42', 'a private one')
     """
     return "a private one" if seed >= PRIVATE_SEEDS else str(seed)
+
+
+def _layout(body: Mapping[str, Any]) -> str:
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 
 
 def _self_digest(body: Mapping[str, Any]) -> str:

@@ -1,9 +1,10 @@
-"""A row of the dataset, one question about one context, and the content digest of rows.
+"""A row of the dataset, one question about one context, and the digests of rows.
 
 pyarrow 21, 24 and 26 write three different files for the same rows, so the hash of a
 file cannot show that two datasets are equal. The digest is a sha256 over the rows themselves. Each
 field is framed as a netstring (https://cr.yp.to/proto/netstrings.txt), so that different fields
-never give the same bytes.
+never give the same bytes. The question digest is the same over what is asked alone: it is equal for
+every tokenizer and length that ask the same questions.
 """
 
 import hashlib
@@ -135,22 +136,30 @@ class PackedRow:
 
 #: First bytes of what is hashed; they change with the serialization, so digests then differ.
 HEADER = b"ruler-rows/1\n"
+QUESTIONS_HEADER = b"ruler-questions/1\n"
 
 
 class RowDigest:
-    """Computes the content digest of rows that are added one by one, in order."""
+    """Computes the digests of rows that are added one by one, in order."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.sha256(HEADER)
+        self._rows = hashlib.sha256(HEADER)
+        self._questions = hashlib.sha256(QUESTIONS_HEADER)
 
     def add(self, row: Row | PackedRow) -> None:
         """Add the next row."""
         for piece in _pieces(row):
-            self._hash.update(piece)
+            self._rows.update(piece)
+        asked = [b"%d" % row.index, *_question(row)]
+        self._questions.update(_netstrings([_netstrings(asked)]))
 
     def hexdigest(self) -> str:
-        """Return the digest of the rows so far, as `sha256:` and 64 hexadecimal digits."""
-        return "sha256:" + self._hash.hexdigest()
+        """Return the content digest of the rows so far, as `sha256:` and 64 hexadecimal digits."""
+        return "sha256:" + self._rows.hexdigest()
+
+    def question_hexdigest(self) -> str:
+        """Return the digest of index, question, answer prefix, outputs and `max_new_tokens`."""
+        return "sha256:" + self._questions.hexdigest()
 
 
 def serialize(row: Row | PackedRow) -> bytes:
@@ -164,16 +173,22 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
     before = _netstrings([b"%d" % row.index, row.task.encode()]) + b"%d:" % len(context)
     after = b"," + _netstrings(
         [
-            row.question.encode(),
-            row.answer_prefix.encode(),
-            _netstrings([output.encode() for output in row.outputs]),
-            b"%d" % row.max_new_tokens,
+            *_question(row),
             b"%d" % row.length,
             _netstrings(_spans(np.array(row.evidence, dtype=np.int64).reshape(-1, 2))),
         ]
     )
     size = len(before) + len(context) + len(after)
     return b"%d:%b" % (size, before), context, after + b","
+
+
+def _question(row: Row | PackedRow) -> list[bytes]:
+    return [
+        row.question.encode(),
+        row.answer_prefix.encode(),
+        _netstrings([output.encode() for output in row.outputs]),
+        b"%d" % row.max_new_tokens,
+    ]
 
 
 def _spans(spans: NDArray[np.int64]) -> list[bytes]:

@@ -25,6 +25,27 @@ Change = Callable[[Row], Row]
 MANIFEST = "manifest.json"
 
 
+def question_digest(rows: list[Row]) -> str:
+    """Return the digest of what rows ask, computed by hand."""
+
+    def framed(*fields: str | bytes) -> bytes:
+        data = [field if isinstance(field, bytes) else field.encode() for field in fields]
+        return b"".join(b"%d:%s," % (len(field), field) for field in data)
+
+    asked = (
+        framed(
+            str(row.index),
+            row.question,
+            row.answer_prefix,
+            framed(*row.outputs),
+            str(row.max_new_tokens),
+        )
+        for row in rows
+    )
+    data = b"ruler-questions/1\n" + b"".join(map(framed, asked))
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
 def file_of(config: str) -> str:
     """Return where a config's file lies, as the contract has it."""
     return f"{config}/test-00000-of-00001.parquet"
@@ -107,6 +128,7 @@ def forge(folder: Path, config: str, edit: Edit) -> None:
         config,
         rows=len(rows),
         digest=digest_rows(rows),
+        question_digest=question_digest(rows),
         length_min=min(lengths),
         length_mean=round(mean, 3),
         length_max=max(lengths),

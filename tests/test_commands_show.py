@@ -11,7 +11,7 @@ import pytest
 
 from ruler_data import TASKS
 from tests.conftest import Cli
-from tests.tampering import at, copy_of, edit_file, file_of, forge, rows_of
+from tests.tampering import at, copy_of, edit_file, file_of, forge, manifest_of, rows_of
 
 BOLD = re.compile("\x1b\\[1;33m(.*?)\x1b\\[0m")
 
@@ -51,6 +51,16 @@ def test_a_row_is_shown_with_question_answers_and_whole_context_on_request(
     assert squeeze(row.context) in squeeze(full.stdout)
     assert squeeze(row.context) not in squeeze(short.stdout)
     assert "characters ...]" in short.stdout
+
+
+def test_without_a_config_the_digests_of_all_are_listed(sample_build: Path, cli: Cli) -> None:
+    configs = manifest_of(sample_build).configs
+    listed = {line.split()[0]: line for line in cli("show", sample_build).stdout.splitlines()[1:]}
+    assert list(listed) == list(configs)
+    for name, info in configs.items():
+        assert listed[name].split() == [name, "6", info.question_digest, info.digest]
+    found = json.loads(cli("show", sample_build, "--json").stdout)
+    assert found == json.loads((sample_build / "manifest.json").read_text())["configs"]
 
 
 def test_the_first_row_is_shown_where_none_is_named(sample_build: Path, cli: Cli) -> None:

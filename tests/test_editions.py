@@ -1,6 +1,5 @@
 """`--edition upstream-...`: built, verified, run and reported like any folder, and never mixed."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import ruler_builders
 from ruler_builders.audit.verify import verify
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay
 from ruler_data import TASKS
-from ruler_data.manifest import BALANCED, Manifest, read_manifest
+from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import load_tokenizer
@@ -63,13 +62,6 @@ def test_the_manifest_and_the_card_name_the_edition_and_its_defects(folder: Path
     assert f"pretty_name: RULER (mistral-v0.2, {NEW})" in card
     assert "| cwe_4096 |" in card and "different layouts: 1 in 3 rows" in card
     assert "every row is fitted individually" not in card
-
-
-def test_manifests_without_an_edition_are_balanced_and_keep_their_bytes(sample_build: Path) -> None:
-    text = (sample_build / "manifest.json").read_text()
-    assert "edition" not in json.loads(text)
-    manifest = Manifest.from_json(text)
-    assert manifest.edition == BALANCED and manifest.to_json() == text
 
 
 def test_verify_replays_every_row(folder: Path, tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ class ConfigResult:
         failures: by kind of failure, the indexes of the rows that score below 1.
         depth: evidence by depth; None where the task has no evidence.
         params: parameters of the task; empty in results of versions that did not record them.
+        question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
+            same; empty if the data or the results are of a version that did not record it.
     """
 
     digest: str
@@ -81,6 +83,7 @@ class ConfigResult:
     failures: dict[str, tuple[int, ...]]
     depth: Depth | None
     params: dict[str, Param] = field(default_factory=dict)
+    question_digest: str = ""
 
     @property
     def scored(self) -> int:

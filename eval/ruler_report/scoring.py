@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
@@ -146,8 +147,8 @@ def _score_config(
         if scored.failure and counts[scored.failure] < EXAMPLES:
             counts[scored.failure] += 1
             examples.append(_example(config, row, scored.failure, scored.score, answer))
-    digest = data.manifest.configs[config].digest
-    return _config_result(task, digest, rows, failed, missing), examples
+    info = data.manifest.configs[config]
+    return _config_result(task, info, rows, failed, missing), examples
 
 
 def _analyze(
@@ -173,7 +174,7 @@ def _analyze(
 
 
 def _config_result(
-    task: Task, digest: str, rows: list[_Scored | None], failed: list[int], missing: list[int]
+    task: Task, info: ConfigInfo, rows: list[_Scored | None], failed: list[int], missing: list[int]
 ) -> ConfigResult:
     scored = [row for row in rows if row]
     failures: dict[str, list[int]] = {}
@@ -186,7 +187,8 @@ def _config_result(
         tuple(sum(row.evidence[cell] > 0 for row in scored) for cell in range(BINS)),
     )
     return ConfigResult(
-        digest=digest,
+        digest=info.digest,
+        question_digest=info.question_digest,
         family=task.params.family,
         category=task.category,
         metric=task.metric,

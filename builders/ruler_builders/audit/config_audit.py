@@ -78,9 +78,12 @@ def verify_config(
             audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
     except UNREADABLE as error:
         return [*findings, f"{info.file}: cannot be read: {one_line(error)}"], []
-    findings += audit.findings + _summary_findings(name, info, digest.hexdigest(), lengths)
+    findings += audit.findings + _summary_findings(name, info, digest, lengths)
     depth = audit.checks.get("depth", "")
-    return findings, [f"{name}: depth {depth}"] if UNTESTED in depth else []
+    untested = [f"{name}: depth {depth}"] if UNTESTED in depth else []
+    if not info.question_digest:
+        untested.append(f"{name}: an older version built it and recorded no question digest")
+    return findings, untested
 
 
 @lru_cache(maxsize=1)
@@ -151,7 +154,7 @@ def _length_findings(
 
 
 def _summary_findings(
-    config: str, info: ConfigInfo, digest: str, lengths: Sequence[int]
+    config: str, info: ConfigInfo, digest: RowDigest, lengths: Sequence[int]
 ) -> list[str]:
     """Check what the manifest states of a config against its rows."""
     if not lengths:
@@ -160,7 +163,8 @@ def _summary_findings(
     mean = sum(lengths) / len(lengths)
     found = {
         "rows": len(lengths),
-        "digest": digest,
+        "digest": digest.hexdigest(),
+        "question_digest": digest.question_hexdigest() if info.question_digest else "",
         "length_min": min(lengths),
         "length_mean": round(mean, 3),
         "length_max": max(lengths),

@@ -16,7 +16,10 @@ COMMANDS = {
         "ruler_builders.cli.verify",
         "Check everything that a folder or a release promises; exit 0 only if it is clean.",
     ),
-    "show": ("ruler_builders.cli.show", "Print one row: context shortened, evidence highlighted."),
+    "show": (
+        "ruler_builders.cli.show",
+        "Print one row: context shortened, evidence highlighted; or the configs of a folder.",
+    ),
     "card": ("ruler_builders.cli.card", "Print the card of a folder, check it, or write it again."),
     "publish": (
         "ruler_builders.cli.publish",

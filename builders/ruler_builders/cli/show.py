@@ -1,7 +1,8 @@
-"""`ruler-data show`: one row as JSON, or with its context shortened and evidence highlighted."""
+"""`ruler-data show`: the digests of a folder, or one of its rows, evidence highlighted."""
 
 import json
 from contextlib import closing
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import Manifest, read_manifest
 from ruler_data.names import parse_config, quote
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.row import Row
@@ -21,17 +23,23 @@ from ruler_data.terminal import out
 @command()
 def show(
     folder: Annotated[Path, Option("Folder of a build.", argument=True)],
-    config: Annotated[str, Option("Config, e.g. vt_4096.", argument=True)],
+    config: Annotated[
+        str,
+        Option("Config, e.g. vt_4096; none: list all with their digests.", argument=True),
+    ] = "",
     index: Annotated[int, Option("Row, from 0.", argument=True, min=0)] = 0,
     full: Annotated[bool, Option("Print the whole context.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print one row: context shortened, evidence highlighted."""
-    from ruler_data.manifest import read_manifest
+    """Print one row: context shortened, evidence highlighted; or the configs of a folder."""
     from ruler_data.parquet import UNREADABLE, read_rows
 
-    parse_config(config)
+    if config:
+        parse_config(config)
     manifest = read_manifest(folder)
+    if not config:
+        _show_configs(manifest, as_json=as_json)
+        return
     if config not in manifest.configs:
         known = ", ".join(manifest.configs)
         msg = f"{quote(config)} is not in {folder}; it has {known}"
@@ -52,6 +60,17 @@ def show(
         out.print_json(json.dumps(row.to_record()))
     else:
         show_row(out, config, row, full=full)
+
+
+def _show_configs(manifest: Manifest, *, as_json: bool) -> None:
+    """Print each config's rows and digests; configs that ask the same share a question digest."""
+    if as_json:
+        out.print_json(json.dumps({name: asdict(info) for name, info in manifest.configs.items()}))
+        return
+    table = Table("config", "rows", "question digest", "content digest", box=None)
+    for name, info in manifest.configs.items():
+        table.add_row(name, str(info.rows), info.question_digest or "not recorded", info.digest)
+    out.print(table)
 
 
 #: Characters shown at both ends of the context and around each evidence span.

@@ -130,4 +130,5 @@ def _describe(
         length_max=max(lengths),
         fill_min=round(min(lengths) / length, 6),
         fill_mean=round(mean / length, 6),
+        question_digest=digest.question_hexdigest(),
     )

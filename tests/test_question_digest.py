@@ -1,0 +1,108 @@
+"""The question digest: equal wherever the same is asked, whatever the tokenizer and the length."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_builders
+from ruler_data.errors import RulerError
+from ruler_data.manifest import BALANCED, Manifest
+from tests.tampering import copy_of, edit_config, manifest_of, question_digest, rows_of
+
+Build = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def real(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Build:
+    """Build two real rows of all 13 tasks."""
+
+    def build(tokenizer: str, lengths: list[int], seed: int = 42) -> Path:
+        out = tmp_path_factory.mktemp("digests") / "out"
+        ruler_builders.build(
+            str(shared / "tokenizers" / tokenizer),
+            out=out,
+            lengths=lengths,
+            rows=2,
+            seed=seed,
+            sources=shared / "sources",
+        )
+        return out
+
+    return build
+
+
+@pytest.mark.slow
+def test_two_tokenizers_and_two_lengths_ask_the_same_and_another_seed_does_not(
+    real: Build,
+) -> None:
+    folder = real("llama3", [4096, 8192])
+    first, other = manifest_of(folder).configs, manifest_of(real("qwen2.5", [4096])).configs
+    reseeded = manifest_of(real("llama3", [4096], seed=7)).configs
+    assert len(other) == 13
+    for name, info in other.items():
+        longer = first[name.replace("_4096", "_8192")]
+        assert info.question_digest == first[name].question_digest == longer.question_digest
+        assert len({info.digest, first[name].digest, longer.digest}) == 3
+        assert info.question_digest == question_digest(rows_of(folder, name))
+        assert reseeded[name].question_digest != info.question_digest
+
+
+def test_the_same_questions_at_two_lengths_of_the_sample(builds: Callable[..., Path]) -> None:
+    folder = builds(length=1024)
+    (short,), (long,) = (
+        [info for name, info in manifest_of(builds(length=n)).configs.items() if "vt" in name]
+        for n in (1024, 1280)
+    )
+    assert short.question_digest == long.question_digest != ""
+    assert short.question_digest == question_digest(rows_of(folder, "vt_1024"))
+
+
+def test_another_question_digest_in_the_manifest_is_found(
+    builds: Callable[..., Path], tmp_path: Path
+) -> None:
+    copy = copy_of(builds(), tmp_path)
+    edit_config(copy, "vt_1024", question_digest="sha256:" + "0" * 64)
+    found = ruler_builders.verify(copy, count_lengths=False).findings
+    assert any(line.startswith("vt_1024: question_digest expected sha256:000") for line in found)
+
+
+def retyped(text: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """Change the JSON of a manifest, and the digest that it carries of itself, by hand."""
+    body = json.loads(text)
+    change(body)
+    del body["digest"]
+    data = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    body = {"digest": f"sha256:{hashlib.sha256(data).hexdigest()}", **body}
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+
+
+def older(body: dict[str, Any]) -> None:
+    del body["edition"], body["chat_template"]
+    for config in body["configs"].values():
+        del config["question_digest"]
+
+
+def newer(body: dict[str, Any]) -> None:
+    body["colour"] = "blue"
+    body["configs"]["vt_1024"]["weight"] = [1.5, None]
+
+
+def test_manifests_of_older_and_newer_versions_are_read(builds: Callable[..., Path]) -> None:
+    text = (builds() / "manifest.json").read_text()
+    now = Manifest.from_json(text)
+    assert now.to_json() == text
+    before = Manifest.from_json(retyped(text, older))
+    assert before.edition == BALANCED
+    assert {info.question_digest for info in before.configs.values()} == {""}
+    assert Manifest.from_json(retyped(text, newer)) == now
+
+
+def test_a_field_added_without_the_digest_is_an_edit(builds: Callable[..., Path]) -> None:
+    text = (builds() / "manifest.json").read_text()
+    edited = text.replace('"suite": "ruler"', '"suite": "ruler",\n "colour": "blue"')
+    with pytest.raises(RulerError, match="edited after it was written"):
+        Manifest.from_json(edited)
