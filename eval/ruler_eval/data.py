@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -125,24 +125,27 @@ class Dataset:
     def choose(
         self,
         configs: Collection[str] = (),
-        rows: int | None = None,
+        rows: int | Mapping[int, int] | None = None,
         tasks: Collection[str] = (),
     ) -> "Dataset":
         """Return the same with fewer rows; configs keep the order of the manifest.
 
         Args:
             configs: names; empty for all.
-            rows: the first ones of each config; None for all.
+            rows: the first ones of each config, or of each config of a length; others keep all.
             tasks: whose configs to keep; empty for all.
 
         Raises:
-            UsageError: a config or task is not in the dataset, or no config is left.
+            UsageError: a config, task or length is not in the dataset, or no config is left.
         """
         have = {name: parse_config(name)[0] for name in self.rows}
-        for wanted, known in ((configs, have), (tasks, dict.fromkeys(have.values()))):
+        length = {name: parse_config(name)[1] for name in self.rows}
+        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(length.values(), rows)
+        for wanted, known in ((configs, have), (tasks, have.values()), (firsts, length.values())):
             for name in wanted:
                 if name not in known:
-                    msg = f"{quote(name)} is not in {self.source}; it has {', '.join(known)}"
+                    names = ", ".join(map(str, dict.fromkeys(known)))
+                    msg = f"{quote(str(name))} is not in {self.source}; it has {names}"
                     raise UsageError(msg)
         counts = {
             name: n
@@ -152,7 +155,9 @@ class Dataset:
         if not counts:
             msg = f"{self.source}: no config is of these tasks and among these configs"
             raise UsageError(msg)
-        return replace(self, rows={name: min(rows or n, n) for name, n in counts.items()})
+        return replace(
+            self, rows={n: min(firsts.get(length[n]) or c, c) for n, c in counts.items()}
+        )
 
     def fetch(self) -> "Dataset":
         """Fetch the files of the chosen configs, and check each against the manifest.

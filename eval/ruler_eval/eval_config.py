@@ -1,6 +1,7 @@
 """The options of a run or a preflight check."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -45,7 +46,8 @@ class EvalConfig:
         str | Iterable[str], Option("Tasks whose configs to run [default: all].", command=False)
     ] = ""
     rows: Annotated[
-        int | None, Option("Rows of each config, the first ones [default: all].", min=1)
+        str | int | Mapping[int, int] | None,
+        Option("Rows of each config, the first ones, e.g. 40 or 4096:40,8192:20 [default: all]."),
     ] = None
     tensor_parallel: Annotated[int, Option("GPUs that share one copy of the model.", min=1)] = 1
     options: Annotated[
@@ -96,7 +98,7 @@ class EvalConfig:
             if choice not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
                 raise UsageError(msg)
-        for name, least in (("rows", 1), ("tensor_parallel", 1), ("extra_tokens", 0)):
+        for name, least in (("tensor_parallel", 1), ("extra_tokens", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
                 msg = f"{name} {value}: must be at least {least}"
@@ -104,7 +106,12 @@ class EvalConfig:
         if not self.model and self.engine != "python":
             msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
             raise UsageError(msg)
-        _ = self.engine_options
+        _ = self.engine_options, self.first_rows
+
+    @cached_property
+    def first_rows(self) -> int | dict[int, int] | None:
+        """Rows of each config, or of the configs of each length (tokens); None for all."""
+        return parse_rows(self.rows)
 
     @cached_property
     def engine_options(self) -> dict[str, Any]:
@@ -156,6 +163,27 @@ def parse_names(names: str | Iterable[str]) -> tuple[str, ...]:
     """
     parts = names.split(",") if isinstance(names, str) else names
     return tuple(name.strip() for name in parts if name.strip())
+
+
+def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:
+    """Return a number of rows, for all configs or by length in tokens.
+
+    >>> parse_rows("40"), parse_rows("4096:40, 8192:20")
+    (40, {4096: 40, 8192: 20})
+
+    Raises:
+        UsageError: it is neither, or a number is below 1.
+    """
+    if rows is None:
+        return None
+    text = str(rows)
+    if isinstance(rows, Mapping):
+        text = ",".join(f"{length}:{count}" for length, count in rows.items())
+    if not re.fullmatch(r"[1-9]\d*|[1-9]\d*:[1-9]\d*(, *[1-9]\d*:[1-9]\d*)*", text):
+        msg = f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4096:40,8192:20)"
+        raise UsageError(msg)
+    numbers = [int(number) for number in re.findall(r"\d+", text)]
+    return dict(zip(numbers[::2], numbers[1::2], strict=True)) if ":" in text else numbers[0]
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, Any]:

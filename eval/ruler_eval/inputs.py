@@ -125,7 +125,9 @@ def open_inputs(config: EvalConfig) -> Inputs:
         UsageError: one of them is not available, or they do not go together.
     """
     data = open_dataset(str(config.data), config.revision)
-    data = data.choose(parse_names(config.configs), config.rows, parse_names(config.tasks)).fetch()
+    data = data.choose(
+        parse_names(config.configs), config.first_rows, parse_names(config.tasks)
+    ).fetch()
     model = _open_model(config)
     tokenizer = _open_tokenizer(config, model, data)
     config.prompts.check(tokenizer)

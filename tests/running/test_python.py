@@ -198,7 +198,7 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
     [
         ({"engine": "gpt"}, "not known; known: vllm"),
         ({"protocol": "chatty", "generate": gold}, "not known; known: completion"),
-        ({"rows": 0, "generate": gold}, "rows 0: must be at least 1"),
+        ({"rows": 0, "generate": gold}, "rows '0': write a number from 1"),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
         ({"generate": gold, "batch": 0}, "batch=0"),
         ({"generate": gold, "weights": object()}, "cannot be called"),
@@ -223,3 +223,20 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
     assert all(hasattr(ruler_eval, name) for name in ruler_eval.__all__)
+
+
+def test_the_number_of_rows_may_depend_on_the_length(frozen: Path, tmp_path: Path) -> None:
+    for place, rows in enumerate(("2048:3", {2048: 3})):
+        done = run(frozen, tmp_path / str(place), generate=gold, configs="vt_2048", rows=rows)
+        assert [config.rows for config in done.configs] == [3]
+
+
+@pytest.mark.parametrize(
+    "rows", ["0", 0, True, "1024:", "1024:3,5", "512:3", "-1", "many", {1024: 0}]
+)
+def test_a_wrong_number_of_rows_is_refused_by_its_value(
+    frozen: Path, tmp_path: Path, rows: object
+) -> None:
+    with pytest.raises(UsageError, match=r"rows |is not in"):
+        run(frozen, tmp_path, generate=gold, rows=rows)
+    assert not list(tmp_path.iterdir())
