@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.rows.packing import choose, largest_size
@@ -41,6 +41,17 @@ def test_units_of_uneven_cost_use_up_the_room(costs: list[int], room: int) -> No
         0 < costs[j] - costs[i] <= free for i, j in pairs if i in chosen and j not in chosen
     )
     assert free <= SLACK or not could_gain
+
+
+@given(st.lists(st.integers(76, 92), min_size=120, max_size=120), st.integers(3_700, 4_000))
+def test_long_lines_of_similar_cost_leave_less_than_a_hundredth_free(
+    costs: list[int], room: int
+) -> None:
+    spread = sorted(costs[:32])
+    assume(sum(spread[16:]) - sum(spread[:16]) > 60)  # lines that are all equal cannot fill it
+    chosen = choose(np.array(costs), room).tolist()
+    assert 0 <= room - sum(costs[i] for i in chosen) <= room // 93
+    assert chosen == sorted(set(chosen))
 
 
 def test_costs_of_places_count_as_well() -> None:

@@ -7,6 +7,10 @@ from numpy.typing import NDArray
 
 from ruler_builders.rows.segments import SLACK, SPARE, Costs
 
+#: From this room (tokens) on, rows must be filled to 0.99 of their length, which is some tokens
+#: more than the room. A row short of that by its own segments gets one segment more.
+FULL_FROM, FULL = 3_700, 1 - 1 / 93
+
 #: Sizes probed in one call, and on each side of a guess.
 LOOK = 16
 
@@ -22,7 +26,9 @@ def choose(
 
     Segments are taken in order while they fit. If more than `SLACK` tokens are then free, shorter
     segments that follow are taken as well, and then some of the last segments are swapped for
-    longer ones.
+    longer ones. If that leaves a row of a length with a promised fill too short (long lines, e.g.
+    two UUIDs of a tokenizer with a token per digit), one more segment is taken and others are
+    swapped for shorter ones.
 
     Args:
         costs: tokens of each segment.
@@ -56,8 +62,9 @@ def choose(
                 free -= cost + place
             else:
                 rest.append(unit)
-        while free > SLACK and (gain := _swap(costs, chosen, rest, free, kept)):
-            free -= gain
+        free -= _swap_all(costs, chosen, rest, free, kept)
+    if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
+        chosen = _one_more(costs, chosen, range(taken, min(taken + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
 
 
@@ -99,6 +106,29 @@ def largest_size(
         fitting = int(np.count_nonzero(cost(sizes) <= budget))
         low, high = int(sizes[fitting - 1]), int(sizes[fitting])
     return low
+
+
+def _one_more(costs: Costs, chosen: list[int], spare: range, free: int) -> list[int]:
+    """Return the segments with one more, and long ones swapped for short ones until they fit.
+
+    They are returned unchanged if they would not be fuller.
+    """
+    kept, tail = chosen[:-SPARE], chosen[-SPARE:]
+    pool = sorted({*tail, *spare}, key=lambda unit: (int(costs[unit]), unit))
+    more, rest = pool[: len(tail) + 1], pool[len(tail) + 1 :]
+    left = free + int(costs[tail].sum() - costs[more].sum())
+    if left < 0 or len(more) == len(tail):
+        return chosen
+    filled = _swap_all(costs, more, rest, left, 0)
+    return [*kept, *more] if left - filled < free else chosen
+
+
+def _swap_all(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
+    """Swap segments for longer spare ones while it fills more; return the tokens that it fills."""
+    filled = 0
+    while free - filled > SLACK and (gain := _swap(costs, chosen, rest, free - filled, kept)):
+        filled += gain
+    return filled
 
 
 def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
