@@ -1,17 +1,18 @@
 """Why a row lost points: the failure modes of the paper's section 5, from the text alone.
 
-A row that scores below 1 gets the first kind that fits; the tests go from certain to likely. No
-kind says more than the text shows: `not in the context` is parametric knowledge or a
-hallucination, and only a run without context can tell which.
+A row gets one kind, the first that fits. What an answer names (`ruler_eval.exact.Named`) decides
+before its wording does. No kind says more than the text shows: `not in the context` is parametric
+knowledge or a hallucination, and only a run without context can tell which.
+`benchmarks/failures.py` measures how often the kind is right.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Collection, Iterator
 
 from ruler_data.row import Row
-from ruler_data.tasks import Niah, Task
-from ruler_eval.metrics import VALUES, claim_of
-from ruler_report.strict import contains_cased
+from ruler_data.tasks import Niah, Qa, Task
+from ruler_eval.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
+from ruler_eval.metrics import claim_of
 
 EMPTY = "empty"
 REFUSAL = "refusal"
@@ -22,103 +23,107 @@ NEARBY = "wrong needle, nearby"
 WRONG_NEEDLE = "wrong needle"
 CUT = "answer cut short"
 INCOMPLETE = "incomplete set"
+EXTRA = "more than the gold answers"
 OTHER_CHAIN = "other variables"
 MISCOUNTED = "miscounted"
 PARAMETRIC = "as without context"
 ABSENT = "not in the context"
 OTHER_DOCUMENT = "from another document"
 GOLD_DOCUMENT = "wrong part of the gold document"
+WRONG_POLARITY = "wrong yes or no"
 OTHER = "other"
 
-#: The meaning of every kind, in the order in which a report lists them.
-MEANINGS: dict[str, str] = {
-    EMPTY: "the answer is empty",
-    REFUSAL: "the model declines or says that the answer is not there",
-    COPIED: "at least half of what the answer names is in the answer of the in-context example",
-    FALSE_NONE: "says that there is no answer, although there is one",
-    VERBATIM: "40 characters or more of the context, word for word",
-    NEARBY: "the value of another needle, at most five needles from the one asked for",
-    WRONG_NEEDLE: "the value of another needle",
-    CUT: "the first half or more of a gold answer, but not all of it",
-    INCOMPLETE: "some of the gold answers and nothing wrong",
-    OTHER_CHAIN: "variables that hold another value",
-    MISCOUNTED: "words of the context that are not among the most frequent",
-    PARAMETRIC: "the same answer as the run without context gave",
-    ABSENT: "what the answer names is not in the context",
-    OTHER_DOCUMENT: "the answer is in the context, in a document that is not a gold document",
-    GOLD_DOCUMENT: "the answer is in a gold document, and is not the one asked for",
-    OTHER: "none of these",
+#: The families of each kind and its meaning, in the order in which a report lists them.
+KINDS: dict[str, tuple[str, str]] = {
+    EMPTY: ("all", "the answer has no letter and no digit"),
+    REFUSAL: ("all", "the model declines or says that the answer is not there"),
+    COPIED: ("vt, cwe", "at least half of what it names is the answer of the in-context example"),
+    FALSE_NONE: ("niah", "says that there is no answer, although there is one"),
+    VERBATIM: ("all", "40 characters or more of the context, word for word, that name no answer"),
+    NEARBY: ("niah", "the value of another needle, at most five needles from the one asked for"),
+    WRONG_NEEDLE: ("niah", "the value of another needle"),
+    CUT: ("niah, vt, cwe, fwe", "the first half or more of a gold answer, but not all of it"),
+    INCOMPLETE: ("niah, vt, cwe, fwe", "some of the gold answers and nothing else of their kind"),
+    EXTRA: ("niah, vt, cwe, fwe", "all gold answers and others: score 100, exact score 0"),
+    OTHER_CHAIN: ("vt", "variables that hold another value"),
+    MISCOUNTED: ("cwe, fwe", "words of the context that are not among the most frequent"),
+    PARAMETRIC: ("all", "the same answer as the run without context gave"),
+    ABSENT: ("all", "what it names beside gold answers is not in the context"),
+    OTHER_DOCUMENT: ("qa", "the answer is in the context, in a document that is not a gold one"),
+    GOLD_DOCUMENT: ("qa", "the answer is in a gold document, and is not the one asked for"),
+    WRONG_POLARITY: ("qa", "yes where no is right, or the reverse"),
+    OTHER: ("all", "names nothing of the kind asked for, e.g. repeats the question"),
 }
+#: The meaning of every kind.
+MEANINGS: dict[str, str] = {kind: meaning for kind, (_, meaning) in KINDS.items()}
 
 _NEEDLE = "special magic"
-_REFUSAL = re.compile(
-    r"\b(i(?:'m| am) (?:sorry|unable)|i (?:cannot|can't|could not|do not (?:know|have))|as an ai"
-    r"|(?:is|are|was|were) (?:not|no(?:where)?) (?:mentioned|provided|given|found|specified|stated)"
-    r"|there (?:is|are) no\b|no (?:information|mention|answer)|unanswerable|cannot be determined)",
-    re.IGNORECASE,
-)
-_CODE = re.compile(r"\b[A-Z]{3,6}\b")
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-#: Words of an answer that name nothing in the context.
-_FILLER = frozenset(
-    {"the", "a", "an", "and", "or", "of", "in", "are", "is", "was", "were", "that", "to", "these",
-     "they", "here", "i", "top", "most", "common", "frequent", "frequently", "appeared",
-     "following", "above", "words", "word", "coded", "list", "text", "ten", "three", "variables",
-     "variable", "var", "value", "assigned", "answer"}
-)  # fmt: skip
 _NEAR = 5  # needles
 _COPY = 40  # characters
+_LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)](?=\s|$)")
+_PART = re.compile(r"[a-z0-9-]+")
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 
 
-def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None) -> str:
-    """Return the kind of failure of a row that scores below 1.
+def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None) -> str | None:
+    """Return the kind of failure of a row; None if it scores 1 and names no other answer.
 
     Args:
         row: the question, its context and gold answers.
         task: of the row.
         answer: the text that was scored.
-        score: of the row, in [0, 1).
+        score: upstream's score of the row, in [0, 1].
         bare: the answer of the same model without the context; None if that is unknown.
     """
-    if not answer:
+    if isinstance(task.params, Qa):
+        return None if score == 1 else _of_text(row, answer, score, bare) or _qa(row, answer)
+    named = named_in(row, task, answer)
+    if score == 1:
+        return EXTRA if named.others else None
+    params = task.params
+    if isinstance(params, Niah) and params.none == "possible":
+        if claim_of(row, params, answer) == "none":
+            return FALSE_NONE
+    if named.others and not (len(named.others) <= _FEW and score == 0 and is_refusal(answer)):
+        if bare is not None and score == 0 and _same_words(answer, bare):
+            return PARAMETRIC
+        return _of_others(row, params.family, named)
+    return _of_text(row, answer, score, bare) or _of_rest(row, params, answer, score)
+
+
+_FEW = 3  # words of a refusal that may look like words of a list
+
+
+def _of_text(row: Row, answer: str, score: float, bare: str | None) -> str | None:
+    """Return the kind of an answer that needs no context to tell."""
+    if not re.search(r"[^\W_]", _LIST_NUMBER.sub("", plain(answer))):
         return EMPTY
-    niah = task.params if isinstance(task.params, Niah) else None
-    if niah and niah.none == "possible" and claim_of(row, niah, answer) == "none":
-        return FALSE_NONE
-    if score == 0 and _REFUSAL.search(answer):
-        return REFUSAL
-    if bare is not None and score == 0 and _same_words(answer, bare):
+    if bare is not None and score == 0 and not is_refusal(answer) and _same_words(answer, bare):
         return PARAMETRIC
-    if niah and niah.none == "true" and claim_of(row, niah, answer) == "value":
-        return WRONG_NEEDLE if _names_needle(row, niah, answer) else ABSENT
-    return BY_FAMILY[task.params.family](row, answer, score)
+    said, asked = _words(answer), _words(row.question)
+    return OTHER if score == 0 and said <= asked and 2 * len(said) >= len(asked) else None
 
 
-def _names_needle(row: Row, params: Niah, answer: str) -> bool:
-    """Whether an answer names a value that is in the context and not in the question."""
-    context, question = row.context.lower(), row.question.lower()
-    named = VALUES[params.value_type].findall(answer.lower())
-    return any(value in context for value in named if value not in question)
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
 
 
-def _niah(row: Row, answer: str, score: float) -> str:
-    lower = answer.lower()
-    gold = {output.lower() for output in row.outputs}
-    others = (value for value in _values(lower, row.outputs[0]) if value not in gold)
-    places = (row.context.find(value) for value in others if value not in row.question)
-    wrong = [place for place in places if place >= 0]
-    if wrong:
-        return NEARBY if any(_is_near(row, place) for place in wrong) else WRONG_NEEDLE
-    if score > 0:
-        return INCOMPLETE
-    halves = [output[: (len(output) + 1) // 2] for output in gold - {"none"}]
-    return CUT if any(half in lower for half in halves) else _copied(row, answer)
-
-
-def _values(answer: str, like: str) -> list[str]:
-    """Return what an answer names that looks like a gold answer."""
-    pattern = next((one for one in VALUES.values() if one.fullmatch(like.lower())), None)
-    return pattern.findall(answer) if pattern else []
+def _of_others(row: Row, family: str, named: Named) -> str:
+    """Return the kind of an answer that names others than gold answers."""
+    wrong, every = set(named.others), {*named.gold, *named.others}
+    if family == "niah":
+        places = [place for value in wrong if (place := row.context.find(value)) >= 0]
+        if not places:
+            return ABSENT
+        return NEARBY if any(_is_near(row, place) for place in places) else WRONG_NEEDLE
+    example, text = _split_example(row.context) if family in EXAMPLE_FAMILIES else ("", row.context)
+    shown = {*_WORD.findall(example.rsplit(":", 1)[-1].lower())}
+    if _is_half(wrong & shown, every):
+        return COPIED
+    words = {*re.findall(r"[a-z-]+", text.lower())}
+    if family == "vt":
+        return ABSENT if wrong.isdisjoint(words) else OTHER_CHAIN
+    return MISCOUNTED if _is_half(wrong & words, wrong) else ABSENT
 
 
 def _is_near(row: Row, place: int) -> bool:
@@ -130,48 +135,136 @@ def _is_near(row: Row, place: int) -> bool:
     )
 
 
-def _vt(row: Row, answer: str, score: float) -> str:
-    named = set(_CODE.findall(answer)) - {"VAR"}
-    wrong = named - set(row.outputs)
-    example, question = _split_example(row.context)
-    if _is_half(wrong & set(_CODE.findall(_example_answer(example))), named):
-        return COPIED
-    if any(contains_cased(question, name) for name in wrong):
-        return OTHER_CHAIN
+def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
+    """Return the kind of an answer that names nothing but gold answers, or nothing."""
     if score > 0:
         return INCOMPLETE
-    return ABSENT if named else _copied(row, answer)
+    if _is_copied(row, answer):
+        return VERBATIM
+    if is_refusal(answer):
+        return REFUSAL
+    lower = plain(answer).lower()
+    parts = _PART.findall(lower)
+    if any(_begins(output.lower(), part) for output in row.outputs for part in parts):
+        return CUT
+    if isinstance(params, Niah) and params.value_type != "words":
+        asked = row.question.lower()
+        numbers = re.findall(r"[0-9a-f-]*[0-9][0-9a-f-]*", _LIST_NUMBER.sub("", lower))
+        if any(number not in asked for number in numbers):
+            return ABSENT
+    return OTHER
 
 
-def _cwe(row: Row, answer: str, score: float) -> str:
-    example, _ = _split_example(row.context)
-    wrong = _words(answer) - {output.lower() for output in row.outputs}
-    if _is_half(wrong & _words(_example_answer(example)), _words(answer)):
-        return COPIED
-    return _fwe(row, answer, score)
+def _begins(output: str, part: str) -> bool:
+    return output.startswith(part) and len(output) <= 2 * len(part)
 
 
-def _fwe(row: Row, answer: str, score: float) -> str:
-    wrong = _words(answer) - {output.lower() for output in row.outputs}
-    if not wrong and score > 0:
-        return INCOMPLETE
+def _is_copied(row: Row, answer: str) -> bool:
+    return len(answer) >= _COPY and answer[:_COPY] in row.context
+
+
+_DENIAL = (
+    r"(?:\b(?:no|not|cannot|never|nothing|none|neither|nor|nowhere|unable|without|lack(?:s|ing|ed)?"
+    r"|fail(?:s|ed)?|impossible|insufficient|missing|absent)\b|n['’]t\b)"
+)
+_FINDING = (
+    r"\b(?:f[io]u?nds?|locate[ds]?|see[ns]?|saw|identif\w+|determin\w+|mention\w*|stat(?:e|es|ed|ing)"
+    r"|specif\w+|provid\w+|contain\w*|includ\w+|list(?:s|ed)|appear\w*|exists?|present|given?|gives"
+    r"|know[ns]?|answer\w*|informations?|info|details?|enough|sufficient|clear|sure|certain|able"
+    r"|possible|sa(?:y|ys|id)|tells?|told|refer\w*|describ\w+|disclos\w+|available|evidence|record\w*"
+    r"|match\w*|help|assist|access|recall|remember|idea|such|occurs?|talks?|discuss\w*|address\w*"
+    r"|context|text|passage|documents?|defined|shown?|shows|indicat\w+|notice\w*|come across|there)\b"
+)
+_REFUSAL = re.compile(
+    rf"{_DENIAL}[^.!?\n]{{0,70}}{_FINDING}|{_FINDING}[^.!?\n]{{0,70}}{_DENIAL}"
+    r"|\b(?:sorry|apolog\w+|unfortunately|regret\w*|as an ai|language model|unclear|unanswerable"
+    r"|unavailable|i decline|beyond my)\b",
+    re.IGNORECASE,
+)
+_BARE_REFUSAL = re.compile(
+    r"(?:(?:the )?answer(?: is|:)?\s*)?(?:none|nothing|nil|null|n\s?/?\s?a|unknown|unsure|undefined"
+    r"|unanswerable|undetermined|unspecified|missing|unavailable|idk|(?:no|not|none) ?\w*|no clue)",
+    re.IGNORECASE,
+)
+
+
+def is_refusal(answer: str) -> bool:
+    """Whether an answer declines, or denies that the answer is there.
+
+    >>> is_refusal("I couldn't find it."), is_refusal("N/A"), is_refusal("a notary")
+    (True, True, False)
+    """
+    text = plain(answer)
+    return bool(_BARE_REFUSAL.fullmatch(text.strip(" .,!()[]\"'\n")) or _REFUSAL.search(text))
+
+
+#: Words with which an answer speaks of the question or of itself.
+_META = frozenset(
+    {"question", "questions", "text", "texts", "answer", "answers", "read", "reading", "documents",
+     "document", "passage", "context", "information", "help", "sure", "okay", "ok", "thank",
+     "thanks", "please", "step", "think", "let", "let's", "look", "carefully", "ready", "memorized",
+     "memorize", "certainly", "course", "happy", "glad", "great", "good", "interesting"}
+)  # fmt: skip
+_PERSONS = frozenset({"i", "you", "we", "me", "let", "let's", "i'll", "i'm", "i've"})
+_LEADS = frozenset(
+    {"according", "based", "answer", "correct", "final", "after", "since", "because", "therefore",
+     "however", "explanation", "note", "document", "documents", "sure", "yes", "both", "also",
+     "dr", "mr", "mrs", "st", "was", "were", "would", "are", "is", "he", "she", "his", "her",
+     "their", "when", "while", "then", "thus", "hence", "when", "where", "one", "found", "says"}
+)  # fmt: skip
+#: Proper names and numbers.
+_NAME = re.compile(r"[A-Z][\w'’-]*(?:[ .]+(?:(?:of|the|de|van|von) )?[A-Z][\w'’-]*)*|\d+(?:[.,]\d+)*")
+
+
+def _qa(row: Row, answer: str) -> str:
+    text = plain(short_answer(answer)).strip(" .,!\"'\n")
+    first = text.lower().partition(" ")[0].strip(".,!;:\n")
+    polar = {output.lower() for output in row.outputs}
+    if first in ("yes", "no") and polar <= {"yes", "no"}:
+        return WRONG_POLARITY
+    if _BARE_REFUSAL.fullmatch(text):
+        return REFUSAL
+    if text and len(text) < 2 * _COPY and contains_cased(row.context.lower(), text.lower()):
+        return _document(row, [text])
+    if _is_copied(row, answer):
+        return _document(row, [answer[:_COPY].rpartition(" ")[0]])
+    refuses = is_refusal(answer)
+    names = list(_names(_decapitalized(text) if refuses else text, row.question.lower()))
+    found = _document(row, names) if names else None
+    if refuses and found != ABSENT:
+        return REFUSAL
+    words = _words(text)
+    chats = words & _META and (words & _PERSONS or not words - FUNCTION_WORDS - _META)
+    if found is None and (chats or not words - FUNCTION_WORDS - _words(row.question)):
+        return OTHER
+    return found or _document(row, [text])
+
+
+def _decapitalized(text: str) -> str:
+    """Return a text whose sentences begin in lower case, unless they begin with a longer name."""
+    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'’]*[ ,.:]+[^A-Z\s])")
+    return begins.sub(lambda match: match[0].lower(), text)
+
+
+def _names(text: str, question: str) -> Iterator[str]:
+    """Yield the proper names and numbers of an answer that are not in the question."""
+    for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
+        words = match[0].split()
+        while words and words[0].lower().strip(".") in FUNCTION_WORDS | _LEADS | _META:
+            words.pop(0)
+        name = " ".join(words).strip(".,")
+        if name and not contains_cased(question, name.lower()):
+            yield name
+
+
+def _document(row: Row, names: Collection[str]) -> str:
+    """Return where in the context an answer comes from."""
     context = row.context.lower()
-    in_context = {word for word in wrong if contains_cased(context, word)}
-    if _is_half(in_context, wrong):
-        return MISCOUNTED
-    return ABSENT if _words(answer) else OTHER
-
-
-def _qa(row: Row, answer: str, _score: float) -> str:
-    line = answer.splitlines()[0].strip(" .").lower()
-    if not line or line not in row.context.lower():
-        return ABSENT if len(line) < _COPY else _copied(row, answer)
-    gold = (row.context[span.start : span.end].lower() for span in row.evidence)
-    return GOLD_DOCUMENT if any(line in text for text in gold) else OTHER_DOCUMENT
-
-
-def _copied(row: Row, answer: str) -> str:
-    return VERBATIM if len(answer) >= _COPY and answer[:_COPY] in row.context else OTHER
+    lower = [name.lower() for name in names]
+    if not all(contains_cased(context, name) for name in lower):
+        return ABSENT
+    gold = " ".join(context[span.start : span.end] for span in row.evidence)
+    return GOLD_DOCUMENT if all(contains_cased(gold, name) for name in lower) else OTHER_DOCUMENT
 
 
 #: Families whose contexts open with an in-context example.
@@ -197,26 +290,9 @@ def _split_example(context: str) -> tuple[str, str]:
     return context[:end], context[end:]
 
 
-def _example_answer(example: str) -> str:
-    return example.rsplit(":", 1)[-1]
-
-
 def _is_half(part: set[str], whole: set[str]) -> bool:
     return bool(part) and 2 * len(part) >= len(whole)
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.lower())) - _FILLER
-
-
 def _same_words(answer: str, other: str) -> bool:
     return _WORD.findall(answer.lower()) == _WORD.findall(other.lower())
-
-
-BY_FAMILY: dict[str, Callable[[Row, str, float], str]] = {
-    "niah": _niah,
-    "vt": _vt,
-    "cwe": _cwe,
-    "fwe": _fwe,
-    "qa": _qa,
-}

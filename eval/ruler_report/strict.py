@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ruler_data.tasks import Metric
+from ruler_eval.exact import contains
 from ruler_eval.metrics import Scorer, without_reasoning
 
 _WORD = re.compile(r"[^\W_]+")
@@ -47,34 +48,3 @@ def strict_any_of(answer: str, outputs: Sequence[str]) -> float:
 
 #: The strict scorers; `Task.metric` names one.
 STRICT: Mapping[Metric, Scorer] = {"all": strict_recall, "part": strict_any_of}
-
-
-def contains(text: str, words: str) -> bool:
-    """Whether a text contains words, in any case, as whole words (`contains_cased`).
-
-    >>> contains("-cat", "cat"), contains("cat-food", "cat"), contains("CAT.", "cat")
-    (True, False, True)
-    """
-    return contains_cased(text.lower(), words.lower())
-
-
-def contains_cased(text: str, words: str) -> bool:
-    """Whether a text contains words in this case, with no letter, digit or hyphenated word joined.
-
-    >>> contains_cased("CAT.", "cat")
-    False
-    """
-    start = text.find(words)
-    while start >= 0:
-        end = start + len(words)
-        before, after = text[max(0, start - 2) : start][::-1], text[end : end + 2]
-        if not (_is_joined(before) or _is_joined(after)):
-            return True
-        start = text.find(words, start + 1)
-    return False
-
-
-def _is_joined(neighbor: str) -> bool:
-    """Whether the next two characters, read away from a word, make it part of a longer one."""
-    letter = neighbor[1:] if neighbor.startswith("-") else neighbor[:1]
-    return letter.isalnum() or letter == "_"

@@ -1,0 +1,70 @@
+"""How often the failure kind of a wrong answer is right: a confusion table, as Markdown.
+
+    python benchmarks/failures.py [--sources DIR] [--rows N] [--half {development,held-out}]
+
+Wrong answers of known cause are made from rows of the 13 tasks, and of suites that have other
+needles or chains, at 4,096 tokens (`tests/wrong_answers.py`). `held-out` wordings were never
+looked at while the patterns were written.
+"""
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from ruler_data import TASKS  # noqa: E402 - after the path
+from ruler_data.suites import packaged  # noqa: E402
+from ruler_eval.metrics import clean, score_row  # noqa: E402
+from ruler_report.failures import KINDS, failure_of  # noqa: E402
+from tests.rows import make  # noqa: E402
+from tests.wrong_answers import wrong_answers  # noqa: E402
+
+HALVES = ("development", "held-out")
+MORE = ("niah_w_w", "niah_w_u", "niah_n_w", "vt_chains_4", "niah_lookalikes", "niah_values_8")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sources", type=Path, help="real sources [default: the sample corpus]")
+    parser.add_argument("--rows", type=int, default=6, help="of each task")
+    parser.add_argument("--half", choices=HALVES, default="development")
+    parser.add_argument("--errors", action="store_true", help="print every wrong label")
+    options = parser.parse_args()
+    tasks = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+    pairs: Counter[tuple[str, str]] = Counter()
+    causes: Counter[tuple[str, bool]] = Counter()
+    for name in (*TASKS, *MORE):
+        for index in range(options.rows):
+            row = make("mistral", name, index, sources=options.sources)
+            for cause, kinds, answer in wrong_answers(row, tasks[name], HALVES.index(options.half)):
+                said = clean(answer)
+                score = score_row(row, tasks[name], said)
+                found = failure_of(row, tasks[name], said, score, None) or "none"
+                pairs[kinds[0], kinds[0] if found in kinds else found] += 1
+                causes[cause, found in kinds] += 1
+                if options.errors and found not in kinds:
+                    print(f"{name}/{index} {cause}: {found}, not {kinds[0]}: {answer!r} {row.outputs!r:.60}")
+    show(pairs, causes)
+
+
+def show(pairs: Counter[tuple[str, str]], causes: Counter[tuple[str, bool]]) -> None:
+    """Print the share of right kinds, the confusion table, and the causes."""
+    total, right = pairs.total(), sum(count for (a, b), count in pairs.items() if a == b)
+    print(f"{right:,} of {total:,} right: {100 * right / total:.1f} %\n")
+    wanted = [kind for kind in KINDS if any(pair[0] == kind for pair in pairs)]
+    print("| right kind | answers | labelled so | taken for |\n|---|---:|---:|---|")
+    for kind in wanted:
+        row = Counter({found: count for (real, found), count in pairs.items() if real == kind})
+        others = ", ".join(f"{found} ({n})" for found, n in row.most_common() if found != kind)
+        print(f"| {kind} | {row.total()} | {100 * row[kind] / row.total():.1f} % | {others} |")
+    print("\n| cause | answers | right |\n|---|---:|---:|")
+    for cause in dict.fromkeys(cause for cause, _ in causes):
+        good, all_ = causes[cause, True], causes[cause, True] + causes[cause, False]
+        print(f"| {cause} | {all_} | {100 * good / all_:.1f} % |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""The exact score: written out by hand for every family, and what must hold for any row."""
+
+import random
+import re
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruler_data import TASKS, Row
+from ruler_data.suites import packaged
+from ruler_data.tasks import Niah, Task
+from ruler_eval.exact import exact_scores, normalized
+from ruler_eval.metrics import clean, score_row
+from tests.rows import make
+
+ALL = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
+
+
+def written(context: str, question: str, *outputs: str) -> Row:
+    return Row(0, "by_hand", context, question, "", outputs, 128, 4096, ())
+
+
+def needles(kind: str, asked: str, pairs: dict[str, str], *outputs: str) -> Row:
+    lines = (f"One of the special magic {kind} for {key} is: {value}." for key, value in pairs.items())
+    question = f"What are all the special magic {kind} for {asked} mentioned in the provided text?"
+    return written("A well-known text.\n" + "\n".join(lines), question, *outputs)
+
+
+U1, U2 = "683f0991-c101-414b-a42e-fb493dccbbc6", "0a1b2c3d-0000-4000-8000-0123456789ab"
+K1 = "11112222-3333-4444-8555-666677778888"
+EXAMPLE = "Track it.\nVAR COM = 95205\nQuestion: x Answer: they are: COM PQR\n\nTrack it.\n"
+ROWS: dict[str, tuple[Task, Row]] = {
+    "number": (TASKS["niah_single_1"], needles(
+        "numbers", "dull-moon", {"dull-moon": "1234567", "full-moon": "7654321"}, "1234567")),
+    "numbers": (TASKS["niah_multiquery"], needles(
+        "numbers", "dull-moon, and 9090909", {"dull-moon": "1234567", "9090909": "2345678",
+                                              "x-y": "7654321"}, "1234567", "2345678")),
+    "words": (ALL["niah_w_w"], needles(
+        "words", "dull-moon", {"dull-moon": "odd-hat", "full-moon": "big-cat"}, "odd-hat")),
+    "uuid": (TASKS["niah_multikey_3"], needles("uuids", K1, {K1: U1, "k": U2}, U1)),
+    "there": (ALL["niah_there"], needles("numbers", "dull-moon", {"dull-moon": "1234567"}, "1234567")),
+    "absent": (ALL["niah_not_there"], needles("numbers", "dull-moon", {"full-moon": "7654321"}, "none")),
+    "vt": (ALL["vt_chains_2"], written(
+        f"{EXAMPLE}VAR QZKRA = 48213\nThe sky is blue.\nVAR PLMEW = VAR QZKRA\nVAR UVWXY = 11111\n",
+        "Question: Find all variables that are assigned the value 48213 in the text above.",
+        "QZKRA", "PLMEW")),
+    "cwe": (TASKS["cwe"], written(
+        "Below is a list. 1. kettle 2. wise 3. lantern 4. kettle 5. lantern 6. word 7. top\n",
+        "Question: What are the 10 most common words in the above list?", "kettle", "lantern")),
+    "fwe": (TASKS["fwe"], written(
+        "Find the coded words. qwerty ... asdfgh ... zxcvbn ... qwerty uiopas\n",
+        "Question: What are the three most frequently appeared words?", "qwerty", "asdfgh")),
+    "qa": (TASKS["qa_1"], written("Document 1:\nParis is in France.", "Question: Where?",
+                                  "the city of Paris", "Paris")),
+    "yes": (TASKS["qa_2"], written("Document 1:\nBoth are.", "Question: Are both?", "yes")),
+}  # fmt: skip
+
+#: Family, answer, exact score, F1.
+TABLE: list[tuple[str, str, float, float]] = [
+    ("number", "1234567", 1, 1),
+    ("number", "", 0, 0),
+    ("number", "The special magic number for dull-moon is: 1234567.", 1, 1),
+    ("number", "**1234567**", 1, 1),
+    ("number", "1. 1234567", 1, 1),
+    ("number", "\\boxed{1234567}", 1, 1),
+    ("number", "$1234567$", 1, 1),
+    ("number", "'1234567'", 1, 1),
+    ("number", "1234567 1234567 1234567", 1, 1),
+    ("number", "1234567, 7654321", 0, 2 / 3),
+    ("number", "7654321", 0, 0),
+    ("number", "1234567 or 5555555", 0, 2 / 3),
+    ("number", "7654321, 5555555, 1234567, 6666666", 0, 2 / 5),
+    ("number", "1234567, 76543", 1, 1),  # the beginning of a needle, where the answer ends
+    ("number", "1234567, 76543.", 0, 2 / 3),  # a number that is complete
+    ("number", "In 2009 it was 1234567, on page 12 of 300", 1, 1),
+    ("number", "<think>1234567? 7654321?</think>1234567", 1, 1),
+    ("number", "91234567", 0, 0),
+    ("number", "1,234,567", 0, 0),
+    ("number", "_1234567_", 1, 1),
+    ("numbers", "1. 1234567\n2. 2345678", 1, 1),
+    ("numbers", "dull-moon: 1234567, 9090909: 2345678", 1, 1),  # a number of the question
+    ("numbers", "1234567", 0, 2 / 3),
+    ("numbers", "1234567, 2345678, 7654321", 0, 4 / 5),
+    ("numbers", "1234567, 7654321", 0, 2 / 4),
+    ("numbers", "2345678 and 1234567", 1, 1),
+    ("words", "odd-hat", 1, 1),
+    ("words", "ODD-HAT.", 1, 1),
+    ("words", "The special magic word for dull-moon is odd-hat", 1, 1),
+    ("words", "The well-known word, step-by-step: odd-hat", 1, 1),
+    ("words", "odd-hat, big-cat", 0, 2 / 3),
+    ("words", "odd-hat, big-c", 1, 1),
+    ("words", "odd-hat-stand", 0, 0),
+    ("words", '"odd-hat" or "sly-fox"', 0, 2 / 3),
+    ("uuid", U1, 1, 1),
+    ("uuid", U1.upper(), 1, 1),
+    ("uuid", f"The uuid for {K1} is `{U1}`.", 1, 1),
+    ("uuid", f"{U1}\n{U2}", 0, 2 / 3),
+    ("uuid", f"{U1}, {U2[:20]}", 1, 1),
+    ("uuid", U1[:-1], 0, 0),
+    ("there", "1234567", 1, 1),
+    ("there", "1234567, or none", 0, 2 / 3),
+    ("there", "none, or 1234567", 0, 2 / 3),
+    ("absent", "none", 1, 1),
+    ("absent", "None.", 1, 1),
+    ("absent", "none, or 7654321", 0, 2 / 3),
+    ("vt", "QZKRA, PLMEW", 1, 1),
+    ("vt", "QZKRA PLMEW", 1, 1),
+    ("vt", "1. VAR QZKRA\n2. VAR PLMEW", 1, 1),
+    ("vt", "qzkra and plmew hold these", 1, 1),
+    ("vt", "VAR QZKRA = 48213, VAR PLMEW = VAR QZKRA", 1, 1),
+    ("vt", "The variables with the value 48213 are **QZKRA** and **PLMEW**.", 1, 1),
+    ("vt", "FINAL ANSWER: QZKRA, PLMEW", 1, 1),
+    ("vt", "QZKRA, PLMEW, UVW", 1, 1),
+    ("vt", "QZKRA, PLMEW, UVWXY", 0, 4 / 5),
+    ("vt", "QZKRA, PLMEW, uvwxy", 0, 4 / 5),
+    ("vt", "QZKRA, PLMEW, ABCDE", 0, 4 / 5),
+    ("vt", "QZKRA, PLMEW, COM", 0, 4 / 5),  # a name of the example
+    ("vt", "PLMEW", 0, 2 / 3),
+    ("vt", "QZKRA, QZKRA, PLMEW", 1, 1),
+    ("vt", "UVWXY, COM", 0, 0),
+    ("cwe", "1. kettle 2. lantern", 1, 1),
+    ("cwe", "kettle, lantern", 1, 1),
+    ("cwe", "kettle lantern", 1, 1),
+    ("cwe", "Kettle (30 times)\nLantern (29 times)", 1, 1),
+    ("cwe", "The top words that appear most often in the list are kettle and lantern.", 1, 1),
+    ("cwe", "Answer:\n- kettle\n- lantern", 1, 1),
+    ("cwe", "['kettle', 'lantern']", 1, 1),
+    ("cwe", "kettle, lantern, wise", 0, 4 / 5),
+    ("cwe", "kettle, lantern, zebra", 0, 4 / 5),
+    ("cwe", "kettle lantern wise", 0, 4 / 5),
+    ("cwe", "1. kettle 2. lantern 3. wi", 1, 1),
+    ("cwe", "kettle: 30, lantern: 28", 1, 1),
+    ("cwe", "kettle", 0, 2 / 3),
+    ("fwe", "qwerty, asdfgh", 1, 1),
+    ("fwe", "The most frequent coded words are qwerty and asdfgh.", 1, 1),
+    ("fwe", "....qwerty.... asdfgh", 1, 1),
+    ("fwe", "qwerty asdfgh zxcvbn", 0, 4 / 5),
+    ("fwe", "qwerty asdfgh uio", 1, 1),
+    ("fwe", "zxcvbn", 0, 0),
+    ("qa", "Paris", 1, 1),
+    ("qa", "paris.", 1, 1),
+    ("qa", "The City of Paris!", 1, 1),
+    ("qa", "**Paris**", 1, 1),
+    ("qa", "Answer: Paris", 1, 1),
+    ("qa", "The answer is Paris.", 1, 1),
+    ("qa", "The final answer is \\boxed{\\text{Paris}}.", 1, 1),
+    ("qa", "Paris or London", 0, 2 / 4),
+    ("qa", "It is Paris", 0, 2 / 4),
+    ("qa", "Paris, the city of light", 0, 6 / 7),
+    ("qa", "London", 0, 0),
+    ("qa", "", 0, 0),
+    ("yes", "Yes.", 1, 1),
+    ("yes", "no", 0, 0),
+    ("yes", "yes and no", 0, 0),
+]
+
+
+@pytest.mark.parametrize(("kind", "said", "exact", "f1"), TABLE)
+def test_exact_score_and_f1_are_those_written_by_hand(
+    kind: str, said: str, exact: float, f1: float
+) -> None:
+    task, row = ROWS[kind]
+    answer = clean(said)
+    found = exact_scores(row, task, answer, score_row(row, task, answer))
+    assert found == (exact, pytest.approx(f1))
+
+
+@cache
+def row_of(name: str) -> Row:
+    return make("mistral", name, 2, 2048)
+
+
+def other_of_its_kind(row: Row, task: Task) -> str:
+    """Return an answer of the kind of the gold ones that no row has."""
+    params = task.params
+    if isinstance(params, Niah):
+        values = {"numbers": "9999991", "words": "zorbulent-wumbling", "uuids": U2}
+        return values[params.value_type]
+    return {"vt": "QQQQQ", "cwe": "zorbulent", "fwe": "qqqqqq", "qa": "Zanzibar"}[params.family]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_gold_answers_are_exact_and_one_more_is_not(name: str) -> None:
+    task, row = ALL[name], row_of(name)
+    gold = list(row.outputs[:1] if task.metric == "part" else row.outputs)
+
+    def scores(answers: list[str]) -> tuple[float, float]:
+        said = ", ".join(answers)
+        return exact_scores(row, task, said, score_row(row, task, said))
+
+    assert scores(gold) == (1.0, 1.0)
+    exact, f1 = scores([*gold, other_of_its_kind(row, task)])
+    assert exact == 0 and 0 < f1 < 1
+    assert scores([]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n for s in ("sweep_chains", "sweep_hops", "adversarial") for n in packaged()[s].tasks],
+)
+def test_listing_everything_does_not_pay(name: str) -> None:
+    task, row = ALL[name], row_of(name)
+    pattern = r"VAR ([A-Z]+)" if task.params.family == "vt" else r"\b(\d{7})\b"
+    every = list(dict.fromkeys(re.findall(pattern, row.context)))
+    said = ", ".join(every)
+    assert score_row(row, task, said) == 1.0
+    exact, f1 = exact_scores(row, task, said, 1.0)
+    if len(every) > len(row.outputs):
+        assert exact == 0
+        assert f1 == pytest.approx(2 * len(row.outputs) / (len(row.outputs) + len(every)))
+
+
+@pytest.mark.parametrize("name", ["niah_multiquery", "vt", "cwe", "fwe", "qa_1", "niah_w_w"])
+@given(data=st.data())
+def test_the_exact_score_is_never_above_recall(name: str, data: st.DataObject) -> None:
+    task, row = ALL[name], row_of(name)
+    words = [*row.outputs, *row.context.split()[-40:], "VAR", "1.", "**", "<think>", "Ünïcödé", "\\"]
+    chosen = data.draw(st.lists(st.sampled_from(words), max_size=15))
+    said = clean(data.draw(st.sampled_from([" ", ", ", "\n", "-", ""])).join(chosen))
+    score = score_row(row, task, said)
+    exact, f1 = exact_scores(row, task, said, score)
+    assert exact in (0, 1) and 0 <= f1 <= 1 and exact <= score
+    assert exact == 0 or f1 == 1
+
+
+@given(seed=st.integers(0, 10**6))
+def test_order_and_repetition_do_not_matter(seed: int) -> None:
+    rng = random.Random(seed)
+    for name in ("niah_multiquery", "vt", "cwe", "fwe"):
+        row = row_of(name)
+        said = ", ".join(rng.choices(row.outputs, k=3) + rng.sample(row.outputs, len(row.outputs)))
+        assert exact_scores(row, ALL[name], said, 1.0) == (1.0, 1.0)
+
+
+def test_texts_are_compared_as_in_squad() -> None:
+    assert normalized("  The “U.S.” Army, an  institution! ") == "us army institution"
