@@ -14,12 +14,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from ruler_data import TASKS  # noqa: E402 - after the path
-from ruler_data.suites import packaged  # noqa: E402
-from ruler_eval.metrics import clean, score_row  # noqa: E402
-from ruler_report.failures import KINDS, failure_of  # noqa: E402
-from tests.rows import make  # noqa: E402
-from tests.wrong_answers import wrong_answers  # noqa: E402
+from ruler_data import TASKS
+from ruler_data.suites import packaged
+from ruler_eval.metrics import clean, score_row
+from ruler_report.failures import KINDS, failure_of
+from tests.rows import make
+from tests.wrong_answers import wrong_answers
 
 HALVES = ("development", "held-out")
 MORE = ("niah_w_w", "niah_w_u", "niah_n_w", "vt_chains_4", "niah_lookalikes", "niah_values_8")
@@ -46,7 +46,7 @@ def main() -> None:
                 pairs[kinds[0], kinds[0] if found in kinds else found] += 1
                 causes[cause, found in kinds] += 1
                 if options.errors and found not in kinds:
-                    print(f"{name}/{index} {cause}: {found}, not {kinds[0]}: {answer!r} {row.outputs!r:.60}")
+                    print(f"{name}/{index} {cause}: {found}, not {kinds[0]}: {answer!r}")
     show(pairs, causes)
 
 

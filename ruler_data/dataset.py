@@ -291,8 +291,8 @@ def load(
     dataset = Dataset(open_source(source, revision))
     if config is None:
         return dataset
-    if config not in dataset:
-        msg = f"{quote(config)} is not in {dataset.source}; it has {', '.join(dataset)}"
+    if not isinstance(config, str) or config not in dataset:
+        msg = f"{quote(str(config))} is not in {dataset.source}; it has {', '.join(dataset)}"
         raise UsageError(msg)
     return dataset[config]
 

@@ -20,10 +20,14 @@ import inspect
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial, wraps
+from numbers import Real
+from os import PathLike
+from pathlib import Path
 from types import UnionType
 from typing import (
     Annotated,
     Any,
+    Literal,
     ParamSpec,
     Protocol,
     TypeVar,
@@ -32,6 +36,8 @@ from typing import (
     get_origin,
     overload,
 )
+
+from ruler_data.errors import UsageError
 
 P = ParamSpec("P")
 Config = TypeVar("Config")
@@ -73,18 +79,21 @@ def takes_options(
     config: Callable[P, Config],
 ) -> Callable[[Callable[[Config], Result]], Callable[P, Result]]:
     """Let a function of a dataclass take its fields as arguments, and document them."""
+    options = _options(config)
 
     def decorate(function: Callable[[Config], Result]) -> Callable[P, Result]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            for name, value in {**dict(zip(options, args, strict=False)), **kwargs}.items():
+                if name in options:
+                    _check_type(name, value, options[name][0])
             return function(config(*args, **kwargs))
 
         about, raises, errors = inspect.cleandoc(function.__doc__ or "").partition("Raises:\n")
-        options = _options(config).values()
-        lines = [f"    {parameter.name}: {option.help}" for parameter, option in options]
+        lines = [f"    {one.name}: {option.help}" for one, option in options.values()]
         call.__doc__ = "\n".join([f"{about}Args:", *lines, "", raises + errors])
         call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [parameter.replace(annotation=_type(parameter)) for parameter, _ in options],
+            [one.replace(annotation=_type(one)) for one, _ in options.values()],
             return_annotation=inspect.signature(function).return_annotation,
         )
         return call
@@ -164,6 +173,32 @@ def _options(function: Callable[..., Any]) -> dict[str, tuple[inspect.Parameter,
 
 def _type(parameter: inspect.Parameter) -> Any:  # noqa: ANN401 - a type, or a union of types
     return get_args(parameter.annotation)[0]
+
+
+def _check_type(name: str, value: object, parameter: inspect.Parameter) -> None:
+    """Check an argument against the declared type, without the items of collections.
+
+    Raises:
+        UsageError: it is of another type.
+    """
+    kind = _type(parameter)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    if value is parameter.default or any(_is_of(value, one) for one in kinds):
+        return
+    wanted = [getattr(one, "__name__", str(one)) for one in kinds if one is not type(None)]
+    msg = f"{name}={value!r:.60}: {' or '.join(wanted)} expected, found {type(value).__name__}"
+    raise UsageError(msg)
+
+
+def _is_of(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type, or one of `typing`
+    origin = get_origin(kind) or kind
+    if origin is Literal:
+        return isinstance(value, str)
+    if origin in (int, float):
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if origin is Path:
+        return isinstance(value, PathLike)
+    return not isinstance(origin, type) or isinstance(value, origin)
 
 
 def _typer_parameter(parameter: inspect.Parameter, option: Option) -> inspect.Parameter:

@@ -23,7 +23,9 @@ def written(context: str, question: str, *outputs: str) -> Row:
 
 
 def needles(kind: str, asked: str, pairs: dict[str, str], *outputs: str) -> Row:
-    lines = (f"One of the special magic {kind} for {key} is: {value}." for key, value in pairs.items())
+    lines = (
+        f"One of the special magic {kind} for {key} is: {value}." for key, value in pairs.items()
+    )
     question = f"What are all the special magic {kind} for {asked} mentioned in the provided text?"
     return written("A well-known text.\n" + "\n".join(lines), question, *outputs)
 
@@ -40,8 +42,10 @@ ROWS: dict[str, tuple[Task, Row]] = {
     "words": (ALL["niah_w_w"], needles(
         "words", "dull-moon", {"dull-moon": "odd-hat", "full-moon": "big-cat"}, "odd-hat")),
     "uuid": (TASKS["niah_multikey_3"], needles("uuids", K1, {K1: U1, "k": U2}, U1)),
-    "there": (ALL["niah_there"], needles("numbers", "dull-moon", {"dull-moon": "1234567"}, "1234567")),
-    "absent": (ALL["niah_not_there"], needles("numbers", "dull-moon", {"full-moon": "7654321"}, "none")),
+    "there": (ALL["niah_there"], needles(
+        "numbers", "dull-moon", {"dull-moon": "1234567"}, "1234567")),
+    "absent": (ALL["niah_not_there"], needles(
+        "numbers", "dull-moon", {"full-moon": "7654321"}, "none")),
     "vt": (ALL["vt_chains_2"], written(
         f"{EXAMPLE}VAR QZKRA = 48213\nThe sky is blue.\nVAR PLMEW = VAR QZKRA\nVAR UVWXY = 11111\n",
         "Question: Find all variables that are assigned the value 48213 in the text above.",
@@ -164,7 +168,8 @@ def test_exact_score_and_f1_are_those_written_by_hand(
     task, row = ROWS[kind]
     answer = clean(said)
     found = exact_scores(row, task, answer, score_row(row, task, answer))
-    assert found == (exact, pytest.approx(f1))
+    assert found[0] == exact
+    assert found[1] == pytest.approx(f1)
 
 
 @cache
@@ -216,7 +221,16 @@ def test_listing_everything_does_not_pay(name: str) -> None:
 @given(data=st.data())
 def test_the_exact_score_is_never_above_recall(name: str, data: st.DataObject) -> None:
     task, row = ALL[name], row_of(name)
-    words = [*row.outputs, *row.context.split()[-40:], "VAR", "1.", "**", "<think>", "Ünïcödé", "\\"]
+    words = [
+        *row.outputs,
+        *row.context.split()[-40:],
+        "VAR",
+        "1.",
+        "**",
+        "<think>",
+        "Ünïcödé",
+        "\\",
+    ]
     chosen = data.draw(st.lists(st.sampled_from(words), max_size=15))
     said = clean(data.draw(st.sampled_from([" ", ", ", "\n", "-", ""])).join(chosen))
     score = score_row(row, task, said)

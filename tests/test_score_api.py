@@ -93,8 +93,10 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     texts.update(dict.fromkeys(["vt_4096/0", "vt_4096/1", "vt_4096/2"], "") | {"qa_1_4096/5": ""})
     del texts["qa_1_4096/0"]
     scores = ruler_eval.score(texts, sample_build, partial=True)
-    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "rows": 6, "scored": 6}
-    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8, "scored": 5}
+    vt = {"config": "vt_4096", "task": "vt", "length": 4096, "score": 0.5, "exact": 0.5, "f1": 0.5,
+          "rows": 6, "scored": 6}  # fmt: skip
+    qa = {**vt, "config": "qa_1_4096", "task": "qa_1", "score": 0.8, "exact": 0.8, "f1": 0.8,
+          "scored": 5}  # fmt: skip
     assert scores.to_records() == [vt, qa]
     assert scores.unscored == ["qa_1_4096/0"]
     lines = [" ".join(line.split()) for line in repr(scores).splitlines()]

@@ -2,7 +2,7 @@
 
 The wordings were written before the patterns of `ruler_report.failures` and share nothing with
 them. Every list of wordings has two halves, by parity of the place: `half=0` is for development,
-`half=1` is held out, and only measured. `benchmarks/failures.py` prints how often the kind is right.
+`half=1` is held out, and only measured. `benchmarks/failures.py` prints how often a kind is right.
 
     cause                   answer                                        kind
     "invented value"        "The number is 5530718."                      not in the context
@@ -89,8 +89,9 @@ REFUSALS = (
     "{it}: not found.",
     "It wasn't given.",
 )
-BARE_REFUSALS = ("None.", "N/A", "Unknown.", "Not found", "Unanswerable", "not specified", "Nothing.",
-                 "No answer", "No information.", "unknown", "n/a", "(none)")  # fmt: skip
+BARE_REFUSALS = ("None.", "N/A", "Unknown.", "Not found", "Unanswerable", "not specified",
+                 "Nothing.", "No answer", "No information.", "unknown", "n/a",
+                 "(none)")  # fmt: skip
 POLITE = (
     "I'm sorry, but after reading the text carefully I wasn't able to find {it}. If you can share "
     "the relevant part again, I'd be glad to look once more.",
@@ -143,14 +144,15 @@ LOOPS = ("the the the the the the the the", "and and and and and and", "is is is
          "of the of the of the of the")  # fmt: skip
 #: Words that no list of the builder has, and that no text here has either.
 INVENTED = ("zorbulent", "quaxification", "mirtlewick", "flombard", "snorvelling", "drixotic",
-            "ploverage", "wumbling", "kestiform", "yantricle", "brindlesome", "ogglethorn")  # fmt: skip
+            "ploverage", "wumbling", "kestiform", "yantricle", "brindlesome",
+            "ogglethorn")  # fmt: skip
 #: Short answers that occur in no document.
 INVENTIONS = ("Zanzibar Quillfeather", "the Ottoverian League", "Baron Ploxwick", "47.03 furlongs",
               "Quetzalia Brumm", "Port Mumbleton", "the Snorvell Accord", "31 Febtober 2187",
               "Dr. Wexbert Oonagh", "Lake Trombulon")  # fmt: skip
 LONG_INVENTIONS = (
-    "The answer is Zanzibar Quillfeather, who is said to have done so in the year 2187 after a long "
-    "quarrel with the Ottoverian League.",
+    "The answer is Zanzibar Quillfeather, who is said to have done so in the year 2187 after a "
+    "long quarrel with the Ottoverian League.",
     "It was Baron Ploxwick of Port Mumbleton who first proposed it, and the Snorvell Accord was "
     "signed there two years later.",
     "Zanzibar Quillfeather\n\nThis is known from the letters of Baron Ploxwick.",
@@ -367,7 +369,8 @@ def _words(row: Row, task: Task, half: int, rng: random.Random) -> Iterator[Wron
     yield Wrong("rare words in prose", ("miscounted",),
                 f"The most common words in the above list are {', '.join(wrong)}.")  # fmt: skip
     yield Wrong("rare words, counted", ("miscounted",),
-                "\n".join(f"{n}. {word} ({30 - n} times)" for n, word in enumerate(wrong, 1)))  # fmt: skip
+                "\n".join(f"{n}. {word} ({30 - n} times)"
+                          for n, word in enumerate(wrong, 1)))  # fmt: skip
     yield Wrong("part, and rare", ("miscounted",), say([*parts, *wrong[: len(parts)]]))
     yield Wrong("invented words", ("not in the context",), say(invented))
     yield Wrong("part, and invented", ("not in the context",), say([*parts[:2], *invented[:3]]))
@@ -391,7 +394,9 @@ def _qa(row: Row, _task: Task, half: int, rng: random.Random) -> Iterator[Wrong]
     polar = {output.lower() for output in row.outputs} & {"yes", "no"}
     if polar:
         wrong = "no" if polar == {"yes"} else "yes"
-        yield Wrong("wrong yes or no", ("wrong yes or no",), rng.choice(["{}", "{}."]).format(wrong))
+        yield Wrong(
+            "wrong yes or no", ("wrong yes or no",), rng.choice(["{}", "{}."]).format(wrong)
+        )
         return
     for text in rng.sample(INVENTIONS[half::2], 2):
         yield Wrong("invented answer", ("not in the context",), say([text]))
@@ -410,7 +415,9 @@ def _qa(row: Row, _task: Task, half: int, rng: random.Random) -> Iterator[Wrong]
     outside = [name for text in others for name in _NAME.findall(text)
                if usable(name) and not any(name in one for one in gold)]  # fmt: skip
     if inside:
-        yield Wrong("gold document", ("wrong part of the gold document",), say([rng.choice(inside)]))
+        yield Wrong(
+            "gold document", ("wrong part of the gold document",), say([rng.choice(inside)])
+        )
     if outside:
         name = rng.choice(outside)
         yield Wrong("other document", ("from another document",), say([name]))

@@ -67,7 +67,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named:
         found = _BY_FAMILY[task.params.family](row, text)
     every = list(dict.fromkeys(found))
     others = [word for word in every if word not in gold]
-    if others and text.lower().rstrip("-").endswith(others[-1]) and _is_cut(others[-1], row.context.lower()):
+    ends = text.lower().rstrip("-")
+    if others and ends.endswith(others[-1]) and _is_cut(others[-1], row.context.lower()):
         others.pop()
     return Named(frozenset(every) & gold, tuple(others))
 
@@ -116,7 +117,7 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
         yield "none"
 
 
-_CODE = re.compile(r"(?:(?<![A-Za-z0-9])([Vv][Aa][Rr])\s+)?(?<![A-Za-z0-9])([A-Za-z]+)(?![A-Za-z0-9])")
+_CODE = re.compile(r"(?<![a-z0-9])(?:(var)\s+)?([a-z]+)(?![a-z0-9])", re.IGNORECASE)
 #: English words of five letters that answers have in capitals.
 _CAPITALS = frozenset(
     {"THESE", "THOSE", "THERE", "THEIR", "WHICH", "VALUE", "CHAIN", "FINAL", "ABOVE", "FIRST",
@@ -188,7 +189,7 @@ _POLAR = frozenset({"yes", "no", "noanswer"})
 
 
 def short_answer(answer: str) -> str:
-    """Return the answer without reasoning, `\\boxed{}` and a lead-in such as `Answer:`."""
+    r"""Return the answer without reasoning, `\boxed{}` and a lead-in such as `Answer:`."""
     text = without_reasoning(answer)
     boxed = _BOXED.findall(text)
     text = re.sub(r"\\[A-Za-z]+", " ", boxed[-1] if boxed else text)

@@ -154,8 +154,15 @@ def from_records(
     """Return predictions given as `{"vt_4096/0": text}`, or as records of the plain form.
 
     Raises:
+        UsageError: these are no records.
         RulerError: a record is refused.
     """
+    if not isinstance(records, Iterable):
+        msg = (
+            f"predictions {quote(str(records))}: give a run, a file, texts by row "
+            '({"vt_4096/0": "..."}) or records'
+        )
+        raise UsageError(msg)
     if isinstance(records, Mapping):
         records = ({"id": row, "prediction": text} for row, text in records.items())
     numbered = ((record, f"record {number}") for number, record in enumerate(records, 1))

@@ -12,7 +12,7 @@ failures and statistics to the same pairs.
 
 import html
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
@@ -25,6 +25,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
 from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
 from ruler_eval.predictions import (
     ImportedPrediction,
@@ -38,6 +39,8 @@ from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 
 #: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
+#: Stands for the engine where predictions are not a run.
+PREDICTIONS = "predictions"
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 
@@ -49,10 +52,12 @@ class Scores:
     Attributes:
         configs: by config, the score of each row in order, in [0, 1]; None for a row without an
             answer.
+        exact: likewise, the exact score and the F1 of each row (`ruler_eval.exact`).
         notes: what was left out of the predictions, e.g. a torn line.
     """
 
     configs: dict[str, tuple[float | None, ...]]
+    exact: dict[str, tuple[tuple[float, float] | None, ...]]
     notes: tuple[str, ...] = ()
 
     @property
@@ -68,17 +73,20 @@ class Scores:
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each config, e.g. for `pandas.DataFrame`.
 
-        `score` is the mean of the scored rows, in [0, 1]; None if no row is scored.
+        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None if no row is scored.
         """
         records = []
         for config, scores in self.configs.items():
             task, length = parse_config(config)
             known = [score for score in scores if score is not None]
+            exact, f1 = zip(*filter(None, self.exact[config]), strict=True) if known else ((), ())
             records.append({
                 "config": config,
                 "task": task,
                 "length": length,
-                "score": sum(known) / len(known) if known else None,
+                "score": _mean(known),
+                "exact": _mean(exact),
+                "f1": _mean(f1),
                 "rows": len(scores),
                 "scored": len(known),
             })  # fmt: skip
@@ -120,6 +128,10 @@ class Scores:
         return table
 
 
+def _mean(scores: Sequence[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None
+
+
 def _percent(scores: list[float | None]) -> str:
     """Return the mean of scores in percent; nothing unless all are known."""
     known = [100 * score for score in scores if score is not None]
@@ -153,14 +165,20 @@ def score(
     run, found, rows = load(predictions, data, revision, protocol=protocol)
     rows.fetch()
     configs: dict[str, tuple[float | None, ...]] = {}
+    exact: dict[str, tuple[tuple[float, float] | None, ...]] = {}
     for config in rows.rows:
         task = rows.manifest.table[parse_config(config)[0]]
-        pairs = pair_rows(rows, found, config)
-        answers = ((row, answer_of(run, prediction)) for row, prediction in pairs)
-        configs[config] = tuple(
-            None if answer is None else score_row(row, task, answer) for row, answer in answers
-        )
-    scores = Scores(configs, found.notes)
+        column: list[tuple[float, tuple[float, float]] | None] = []
+        for row, prediction in pair_rows(rows, found, config):
+            answer = answer_of(run, prediction)
+            if answer is None:
+                column.append(None)
+                continue
+            official = score_row(row, task, answer)
+            column.append((official, exact_scores(row, task, answer, official)))
+        configs[config] = tuple(one and one[0] for one in column)
+        exact[config] = tuple(one and one[1] for one in column)
+    scores = Scores(configs, exact, found.notes)
     _check_complete(scores, partial=partial)
     return scores
 
@@ -215,7 +233,7 @@ def load(
     else:
         found = from_records(predictions, rows.rows)
     rows = rows.choose(found.configs)
-    return RunInfo(rows.info, model, None, protocol, "predictions"), found, rows
+    return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
 
 
 def _open(data: Data | None, revision: str | None) -> Dataset:

@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from ruler_data.errors import UsageError
 from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.prompts import PROTOCOLS
-from ruler_report.results import FILENAME
+from ruler_report.results import FILENAME, ScoreName
 
 
 def score(
@@ -116,6 +116,12 @@ def compare(
             "[default: 2].",
         ),
     ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="Score to compare: official, strict, exact or f1 [default: the suite's headline]."
+        ),
+    ] = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -128,6 +134,9 @@ def compare(
     from ruler_report.stats import comparison as paired
     from ruler_report.stats import contamination as unpaired
 
+    if contamination and score:
+        msg = "--score: not with --contamination, which compares the suite's headline"
+        raise UsageError(msg)
     if contamination:
         gap = unpaired.MARGIN if margin is None else margin
         comparison = unpaired.contamination(first, second, margin=gap, force=force)
@@ -135,7 +144,9 @@ def compare(
         msg = "--margin: needs --contamination; a comparison of two models has no margin"
         raise UsageError(msg)
     else:
-        comparison = paired.compare(first, second, force=force)
+        comparison = paired.compare(
+            first, second, force=force, score=cast("ScoreName | None", score)
+        )
     for note in comparison.notes:
         warn(note)
     if as_json:

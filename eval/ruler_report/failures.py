@@ -60,9 +60,10 @@ MEANINGS: dict[str, str] = {kind: meaning for kind, (_, meaning) in KINDS.items(
 _NEEDLE = "special magic"
 _NEAR = 5  # needles
 _COPY = 40  # characters
+_LONG = 8  # characters of a phrase that no other text contains by chance
 _LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)](?=\s|$)")
 _PART = re.compile(r"[a-z0-9-]+")
-_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+_WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 
 
 def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None) -> str | None:
@@ -81,9 +82,9 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     if score == 1:
         return EXTRA if named.others else None
     params = task.params
-    if isinstance(params, Niah) and params.none == "possible":
-        if claim_of(row, params, answer) == "none":
-            return FALSE_NONE
+    claim = claim_of(row, params, answer) if isinstance(params, Niah) else None
+    if claim == "none" and isinstance(params, Niah) and params.none == "possible":
+        return FALSE_NONE
     if named.others and not (len(named.others) <= _FEW and score == 0 and is_refusal(answer)):
         if bare is not None and score == 0 and _same_words(answer, bare):
             return PARAMETRIC
@@ -165,7 +166,7 @@ def _is_copied(row: Row, answer: str) -> bool:
 
 _DENIAL = (
     r"(?:\b(?:no|not|cannot|never|nothing|none|neither|nor|nowhere|unable|without|lack(?:s|ing|ed)?"
-    r"|fail(?:s|ed)?|impossible|insufficient|missing|absent)\b|n['’]t\b)"
+    r"|fail(?:s|ed)?|impossible|insufficient|missing|absent)\b|n['\u2019]t\b)"
 )
 _FINDING = (
     r"\b(?:f[io]u?nds?|locate[ds]?|see[ns]?|saw|identif\w+|determin\w+|mention\w*|stat(?:e|es|ed|ing)"
@@ -173,7 +174,7 @@ _FINDING = (
     r"|know[ns]?|answer\w*|informations?|info|details?|enough|sufficient|clear|sure|certain|able"
     r"|possible|sa(?:y|ys|id)|tells?|told|refer\w*|describ\w+|disclos\w+|available|evidence|record\w*"
     r"|match\w*|help|assist|access|recall|remember|idea|such|occurs?|talks?|discuss\w*|address\w*"
-    r"|context|text|passage|documents?|defined|shown?|shows|indicat\w+|notice\w*|come across|there)\b"
+    r"|context|text|passage|documents?|defined|show[ns]?|indicat\w+|notice\w*|come across|there)\b"
 )
 _REFUSAL = re.compile(
     rf"{_DENIAL}[^.!?\n]{{0,70}}{_FINDING}|{_FINDING}[^.!?\n]{{0,70}}{_DENIAL}"
@@ -210,10 +211,12 @@ _LEADS = frozenset(
     {"according", "based", "answer", "correct", "final", "after", "since", "because", "therefore",
      "however", "explanation", "note", "document", "documents", "sure", "yes", "both", "also",
      "dr", "mr", "mrs", "st", "was", "were", "would", "are", "is", "he", "she", "his", "her",
-     "their", "when", "while", "then", "thus", "hence", "when", "where", "one", "found", "says"}
+     "their", "when", "while", "then", "thus", "hence", "where", "one", "found", "says"}
 )  # fmt: skip
 #: Proper names and numbers.
-_NAME = re.compile(r"[A-Z][\w'’-]*(?:[ .]+(?:(?:of|the|de|van|von) )?[A-Z][\w'’-]*)*|\d+(?:[.,]\d+)*")
+_NAME = re.compile(
+    r"[A-Z][\w'\u2019-]*(?:[ .]+(?:(?:of|the|de|van|von) )?[A-Z][\w'\u2019-]*)*|\d+(?:[.,]\d+)*"
+)
 
 
 def _qa(row: Row, answer: str) -> str:
@@ -224,7 +227,7 @@ def _qa(row: Row, answer: str) -> str:
         return WRONG_POLARITY
     if _BARE_REFUSAL.fullmatch(text):
         return REFUSAL
-    if text and len(text) < 2 * _COPY and contains_cased(row.context.lower(), text.lower()):
+    if text and len(text) < 2 * _COPY and _is_in(row.context.lower(), text.lower()):
         return _document(row, [text])
     if _is_copied(row, answer):
         return _document(row, [answer[:_COPY].rpartition(" ")[0]])
@@ -242,7 +245,7 @@ def _qa(row: Row, answer: str) -> str:
 
 def _decapitalized(text: str) -> str:
     """Return a text whose sentences begin in lower case, unless they begin with a longer name."""
-    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'’]*[ ,.:]+[^A-Z\s])")
+    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:]+[^A-Z\s])")
     return begins.sub(lambda match: match[0].lower(), text)
 
 
@@ -261,10 +264,15 @@ def _document(row: Row, names: Collection[str]) -> str:
     """Return where in the context an answer comes from."""
     context = row.context.lower()
     lower = [name.lower() for name in names]
-    if not all(contains_cased(context, name) for name in lower):
+    if not all(_is_in(context, name) for name in lower):
         return ABSENT
     gold = " ".join(context[span.start : span.end] for span in row.evidence)
-    return GOLD_DOCUMENT if all(contains_cased(gold, name) for name in lower) else OTHER_DOCUMENT
+    return GOLD_DOCUMENT if all(_is_in(gold, name) for name in lower) else OTHER_DOCUMENT
+
+
+def _is_in(text: str, words: str) -> bool:
+    """Whether a text contains words; only short ones must be whole, since answers are cut."""
+    return words in text if len(words) >= _LONG else contains_cased(text, words)
 
 
 #: Families whose contexts open with an in-context example.

@@ -8,8 +8,9 @@ docs/results.schema.json is generated from these classes.
 import json
 import math
 from dataclasses import asdict, dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,6 +26,8 @@ FILENAME = "results.json"
 #: Cells that depth is counted in.
 BINS = 10
 Param = bool | int | float | str  # of a task
+#: A score of a row, by name.
+ScoreName = Literal["official", "strict", "exact", "f1"]
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,17 @@ class ConfigResult:
         rows: number of rows, the first ones of the config.
         scores: of each row in order, in [0, 1]; None for an unscored row.
         strict: strict score of each row, likewise.
+        exact: exact score of each row, likewise; empty in results of versions without it.
+        f1: F1 of the set that each answer names, likewise.
+        headline: the score that means, intervals and comparisons are of.
         characters: length of each generated text; None for an unscored row.
         tokens: length of each generated text in tokens; None where the engine does not report it.
         truncated: indexes of rows whose answer reached the token limit.
         empty: indexes of rows whose answer is empty.
         failed: indexes of rows with an error instead of an answer.
         missing: indexes of rows with neither.
-        failures: by kind of failure, the indexes of the rows that score below 1.
+        failures: by kind of failure, the indexes of the rows that score below 1, or that name
+            others beside all gold answers.
         depth: evidence by depth; None where the task has no evidence.
         params: parameters of the task; empty in results of versions that did not record them.
         question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
@@ -84,6 +91,19 @@ class ConfigResult:
     depth: Depth | None
     params: dict[str, Param] = field(default_factory=dict)
     question_digest: str = ""
+    exact: tuple[float | None, ...] = ()
+    f1: tuple[float | None, ...] = ()
+    headline: ScoreName = "official"
+
+    @property
+    def headline_scores(self) -> tuple[float | None, ...]:
+        """The scores that reports lead with."""
+        return self.scores_of(self.headline)
+
+    def scores_of(self, name: ScoreName) -> tuple[float | None, ...]:
+        """Return the scores of a name, None for unscored rows and for scores that the file lacks."""
+        found: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
+        return found or (None,) * self.rows
 
     @property
     def scored(self) -> int:
@@ -114,6 +134,7 @@ class Results:
         configs: by name.
         examples: of failures.
         notes: for people, e.g. that a torn line was left out.
+        predictions: name of the file or folder of the predictions; empty for a run.
         package_version: version of this package that scored.
     """
 
@@ -122,6 +143,7 @@ class Results:
     configs: dict[str, ConfigResult]
     examples: tuple[Example, ...] = ()
     notes: tuple[str, ...] = ()
+    predictions: str = ""
     package_version: str = __version__
     format: int = FORMAT
 
@@ -163,6 +185,9 @@ def read_results(run: Run) -> Results:
     """
     if isinstance(run, Results):
         return run
+    if not isinstance(run, str | PathLike):
+        msg = f"{quote(str(run))}: a run is given as its folder, its {FILENAME} or its results"
+        raise UsageError(msg)
     path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
     if not path.is_file():
         msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
@@ -189,12 +214,15 @@ def read_results(run: Run) -> Results:
 
 def _inconsistency(config: ConfigResult) -> str | None:
     """Return what contradicts the rest of a config's results; None if nothing does."""
-    for column in ("scores", "strict", "characters", "tokens"):
+    for column in ("scores", "strict", "characters", "tokens", "exact", "f1"):
         count = len(getattr(config, column))
-        if count != config.rows:
+        if count != config.rows and (count or column not in ("exact", "f1")):
             return f"{config.rows} rows, {count} {column}"
-    if not all(score is None or 0 <= score <= 1 for score in (*config.scores, *config.strict)):
+    scores = (*config.scores, *config.strict, *config.exact, *config.f1)
+    if not all(score is None or 0 <= score <= 1 for score in scores):
         return "a score is not between 0 and 1"
+    if config.scored and None not in config.scores and None in config.headline_scores:
+        return f"the headline is {config.headline}, and there are no such scores"
     if config.scores.count(None) != len(config.failed) + len(config.missing):
         return "the rows without a score are not the failed and missing ones"
     if not all(isinstance(value, str) or math.isfinite(value) for value in config.params.values()):

@@ -18,9 +18,10 @@ from ruler_data.names import parse_config, quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval.data import Dataset
+from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import score_row
 from ruler_eval.predictions import Predictions, read_run
-from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
 from ruler_eval.scoring import answer_of, load, pair_rows
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
@@ -75,7 +76,13 @@ def score(
         configs=configs,
         examples=tuple(examples),
         notes=predictions.notes,
+        predictions="" if (place / RUN_FILE).is_file() else name_of(place),
     )
+
+
+def name_of(predictions: Path) -> str:
+    """Return the name of a file or folder of predictions, as results record it."""
+    return str(redact(predictions.resolve().name))
 
 
 def _read_bare(folder: Path, run: RunInfo) -> Predictions:
@@ -110,12 +117,14 @@ class _Scored:
     Attributes:
         evidence: for each cell of depth, the pieces of evidence that begin there.
         shown: for each cell, how many of them the answer shows.
-        failure: kind of failure; None if the row scores 1.
+        failure: kind of failure; None if there is none.
     """
 
     index: int
     score: float
     strict: float
+    exact: float
+    f1: float
     characters: int
     tokens: int | None
     truncated: bool
@@ -155,6 +164,7 @@ def _analyze(
     row: Row, task: Task, answer: str, prediction: Prediction, bare: str | None
 ) -> _Scored:
     score = score_row(row, task, answer)
+    exact, f1 = exact_scores(row, task, answer, score)
     evidence, shown = [0] * BINS, [0] * BINS
     for cell, is_shown in evidence_of(row, task, answer, score):
         evidence[cell] += 1
@@ -163,13 +173,15 @@ def _analyze(
         index=row.index,
         score=score,
         strict=score_row(row, task, answer, STRICT),
+        exact=exact,
+        f1=f1,
         characters=len(prediction.text or ""),
         tokens=prediction.answer_tokens,
         truncated=prediction.finish == "length",
         empty=not answer,
         evidence=evidence,
         shown=shown,
-        failure=failure_of(row, task, answer, score, bare) if score < 1 else None,
+        failure=failure_of(row, task, answer, score, bare),
     )
 
 
@@ -204,6 +216,9 @@ def _config_result(
         failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
         depth=depth if any(depth.pieces) else None,
         params=params_of(task),
+        exact=tuple(row.exact if row else None for row in rows),
+        f1=tuple(row.f1 if row else None for row in rows),
+        headline=getattr(task, "headline", "official"),
     )
 
 

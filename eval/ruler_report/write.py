@@ -8,11 +8,14 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
+from ruler_eval.schema import RUN_FILE
+from ruler_eval.scoring import PREDICTIONS
 from ruler_report import scoring
 from ruler_report.format import visible
 from ruler_report.pages.render import html_page, markdown_page
 from ruler_report.pages.report import Report, build
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
+from ruler_report.scoring import name_of
 from ruler_report.stats.summary import summarize
 from ruler_report.table import csv_text
 
@@ -45,12 +48,17 @@ def score(
         RulerError: the answers are damaged or for other rows, or the run is incomplete and
             `partial` is false.
     """
+    if not isinstance(run, str | PathLike):
+        msg = f"{quote(str(run))}: give the folder of a run, or a file or folder of predictions"
+        raise UsageError(msg)
     place = Path(run)
     target = Path(out) if out else (place if place.is_dir() else place.parent) / FILENAME
     if target.is_dir():
         file = quote(str(target / FILENAME))
         msg = f"--out {quote(str(target))}: a folder; give a file, e.g. {file}"
         raise UsageError(msg)
+    if not out:
+        _check_same(target, place, model, protocol)
     bare = Path(no_context) if no_context else None
     results = scoring.score(place, data, revision, no_context=bare, model=model, protocol=protocol)
     if not results.scored or (results.scored < results.rows and not partial):
@@ -60,6 +68,31 @@ def score(
         raise RulerError(msg)
     write_results(target, results, summarize(results).to_record())
     return results
+
+
+def _check_same(target: Path, place: Path, model: str, protocol: str) -> None:
+    """Check that results at the default place are of these answers, or can be replaced.
+
+    Raises:
+        UsageError: they are of another run or of other predictions.
+    """
+    try:
+        found = read_results(target)
+    except (UsageError, RulerError):  # there is none, or none that can be read
+        return
+    if (place / RUN_FILE).is_file():
+        same = found.run.engine != PREDICTIONS
+    elif found.predictions:
+        same = found.predictions == name_of(place)
+    else:  # scored by a version that did not record the name
+        same = (found.run.model, found.run.protocol) == (model, protocol)
+    if not same:
+        whose = found.predictions or found.run.model
+        msg = (
+            f"{quote(str(target))}: holds the scores of {quote(visible(whose))}, not of "
+            f"{quote(place.name)}; give --out FILE, or delete it"
+        )
+        raise UsageError(msg)
 
 
 def shortfall(results: Results) -> str:

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.failures import MEANINGS, OTHER
+from ruler_report.failures import MEANINGS
 from ruler_report.figures.style import (
     COLOURS,
     GRID,
@@ -28,8 +28,9 @@ from ruler_report.stats.summary import ScoredRun
 
 #: Label of the line that is drawn bold.
 MEAN = "mean"
-#: Kinds of failure in a picture; rarer ones are drawn as `other`.
+#: Kinds of failure in a picture; rarer ones are drawn as one.
 SHOWN_KINDS = 7
+RARER = "rarer kinds"
 Line = Mapping[int, Estimate]
 
 
@@ -200,7 +201,7 @@ def failures(run: ScoredRun, name: str) -> Picture:
     with canvas(5.2, 3.2) as (axes, finish):
         bottom = np.zeros(len(lengths))
         for place, (kind, column) in enumerate(shares.items()):
-            colour = GRID if kind == OTHER else COLOURS[place % len(COLOURS)]
+            colour = GRID if kind == RARER else COLOURS[place % len(COLOURS)]
             axes.bar(range(len(lengths)), column, 0.7, bottom=bottom, color=colour, label=kind)
             bottom += column
         length_ticks(axes, lengths, range(len(lengths)))
@@ -218,16 +219,18 @@ def _shares_alt(what: str, shares: Mapping[str, Sequence[float]]) -> str:
 
 
 def _failure_shares(run: ScoredRun) -> dict[str, list[float]]:
-    """Return the share of rows in percent by kind and length; rare kinds are added to `other`."""
+    """Return the share of rows in percent by kind and length; the rarest kinds are added."""
     shares: dict[str, list[float]] = {}
     for kind in {kind for config in run.results.configs.values() for kind in config.failures}:
         shares[kind] = _shares(run, partial(_failed, kind))
-    known = [kind for kind in MEANINGS if kind in shares and kind != OTHER]
-    often = sorted(known, key=lambda kind: -sum(shares[kind]))[:SHOWN_KINDS]
-    shown = {kind: shares[kind] for kind in known if kind in often}
-    rest = [column for kind, column in shares.items() if kind not in often]
+    kinds = [kind for kind in MEANINGS if kind in shares] + sorted(shares.keys() - MEANINGS)
+    often = sorted(kinds, key=lambda kind: -sum(shares[kind]))
+    if len(kinds) > SHOWN_KINDS + 1:  # one kind needs no name for several
+        often = often[:SHOWN_KINDS]
+    shown = {kind: shares[kind] for kind in kinds if kind in often}
+    rest = [shares[kind] for kind in kinds if kind not in often]
     if rest:
-        shown[OTHER] = [sum(column) for column in zip(*rest, strict=True)]
+        shown[RARER] = [sum(column) for column in zip(*rest, strict=True)]
     return shown
 
 

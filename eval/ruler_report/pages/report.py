@@ -175,7 +175,9 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
         yield Section(
             "What the suite varies", study_pictures(run, prefix), [*studies, *tables.claims(run)]
         )
-    yield Section("Tasks", run_pictures(run, prefix), [tables.by_task(run)])
+    yield Section(
+        "Tasks", run_pictures(run, prefix), [tables.by_task(run), run.summary.exact_table()]
+    )
     depths = depth_tables(run)
     if depths:
         yield Section(
@@ -193,7 +195,7 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
     yield Section(
         "How rows failed",
         tables=[failures],
-        text="" if failures.rows else "No row scored below 100.",
+        text="" if failures.rows else "No row lost points or named more than the gold answers.",
         folded="By task and length",
         examples=sorted(run.results.examples, key=lambda e: (e.failure, order[e.config])),
     )

@@ -148,29 +148,25 @@ def by_task(run: ScoredRun) -> Table:
 
 
 def answers(run: ScoredRun) -> Table:
-    """Return what the scores do not show: strict scores; rows cut off, empty, unscored."""
-    scores = ("score", "strict", "completed only", "cut off", "empty", "unscored")
-    rows = []
+    """Return every score of a config; rows cut off, empty, unscored."""
+    heads = ("score", "strict", "exact", "F1", "completed only", "cut off", "empty", "unscored")
+    summary, rows = run.summary, []
+    columns = (summary.official, summary.strict, summary.exact, summary.f1, summary.completed)
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
-        score = run.summary.cells.get(task, {}).get(length)
-        strict, completed = (
-            format_number(means.get(task, {}).get(length))
-            for means in (run.summary.strict, run.summary.completed)
-        )
+        means = (format_number(column.get(task, {}).get(length)) for column in columns)
         cut_off, empty = (
             format_share(len(some) / config.scored) if some else ""
             for some in (config.truncated, config.empty)
         )
         scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
-        mean = format_number(score.value if score else None)
-        cells = (mean, strict, completed, cut_off, empty, f"{unscored:,}")
-        rows.append((task, format_length(length), scored, *cells))
+        rows.append((task, format_length(length), scored, *means, cut_off, empty, f"{unscored:,}"))
     caption = (
-        "Score, strict score (whole words; yes and no only first; reasoning stripped) and score of "
-        "the answers that were not cut off, in percent"
+        "Upstream's score, strict score (whole words; yes and no only first; reasoning stripped), "
+        "exact score (all gold answers, and no other of their kind), F1, and score of the answers "
+        "that were not cut off, in percent"
     )
-    return Table("answers", caption, ("task", "length", "rows", *scores), tuple(rows))
+    return Table("answers", caption, ("task", "length", "rows", *heads), tuple(rows))
 
 
 def failures(run: ScoredRun) -> Table:
@@ -183,7 +179,7 @@ def failures(run: ScoredRun) -> Table:
             task, length = parse_config(name)
             counts = (str(len(config.failures.get(kind, ())) or "") for kind in kinds)
             rows.append((task, format_length(length), *counts))
-    caption = "Rows that scored below 100 %, by kind of failure"
+    caption = "Rows that lost points or named more than the gold answers, by kind of failure"
     return Table("failures", caption, ("task", "length", *kinds), tuple(rows))
 
 

@@ -130,6 +130,8 @@ SCHEMA = pa.schema(
         pa.field("answer_tokens", pa.int32()),
         pa.field("score", pa.float64()),
         pa.field("strict", pa.float64()),
+        pa.field("exact", pa.float64()),
+        pa.field("f1", pa.float64()),
         pa.field("failure", pa.string()),
     ]
 )
@@ -155,6 +157,8 @@ def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict
             "answer_tokens": config.tokens[index],
             "score": config.scores[index],
             "strict": config.strict[index],
+            "exact": config.scores_of("exact")[index],
+            "f1": config.scores_of("f1")[index],
             "failure": failures.get(index),
         }
         for index, answer in enumerate(answers.of(name, config.rows))

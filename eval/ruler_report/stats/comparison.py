@@ -11,14 +11,15 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.names import quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
-from ruler_report.results import Results, Run, read_results
+from ruler_report.results import Results, Run, ScoreName, read_results
 from ruler_report.stats.resampling import FLIPS, Floats, flip, interval, resample
 from ruler_report.stats.score_table import configs_of, score_matrix
 from ruler_report.table import Shown, Table
@@ -84,6 +85,7 @@ class Comparison(Shown):
         left_out: configs that are not compared: a run lacks them, at this or another length.
         warnings: why the runs should not be compared; empty unless the comparison was forced.
         notes: everything that a reader must know before the numbers, warnings included.
+        exact: difference of the mean exact scores, if another score is compared; not corrected.
     """
 
     runs: tuple[RunInfo, RunInfo]
@@ -94,10 +96,12 @@ class Comparison(Shown):
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    exact: Difference | None = None
 
-    def shown(self) -> tuple[Table, str]:
-        """Return the table of differences, and the conclusion."""
-        return self.table(), self.conclusion
+    def shown(self) -> tuple[Table | str, ...]:
+        """Return the table of differences, the conclusion, and that of the exact scores."""
+        exact = self._conclude(self.exact) if self.exact else ""
+        return self.table(), self.conclusion, *([f"exact score: {exact}"] if exact else ())
 
     @property
     def overall(self) -> Difference:
@@ -124,6 +128,8 @@ class Comparison(Shown):
         plain = {
             name: list(getattr(self, name)) for name in ("lengths", "tasks", "left_out", "warnings")
         }
+        if self.exact:
+            body["exact"] = self._plain(self.exact)
         return body | plain
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -145,7 +151,10 @@ class Comparison(Shown):
     @property
     def conclusion(self) -> str:
         """What the overall difference shows, in one line."""
-        overall, (first, second) = self.overall, labels_of(self.runs)
+        return self._conclude(self.overall)
+
+    def _conclude(self, overall: Difference) -> str:
+        first, second = labels_of(self.runs)
         result = f"{overall} points, p = {format_p(overall.p)}"
         if self.margin is not None:
             public, fresh = overall.rows
@@ -272,19 +281,25 @@ def better(difference: Difference) -> str:
     return SECOND if difference.value > 0 else FIRST
 
 
-def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
+def compare(
+    first: Run, second: Run, *, force: bool = False, score: ScoreName | None = None
+) -> Comparison:
     """Compare two runs question by question; differences are second minus first.
 
     Args:
         first: a run: its folder, the path of its `results.json`, or its results.
         second: a run on the same rows.
         force: compare even if the rows or protocols differ; `notes` then says so.
+        score: the score to compare; by default that which reports lead with.
 
     Raises:
-        UsageError: there is no such run, or it is not scored.
+        UsageError: there is no such run or score, or it is not scored.
         RulerError: the runs cannot be compared and `force` is false, or they share no task.
     """
-    first, second = read_results(first), read_results(second)
+    first, second = (
+        _with_score(read_results(first), score),
+        _with_score(read_results(second), score),
+    )
     editions = sorted({first.run.data.edition, second.run.data.edition})
     if len(editions) > 1:
         msg = (
@@ -296,6 +311,28 @@ def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
     if warnings and not force:
         msg = f"not comparable: {'; '.join(warnings)}; --force compares anyway"
         raise RulerError(msg)
+    lengths, parts = _paired(first, second)
+    if not parts:
+        msg = (
+            "nothing to compare: no task was scored by both runs at all lengths that both have; "
+            "report them one at a time"
+        )
+        raise RulerError(msg)
+    measure = _paired_measure(parts)
+    made = tabulate((first, second), list(parts), lengths, measure, better, warnings)
+    exact = [_with_score(run, "exact") for run in (first, second) if _has_exact(run)]
+    if len(exact) < 2 or exact == [first, second]:
+        return made
+    overall = _paired_measure(_paired(*exact)[1])(slice(None), slice(None))
+    return replace(made, exact=judge({None: overall}, better)[None])
+
+
+def _has_exact(results: Results) -> bool:
+    return all(any(one is not None for one in config.exact) for config in results.configs.values())
+
+
+def _paired(first: Results, second: Results) -> tuple[list[int], dict[str, Floats]]:
+    """Return lengths, and for each task its differences at all of them, questions by lengths."""
     columns = _paired_differences(first, second)
     lengths = sorted({length for _, length in columns})
     tasks = [
@@ -303,16 +340,28 @@ def compare(first: Run, second: Run, *, force: bool = False) -> Comparison:
         for task in dict.fromkeys(task for task, _ in columns)
         if all((task, length) in columns for length in lengths)
     ]
-    if not tasks:
-        msg = (
-            "nothing to compare: no task was scored by both runs at all lengths that both have; "
-            "report them one at a time"
-        )
-        raise RulerError(msg)
-    parts = {
+    return lengths, {
         task: np.stack([columns[task, length] for length in lengths], axis=1) for task in tasks
     }
-    return tabulate((first, second), tasks, lengths, _paired_measure(parts), better, warnings)
+
+
+def _with_score(results: Results, score: ScoreName | None) -> Results:
+    """Return results whose headline is a score; unchanged if none is named.
+
+    Raises:
+        UsageError: there is no such score.
+    """
+    if score is None:
+        return results
+    if score not in get_args(ScoreName):
+        msg = f"--score {quote(score)}: not known; known: {', '.join(get_args(ScoreName))}"
+        raise UsageError(msg)
+    for name, config in results.configs.items():
+        if config.scored and not any(one is not None for one in config.scores_of(score)):
+            msg = f"--score {score}: {name} was scored by a version without it; score it again"
+            raise UsageError(msg)
+    configs = {name: replace(one, headline=score) for name, one in results.configs.items()}
+    return replace(results, configs=configs)
 
 
 def obstacles(first: RunInfo, second: RunInfo) -> list[str]:

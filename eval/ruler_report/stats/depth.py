@@ -77,7 +77,7 @@ def _grid_cells(columns: Mapping[int, ConfigResult], depths: int) -> tuple[Float
     values, rows = np.full((2, depths, len(columns)), np.nan)
     for column, config in enumerate(columns.values()):
         for depth in range(depths):
-            scores = [score for score in config.scores[depth::depths] if score is not None]
+            scores = [score for score in config.headline_scores[depth::depths] if score is not None]
             rows[depth, column] = len(scores)
             values[depth, column] = 100 * np.mean(scores) if scores else np.nan
     return values, rows

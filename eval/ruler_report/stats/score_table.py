@@ -163,13 +163,15 @@ def score_matrix(configs: Configs, task: str, lengths: Iterable[int]) -> Floats:
     matrix = np.full((max(column.rows for column in columns if column), len(columns)), np.nan)
     for place, column in enumerate(columns):
         if column:
-            matrix[: column.rows, place] = [np.nan if s is None else s for s in column.scores]
+            matrix[: column.rows, place] = [
+                np.nan if s is None else s for s in column.headline_scores
+            ]
     return matrix
 
 
 def scores_of(config: ConfigResult) -> list[float]:
     """Return the scores of the scored rows, in order."""
-    return [score for score in config.scores if score is not None]
+    return [score for score in config.headline_scores if score is not None]
 
 
 def _estimate(

@@ -4,7 +4,7 @@ All in percent. A mean over tasks is the mean of the tasks' means, as in the pap
 a 95 % bootstrap over questions, resampled within each task.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
@@ -30,6 +30,7 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
 HALLUCINATED = (NEARBY, WRONG_NEEDLE, ABSENT)
 Rates = dict[str, dict[int, float]]
+Means = dict[str, dict[int, float | None]]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ class Summary(Shown):
         tasks: in the order of the dataset.
         group: whose thresholds apply, `aligned` or `base`.
         cells: mean scores by task and length.
+        official: likewise, of upstream's scores.
         strict: likewise, of the strict scores.
+        exact: likewise, of the exact scores.
+        f1: likewise, of the F1 of the answers.
         completed: likewise, over rows whose answer was not truncated.
         categories: means over the tasks of a category, by length.
         overall: mean over all tasks, by length.
@@ -75,8 +79,11 @@ class Summary(Shown):
     tasks: tuple[str, ...]
     group: str
     cells: dict[str, dict[int, Estimate]]
-    strict: dict[str, dict[int, float | None]]
-    completed: dict[str, dict[int, float | None]]
+    official: Means
+    strict: Means
+    exact: Means
+    f1: Means
+    completed: Means
     categories: dict[str, dict[int, Estimate]]
     overall: dict[int, Estimate]
     averages: dict[str, Estimate]
@@ -85,9 +92,10 @@ class Summary(Shown):
     studies: tuple[Study, ...] = ()
     claims: Claims | None = None
 
-    def shown(self) -> tuple[Table]:
-        """Return the table of scores by task and length."""
-        return (self.table(),)
+    def shown(self) -> tuple[Table, ...]:
+        """Return the tables of scores and of exact scores, by task and length."""
+        exact = self.exact_table()
+        return (self.table(), exact) if exact.rows else (self.table(),)
 
     def to_record(self) -> dict[str, Any]:
         """Return the statistics as plain values."""
@@ -121,6 +129,18 @@ class Summary(Shown):
         marked = (len(rows) - 1,) if len(self.tasks) > 1 else ()
         return Table("summary", caption, head, tuple(rows), marked)
 
+    def exact_table(self) -> Table:
+        """Return the exact scores and F1 by task and length; no rows in results without them."""
+
+        def cell(task: str, length: int) -> str:
+            exact, f1 = self.exact[task].get(length), self.f1[task].get(length)
+            return "" if exact is None or f1 is None else f"{exact:.1f} / {f1:.1f}"
+
+        rows = [(task, *(cell(task, length) for length in self.lengths)) for task in self.tasks]
+        caption = "Exact score (all gold answers, and no other of their kind) / F1, in percent"
+        head = ("task", *map(format_length, self.lengths))
+        return Table("exact", caption, head, tuple(row for row in rows if any(row[1:])))
+
     def row(self, cells: dict[int, Estimate]) -> tuple[str, ...]:
         """Return means with their intervals as table cells; empty where a length has none."""
         return tuple(str(cells[length]) if length in cells else "" for length in self.lengths)
@@ -145,7 +165,10 @@ def summarize(results: Results) -> Summary:
         tasks=table.tasks,
         group=group,
         cells={task: table.means((task,)) for task in table.tasks},
-        strict=_means(table, lambda config: list(config.strict)),
+        official=_means(table, lambda config: config.scores),
+        strict=_means(table, lambda config: config.strict),
+        exact=_means(table, lambda config: config.scores_of("exact")),
+        f1=_means(table, lambda config: config.scores_of("f1")),
         completed=_means(table, completed_scores),
         categories={name: table.means(tasks) for name, tasks in categories.items() if tasks},
         overall=table.means(table.tasks),
@@ -160,7 +183,9 @@ def summarize(results: Results) -> Summary:
 def completed_scores(config: ConfigResult) -> list[float | None]:
     """Return the scores of a config, with None also for truncated answers."""
     truncated = set(config.truncated)
-    return [None if index in truncated else score for index, score in enumerate(config.scores)]
+    return [
+        None if index in truncated else score for index, score in enumerate(config.headline_scores)
+    ]
 
 
 def stated_error(results: Results) -> float | None:
@@ -181,11 +206,9 @@ def stated_error(results: Results) -> float | None:
     return suite.error if whole and tasks == TASKS.keys() else None
 
 
-def _means(
-    table: ScoreTable, scores: Callable[[ConfigResult], list[float | None]]
-) -> dict[str, dict[int, float | None]]:
+def _means(table: ScoreTable, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
     """Return means of other scores by task and length; None where no row is left."""
-    means: dict[str, dict[int, float | None]] = {task: {} for task in table.tasks}
+    means: Means = {task: {} for task in table.tasks}
     for (task, length), config in sorted(table.configs.items()):
         scored = [score for score in scores(config) if score is not None]
         means[task][length] = mean_percent(scored) if scored else None
