@@ -89,6 +89,45 @@ REFUSALS = (
     "{it}: not found.",
     "It wasn't given.",
 )
+#: Only for development.
+MORE_REFUSALS = (
+    "The passage omits this.", "This question is outside the scope of the documents.",
+    "I must decline.", "Cannot say.", "Dunno.", "No clue.", "I haven't found it.",
+    "It is nowhere to be found.", "Information about this is absent.", "I can't tell.",
+    "Unable to answer", "The text is silent on this.", "Not enough context.",
+    "I would need more information.", "More context is needed to answer.", "It's hard to say.",
+    "The document only discusses other topics.", "I won't answer this.",
+    "We don't have that information.", "I was not given the text.", "Please provide the text.",
+    "Could you provide the documents?", "The answer is not here.", "Nope, nothing.",
+    "no answer found", "Answer: none", "There are none.", "No variables are assigned this value.",
+    "0 variables.", "There is no special magic number for that mentioned in the provided text.",
+    "No relevant information", "None were found", "I could not see any.", "Sorry, no.", "I'm sorry",
+    "Cannot be determined", "Can't determine.", "information not provided",
+    "The special magic number is not in the text.", "the text doesn't say",
+    "I do not have this information", "no.", "The variables are not listed.",
+    "Nothing was assigned that value.", "It was not revealed.", "I'm unable to process the text.",
+    "It remains unknown.", "unknown to me", "The correct answer is unknown.",
+    "This isn't something the documents cover.", "No such word appears.", "I didn't find any.",
+    "There were no words.", "I am unable to count them.", "I can't count the words.",
+    "I lack the information.", "The context doesn't reveal it", "unclear", "Not applicable",
+    "NOT FOUND", "<unk>", "I would have to guess.", "Without the text I cannot answer.",
+    "The answer isn't in the documents.", "Nobody knows.", "The data does not support an answer.",
+    "The documents are about something else.",
+)  # fmt: skip
+#: Only measured.
+HELD_OUT_REFUSALS = (
+    "That's something I wasn't told.", "It would take another document to answer this.",
+    "The author leaves this out.", "Search came up empty.", "Zero matches.",
+    "There's no way to know.", "I must admit I overlooked it.",
+    "Such a thing is absent from the text.", "The source is mute about it.",
+    "I regret that I can't say.", "Can you share the text again?", "You'd have to look elsewhere.",
+    "It's not in there.", "I draw a blank.", "Nowhere does it say.", "That cannot be inferred.",
+    "The text skips this.", "Data not available.", "I got nothing.",
+    "The relevant part is not included.", "Undetermined", "Answer not found in context.",
+    "I'd only be guessing.", "We can't know from this.", "The request can't be fulfilled.",
+    "The material provided is silent about {it}.", "{it}? I never saw it.",
+    "I have been given no text.", "No result.", "It was left unsaid.",
+)  # fmt: skip
 BARE_REFUSALS = ("None.", "N/A", "Unknown.", "Not found", "Unanswerable", "not specified",
                  "Nothing.", "No answer", "No information.", "unknown", "n/a",
                  "(none)")  # fmt: skip
@@ -171,6 +210,13 @@ LONG_INVENTIONS = (
 
 def wrong_answers(row: Row, task: Task, half: int) -> Iterator[Wrong]:
     """Yield wrong answers to a row, with cause and right kind; one half of the wordings."""
+    for wrong in _every_wrong(row, task, half):
+        said = wrong.answer.lower()  # a sentence may name a gold answer such as `7` by chance
+        if task.metric == "all" or not any(output.lower() in said for output in row.outputs):
+            yield wrong
+
+
+def _every_wrong(row: Row, task: Task, half: int) -> Iterator[Wrong]:
     rng = random.Random(f"{task.name}/{row.index}/{half}")
     it, one = _asked(row, task)
 
@@ -182,6 +228,8 @@ def wrong_answers(row: Row, task: Task, half: int) -> Iterator[Wrong]:
         yield Wrong("silent", ("empty",), text)
     for text in some(REFUSALS, 6):
         yield Wrong("refusal", ("refusal",), _capital(text.format(it=it, one=one)))
+    for text in rng.sample((MORE_REFUSALS, HELD_OUT_REFUSALS)[half], 4):
+        yield Wrong("terse refusal", ("refusal",), _capital(text.format(it=it, one=one)))
     for text in some(POLITE, 1):
         yield Wrong("polite refusal", ("refusal",), text.format(it=it, one=one))
     for text in some(BARE_REFUSALS, 2):
@@ -192,10 +240,7 @@ def wrong_answers(row: Row, task: Task, half: int) -> Iterator[Wrong]:
         yield Wrong("loop", ("other",), text)
     yield Wrong("question repeated", ("other",), row.question.rpartition("Question: ")[2])
     family = {"niah": _niah, "vt": _vt, "cwe": _words, "fwe": _words, "qa": _qa}
-    for wrong in family[task.params.family](row, task, half, rng):
-        said = wrong.answer.lower()  # an invented sentence may name a gold answer such as `7`
-        if task.metric == "all" or not any(output.lower() in said for output in row.outputs):
-            yield wrong
+    yield from family[task.params.family](row, task, half, rng)
 
 
 def _capital(text: str) -> str:

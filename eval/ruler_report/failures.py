@@ -62,7 +62,6 @@ _NEAR = 5  # needles
 _COPY = 40  # characters
 _LONG = 8  # characters of a phrase that no other text contains by chance
 _LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)](?=\s|$)")
-_PART = re.compile(r"[a-z0-9-]+")
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 
 
@@ -142,11 +141,11 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
         return INCOMPLETE
     if _is_copied(row, answer):
         return VERBATIM
-    if is_refusal(answer):
+    if is_refusal(answer, names=False):
         return REFUSAL
     lower = plain(answer).lower()
-    parts = _PART.findall(lower)
-    if any(_begins(output.lower(), part) for output in row.outputs for part in parts):
+    last = re.search(r"[a-z0-9-]+$", lower)
+    if last and any(_begins(output.lower(), last[0]) for output in row.outputs):
         return CUT
     if isinstance(params, Niah) and params.value_type != "words":
         asked = row.question.lower()
@@ -165,38 +164,55 @@ def _is_copied(row: Row, answer: str) -> bool:
 
 
 _DENIAL = (
-    r"(?:\b(?:no|not|cannot|never|nothing|none|neither|nor|nowhere|unable|without|lack(?:s|ing|ed)?"
-    r"|fail(?:s|ed)?|impossible|insufficient|missing|absent)\b|n['\u2019]t\b)"
+    r"(?:(?<![\w-])(?:no|not|cannot|never|nothing|none|neither|nor|nowhere|unable|without"
+    r"|lack(?:s|ing|ed)?|fail(?:s|ed)?|impossible|insufficient|missing|absent)(?![\w-])"
+    r"|n['\u2019]t\b)"
 )
 _FINDING = (
-    r"\b(?:f[io]u?nds?|locate[ds]?|see[ns]?|saw|identif\w+|determin\w+|mention\w*|stat(?:e|es|ed|ing)"
-    r"|specif\w+|provid\w+|contain\w*|includ\w+|list(?:s|ed)|appear\w*|exists?|present|given?|gives"
-    r"|know[ns]?|answer\w*|informations?|info|details?|enough|sufficient|clear|sure|certain|able"
-    r"|possible|sa(?:y|ys|id)|tells?|told|refer\w*|describ\w+|disclos\w+|available|evidence|record\w*"
-    r"|match\w*|help|assist|access|recall|remember|idea|such|occurs?|talks?|discuss\w*|address\w*"
-    r"|context|text|passage|documents?|defined|show[ns]?|indicat\w+|notice\w*|come across|there)\b"
+    r"\b(?:f[io]u?nds?|locate[ds]?|see[ns]?|saw|identif\w+|determin\w+|mention\w*"
+    r"|stat(?:e|es|ed|ing)|specif\w+|provid\w+|contain\w*|includ\w+|list(?:s|ed)|appear\w*|exists?"
+    r"|present|given?|gives|know[ns]?|answer\w*|informations?|info|details?|enough|sufficient|clear"
+    r"|sure|certain|able|possible|sa(?:y|ys|id)|tells?|told|refer\w*|describ\w+|disclos\w+"
+    r"|available|evidence|record\w*|match\w*|help|assist|access|recall|remember|idea|such|occurs?"
+    r"|talks?|discuss\w*|address\w*|reveal\w*|support\w*|cover\w*|assign\w*|context|text|passage"
+    r"|documents?|defined|show[ns]?|indicat\w+|notice\w*|come across|there)\b"
 )
 _REFUSAL = re.compile(
     rf"{_DENIAL}[^.!?\n]{{0,70}}{_FINDING}|{_FINDING}[^.!?\n]{{0,70}}{_DENIAL}"
-    r"|\b(?:sorry|apolog\w+|unfortunately|regret\w*|as an ai|language model|unclear|unanswerable"
-    r"|unavailable|i decline|beyond my)\b",
+    r"|\bi(?: was|['\u2019]m| am)? (?:unable|cannot|can['\u2019]t|could ?n['\u2019o]t)\b"
+    r"|\b(?:sorry|apolog\w+|unfortunately|regret\w*|as an ai|language model|(?:must|to) decline"
+    r"|un(?:clear|answerable|available|determined|specified|mentioned|stated|said|known to)"
+    r"|beyond my|outside the scope|hard to say|(?:remains?|is|are|was) (?:unknown|silent|mute)"
+    r"|omit(?:s|ted)|skip(?:s|ped)|overlook(?:s|ed)|lea?[fv](?:t|es?) (?:\w+ )?out"
+    r"|came up empty|blank"
+    r"|(?:need|require)s? more|more (?:context|information)|is needed|(?:something|someone) else"
+    r"|elsewhere|another (?:text|document|source)|other (?:topics|things)|guess(?:ing)?"
+    r"|(?:provide|share|send) (?:me )?(?:the|more|another|it)|nobody knows|dunno|no clue|beats me"
+    r"|(?:no|zero) (?:results?|match(?:es)?)|got nothing)\b",
     re.IGNORECASE,
 )
 _BARE_REFUSAL = re.compile(
-    r"(?:(?:the )?answer(?: is|:)?\s*)?(?:none|nothing|nil|null|n\s?/?\s?a|unknown|unsure|undefined"
-    r"|unanswerable|undetermined|unspecified|missing|unavailable|idk|(?:no|not|none) ?\w*|no clue)",
+    r"(?:(?:the )?answer(?: is|:)?\s*)?(?:nope,? )?(?:none|nothing|nil|null|<?unk>?|n\s?/?\s?a"
+    r"|unknown|unsure|undefined|unanswerable|undetermined|unspecified|missing|unavailable|idk|dunno"
+    r"|(?:no|not|none|0|zero) ?\w*)",
     re.IGNORECASE,
 )
 
 
-def is_refusal(answer: str) -> bool:
+def is_refusal(answer: str, *, names: bool = True) -> bool:
     """Whether an answer declines, or denies that the answer is there.
 
-    >>> is_refusal("I couldn't find it."), is_refusal("N/A"), is_refusal("a notary")
+    Args:
+        answer: the text that was scored.
+        names: whether it may name an answer. If not, every denial is a refusal.
+
+    >>> is_refusal("I couldn't find it."), is_refusal("N/A"), is_refusal("It was not Ann.")
     (True, True, False)
     """
     text = plain(answer)
-    return bool(_BARE_REFUSAL.fullmatch(text.strip(" .,!()[]\"'\n")) or _REFUSAL.search(text))
+    if _BARE_REFUSAL.fullmatch(text.strip(" .,!()[]\"'\n")) or _REFUSAL.search(text):
+        return True
+    return not names and re.search(_DENIAL, text, re.IGNORECASE) is not None
 
 
 #: Words with which an answer speaks of the question or of itself.
@@ -213,6 +229,7 @@ _LEADS = frozenset(
      "dr", "mr", "mrs", "st", "was", "were", "would", "are", "is", "he", "she", "his", "her",
      "their", "when", "while", "then", "thus", "hence", "where", "one", "found", "says"}
 )  # fmt: skip
+_NO_NAMES = FUNCTION_WORDS | _LEADS | _META
 #: Proper names and numbers.
 _NAME = re.compile(
     r"[A-Z][\w'\u2019-]*(?:[ .]+(?:(?:of|the|de|van|von) )?[A-Z][\w'\u2019-]*)*|\d+(?:[.,]\d+)*"
@@ -245,7 +262,7 @@ def _qa(row: Row, answer: str) -> str:
 
 def _decapitalized(text: str) -> str:
     """Return a text whose sentences begin in lower case, unless they begin with a longer name."""
-    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:]+[^A-Z\s])")
+    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:]+(?:[^A-Z\s]|I\b))")
     return begins.sub(lambda match: match[0].lower(), text)
 
 
@@ -253,7 +270,7 @@ def _names(text: str, question: str) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
         words = match[0].split()
-        while words and words[0].lower().strip(".") in FUNCTION_WORDS | _LEADS | _META:
+        while words and re.split(r"['.\u2019]", words[0].lower())[0] in _NO_NAMES:
             words.pop(0)
         name = " ".join(words).strip(".,")
         if name and not contains_cased(question, name.lower()):

@@ -1,0 +1,130 @@
+"""The exact score on its way: results, the tables of `score` and `report`, and `compare`."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ruler_data import Row
+from ruler_report.figures.model_plots import RARER, _failure_shares
+from ruler_report.results import read_results, write_results
+from ruler_report.stats.comparison import compare
+from ruler_report.stats.summary import ScoredRun, summarize
+from tests.results import config_result, results_of
+from tests.running.processes import evaluate
+from tests.runs import golden, make_run, refused
+
+CONFIGS = ("niah_multikey_1_4096", "vt_4096", "niah_multiquery_4096")
+
+
+def listing(_config: str, row: Row) -> str:
+    """List every candidate of the context: variables, numbers."""
+    candidates = re.findall(r"VAR ([A-Z]+)|\b(\d{7})\b", row.context)
+    return ", ".join(name or number for name, number in candidates)
+
+
+@pytest.fixture(scope="module")
+def runs(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("exact")
+    made = [
+        make_run(folder / say.__name__, sample_build, say, CONFIGS) for say in (golden, listing)
+    ]
+    for run in made:
+        done = evaluate("score", run, "--data", sample_build)
+        assert done.returncode == 0, done.stderr
+    return made[0], made[1]
+
+
+def test_a_listing_scores_100_and_is_never_exact(runs: tuple[Path, Path]) -> None:
+    right, listed = map(read_results, runs)
+    for name in CONFIGS:
+        assert set(right.configs[name].exact) == set(right.configs[name].f1) == {1.0}
+        assert right.configs[name].failures == {}
+        if name == "niah_multiquery_4096":  # all needles are asked for
+            continue
+        one = listed.configs[name]
+        assert set(one.scores) == set(one.strict) == {1.0}
+        assert set(one.exact) == {0.0}
+        assert all(score is not None and 0 < score < 1 for score in one.f1)
+        assert one.failures == {"more than the gold answers": tuple(range(one.rows))}
+    assert summarize(listed).exact["vt"][4096] == 0.0
+
+
+def test_score_report_and_compare_show_it(
+    runs: tuple[Path, Path], sample_build: Path, tmp_path: Path
+) -> None:
+    done = evaluate("score", runs[1], "--data", sample_build)
+    assert re.search(r"niah_multikey_1 +0\.0 / \d+\.\d", done.stdout)
+    done = evaluate("report", runs[1], "--out", tmp_path / "out", "--no-pictures")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "| score | strict | exact | F1 |" in page
+    assert "more than the gold answers" in page
+    done = evaluate("compare", *runs)
+    assert "exact score: " in done.stdout and "-66.7 [" in done.stdout
+    done = evaluate("compare", *runs, "--score", "exact", "--json")
+    assert json.loads(done.stdout)["overall"]["value"] == pytest.approx(-200 / 3)
+    said = refused(evaluate("compare", *runs, "--score", "best"), code=2)
+    assert "--score 'best': not known; known: official, strict, exact, f1" in said
+
+
+def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) -> None:
+    listed = read_results(runs[1])
+    configs = {name: replace(one, headline="exact") for name, one in listed.configs.items()}
+    summary = summarize(replace(listed, configs=configs))
+    assert summary.cells["vt"][4096].value == 0.0
+    assert summary.official["vt"][4096] == 100.0
+    made = compare(read_results(runs[0]), replace(listed, configs=configs), force=True)
+    assert made.differences["vt", 4096].value == -100.0
+
+
+def test_results_of_versions_without_it_are_still_read(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    listed = read_results(runs[1])
+    configs = {name: replace(one, exact=(), f1=()) for name, one in listed.configs.items()}
+    write_results(tmp_path / "results.json", replace(listed, configs=configs), {})
+    old = read_results(tmp_path)
+    assert "exact" not in str(summarize(old))
+    assert compare(runs[0], old).exact is None
+    said = refused(evaluate("compare", runs[0], tmp_path, "--score", "f1"), code=2)
+    assert "was scored by a version without it" in said
+
+
+def test_predictions_do_not_overwrite_the_scores_of_others(
+    sample_build: Path, runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    lines = [f'{{"id": "vt_4096/{index}", "prediction": "x"}}\n' for index in range(6)]
+    options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text("".join(lines), encoding="utf-8")
+    assert evaluate("score", tmp_path / "a.jsonl", *options).returncode == 0
+    before = (tmp_path / "results.json").read_bytes()
+    said = refused(evaluate("score", tmp_path / "b.jsonl", *options), code=2)
+    assert "holds the scores of 'a.jsonl', not of 'b.jsonl'; give --out FILE" in said
+    assert (tmp_path / "results.json").read_bytes() == before
+    other = tmp_path / "b.json"
+    assert evaluate("score", tmp_path / "b.jsonl", *options, "--out", other).returncode == 0
+    assert read_results(other).predictions == "b.jsonl"
+    assert evaluate("score", tmp_path / "a.jsonl", *options).returncode == 0
+    (runs[0] / "more.jsonl").write_text("".join(lines), encoding="utf-8")
+    said = refused(evaluate("score", runs[0] / "more.jsonl", *options), code=2)
+    assert "holds the scores of 'org/model-7b'" in said
+
+
+def test_a_picture_tells_rarer_kinds_from_other() -> None:
+    kinds = ["other", "empty", "refusal", "wrong needle", "incomplete set", "miscounted"]
+    many = [*kinds, "answer cut short", "not in the context", "copied from the example"]
+
+    def shares(names: list[str]) -> dict[str, list[float]]:
+        failures = {kind: (index,) for index, kind in enumerate(names)}
+        results = results_of({"vt_4096": [0.0] * 12})
+        one = config_result([0.0] * 12, failures=failures)
+        results = replace(results, configs={"vt_4096": one})
+        return _failure_shares(ScoredRun("m", results, summarize(results)))
+
+    assert set(shares(kinds)) == set(kinds)
+    assert RARER in shares(many)
+    assert sum(column[0] for column in shares(many).values()) == pytest.approx(900 / 12)
