@@ -136,6 +136,8 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("cwe", "kettle lantern wise", 0, 4 / 5),
     ("cwe", "1. kettle 2. lantern 3. wi", 1, 1),
     ("cwe", "kettle: 30, lantern: 28", 1, 1),
+    ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 6),
+    ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
     ("cwe", "kettle", 0, 2 / 3),
     ("fwe", "qwerty, asdfgh", 1, 1),
     ("fwe", "The most frequent coded words are qwerty and asdfgh.", 1, 1),

@@ -46,10 +46,9 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
         score: upstream's score of it (`score_row`); the exact score is never above it.
     """
     if isinstance(task.params, Qa):
-        f1 = max(_token_f1(answer, output) for output in row.outputs)
-        given = normalized(short_answer(answer))
-        exact = any(given == normalized(output) for output in row.outputs)
-        return float(exact and score > 0), f1
+        given, wanted = normalized(short_answer(answer)), [*map(normalized, row.outputs)]
+        f1 = max(_token_f1(given, output) for output in wanted)
+        return float(given in wanted and score > 0), f1
     named, gold = named_in(row, task, answer), {output.lower() for output in row.outputs}
     f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(set(named.others)))
     return float(score == 1 and named.gold == gold and not named.others), f1
@@ -85,8 +84,13 @@ def plain(answer: str) -> str:
     return _MARKUP.sub(" ", without_reasoning(answer)).rstrip()
 
 
+_LONGEST = 100  # characters of a word
+
+
 def _is_cut(word: str, context: str) -> bool:
     """Whether the last word of an answer is the beginning of a word of the context."""
+    if len(word) > _LONGEST:
+        return False
     begins = rf"(?<![a-z0-9]){re.escape(word)}"
     whole = re.search(rf"{begins}(?![a-z0-9-])", context)
     return not whole and re.search(begins, context) is not None
@@ -143,34 +147,38 @@ FUNCTION_WORDS = frozenset(
      "not", "no", "have", "has", "had", "do", "does", "did", "can", "could", "would", "will", "if",
      "but", "so", "which", "what", "who", "there", "here", "most", "than", "me", "don't", "i'm",
      "cannot", "can't", "couldn't", "doesn't", "isn't", "it's", "let", "please", "each", "all",
-     "is", "are", "was", "were", "be", "and", "or"}
+     "is", "are", "was", "were", "be", "and", "or", "about", "other", "another", "any", "some",
+     "how", "only", "also", "when", "where", "while", "because", "into", "up"}
 )  # fmt: skip
 #: Words of lead-ins, labels and counts.
 _FILLER = frozenset(
     {"top", "common", "frequent", "frequently", "appeared", "appear", "following", "above", "word",
      "words", "coded", "list", "text", "ten", "three", "answer", "answers", "final", "sure", "okay",
-     "ok", "yes", "certainly", "of course", "note", "explanation", "however", "therefore", "times",
-     "time", "occurrences", "appearances", "x", "count", "counts", "based", "found", "based on",
+     "ok", "yes", "certainly", "note", "explanation", "however", "therefore", "times",
+     "time", "occurrences", "appearances", "x", "count", "counts", "based", "found",
      "result", "results", "output", "question"}
 )  # fmt: skip
 _SEGMENT = re.compile(
     r"[\n\r,;:.!?()\[\]\"\u201c\u201d|/\u2026<>=]|\s[-\u2013\u2014]\s|\b(?:and|or|are|is|were|was)\b"
 )
+_NO_ITEMS = _FILLER | FUNCTION_WORDS
+_SENTENCE = 25  # words
 _WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 
 
 def _list_words(row: Row, text: str) -> Iterator[str]:
     """Yield listed words: gold ones anywhere, others outside of sentences.
 
-    A piece of text between commas, line ends and the like is part of a sentence if it has a
-    function word (`the`, `of`).
+    A piece of text between commas, line ends and the like is part of a sentence if at least a fifth
+    of its words are function words (`the`, `of`), and it is no longer than a sentence.
     """
     gold = {output.lower() for output in row.outputs}
     for segment in _SEGMENT.split(text.lower()):
         words = _WORD.findall(segment)
-        sentence = not FUNCTION_WORDS.isdisjoint(words)
+        function = sum(word in FUNCTION_WORDS for word in words)
+        sentence = len(words) <= _SENTENCE and 5 * function >= len(words)
         for word in words:
-            if word in gold or not (sentence or word in _FILLER):
+            if word in gold or not (sentence or word in _NO_ITEMS):
                 yield word
 
 
@@ -209,9 +217,8 @@ def normalized(text: str) -> str:
 _PUNCTUATION = frozenset(string.punctuation)
 
 
-def _token_f1(answer: str, output: str) -> float:
-    """Return the F1 of the words of an answer, as SQuAD and HotpotQA compute it."""
-    given, wanted = normalized(short_answer(answer)), normalized(output)
+def _token_f1(given: str, wanted: str) -> float:
+    """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
     if given != wanted and not _POLAR.isdisjoint((given, wanted)):
         return 0.0
     ours, theirs = Counter(given.split()), Counter(wanted.split())

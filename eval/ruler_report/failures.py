@@ -60,8 +60,9 @@ MEANINGS: dict[str, str] = {kind: meaning for kind, (_, meaning) in KINDS.items(
 _NEEDLE = "special magic"
 _NEAR = 5  # needles
 _COPY = 40  # characters
+_READ = 10_000  # characters of an answer that is read for its wording; few have a tenth of it
 _LONG = 8  # characters of a phrase that no other text contains by chance
-_LIST_NUMBER = re.compile(r"(?m)^\s*\d{1,3}[.)](?=\s|$)")
+_LIST_NUMBER = re.compile(r"(?m)^[ ]*\d{1,3}[.)](?=\s|$)")
 _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 
 
@@ -76,8 +77,9 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         bare: the answer of the same model without the context; None if that is unknown.
     """
     if isinstance(task.params, Qa):
-        return None if score == 1 else _of_text(row, answer, score, bare) or _qa(row, answer)
-    named = named_in(row, task, answer)
+        text = answer[:_READ]
+        return None if score == 1 else _of_text(row, text, score, bare) or _qa(row, text)
+    named, answer = named_in(row, task, answer), answer[:_READ]
     if score == 1:
         return EXTRA if named.others else None
     params = task.params
@@ -144,13 +146,13 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
     if is_refusal(answer, names=False):
         return REFUSAL
     lower = plain(answer).lower()
-    last = re.search(r"[a-z0-9-]+$", lower)
+    last = re.search(r"[a-z0-9-]+$", lower[-2 * _COPY :])
     if last and any(_begins(output.lower(), last[0]) for output in row.outputs):
         return CUT
     if isinstance(params, Niah) and params.value_type != "words":
         asked = row.question.lower()
-        numbers = re.findall(r"[0-9a-f-]*[0-9][0-9a-f-]*", _LIST_NUMBER.sub("", lower))
-        if any(number not in asked for number in numbers):
+        parts = re.findall(r"[0-9a-f-]+", _LIST_NUMBER.sub("", lower))
+        if any(part not in asked for part in parts if re.search("[0-9]", part)):
             return ABSENT
     return OTHER
 

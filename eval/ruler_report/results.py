@@ -101,7 +101,7 @@ class ConfigResult:
         return self.scores_of(self.headline)
 
     def scores_of(self, name: ScoreName) -> tuple[float | None, ...]:
-        """Return the scores of a name, None for unscored rows and for scores that the file lacks."""
+        """Return a score of each row; None for unscored rows, and where the file lacks it."""
         found: tuple[float | None, ...] = getattr(self, "scores" if name == "official" else name)
         return found or (None,) * self.rows
 
