@@ -1,8 +1,8 @@
 """Wrong answers of known cause, made from real rows: what the failure kinds are measured on.
 
-The wordings were written before the patterns of `ruler_report.failures` and share nothing with
-them. Every list of wordings has two halves, by parity of the place: `half=0` is for development,
-`half=1` is held out, and only measured. `benchmarks/failures.py` prints how often a kind is right.
+The wordings were written by hand before the patterns of `ruler_report.failures`. Every list has
+two halves, by parity of the place: the patterns were written with `half=0`; `half=1` was held out
+(benchmarks/results/failures.md says how far). `benchmarks/failures.py` prints how often a kind is right.
 
     cause                   answer                                        kind
     "invented value"        "The number is 5530718."                      not in the context
@@ -114,7 +114,7 @@ MORE_REFUSALS = (
     "The answer isn't in the documents.", "Nobody knows.", "The data does not support an answer.",
     "The documents are about something else.",
 )  # fmt: skip
-#: Only measured.
+#: Of the half that was held out.
 HELD_OUT_REFUSALS = (
     "That's something I wasn't told.", "It would take another document to answer this.",
     "The author leaves this out.", "Search came up empty.", "Zero matches.",
