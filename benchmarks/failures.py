@@ -3,8 +3,8 @@
     python benchmarks/failures.py [--sources DIR] [--rows N] [--half {development,held-out}]
 
 Wrong answers of known cause are made from rows of the 13 tasks, and of suites that have other
-needles or chains, at 4,096 tokens (`tests/wrong_answers.py`). The
-patterns were written with the `development` wordings.
+needles or chains, at 4,096 tokens (`tests/wrong_answers.py`). The patterns were
+written with the `development` wordings.
 """
 
 import argparse

@@ -2,7 +2,8 @@
 
 The wordings were written by hand before the patterns of `ruler_report.failures`. Every list has
 two halves, by parity of the place: the patterns were written with `half=0`; `half=1` was held out
-(benchmarks/results/failures.md says how far). `benchmarks/failures.py` prints how often a kind is right.
+(benchmarks/results/failures.md says how far). `benchmarks/failures.py` prints how often a kind is
+right.
 
     cause                   answer                                        kind
     "invented value"        "The number is 5530718."                      not in the context
