@@ -53,7 +53,7 @@ class SourceInfo:
     """A source: a text that rows are made of.
 
     Attributes:
-        name: essays, squad, hotpotqa, words, or domain_NAME.
+        name: essays, squad, hotpotqa, words, associations, or domain_NAME.
         title: what it is, in words.
         kind: `real`; `sample` for the small corpus in the package; `own` for the user's texts.
         url: where it comes from.

@@ -6,9 +6,8 @@ file sets other parameters, within the ranges given here.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
@@ -16,6 +15,21 @@ from annotated_types import Interval
 PartType = Literal["words", "numbers", "uuids"]
 Metric = Literal["all", "part"]
 Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question answering"]
+#: The score that a report leads with: upstream's, or the share of exactly right sets.
+Headline = Literal["official", "exact"]
+
+
+#: Fewest digits of a needle's value: of those of a row, and of those of a haystack of needles.
+FEWEST_DIGITS = (5, 7)
+#: Words of a place in order, as a question names it.
+ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth",
+)  # fmt: skip
+#: Things that a question can describe without naming them (`sources.associations`).
+ASSOCIATIONS = 48
+#: Most nodes in the answer of a question about a graph.
+MOST_NODES = 64
 
 
 @dataclass(frozen=True)
@@ -30,12 +44,21 @@ class Niah:
         queries: number of keys that the question is about.
         depths: number of depths of a grid over the haystack, and row i has its needle at depth i
             mod `depths`; 0 for depths stratified over the rows.
-        wording: of needles: plain, paraphrased, or split over two places half a haystack apart.
+        wording: of needles: plain, paraphrased, or split over two places half a haystack apart; a
+            JSON record or an assignment instead of a sentence; or associated: no word of the
+            question is in the needle, whose key the question describes.
         lookalikes: number of distractor needles, each with a key and a value close to the right
             ones.
         none: whether the question allows that the key is missing: `no`; or yes, and the key is
             there (`possible`) or missing (`true`).
         domains: of the texts of a haystack of domains, in turns if there are several.
+        value_length: digits of a number (7 by default) or words of a compound (2).
+        similar: whether every key shares one word with some keys and the other with others, and
+            values share digits likewise, so that no needle stands out among look-alikes.
+        ordinal: whether the question is about one value of a key by its place among them (the
+            third, ...), drawn for each row.
+        question_at: where the question stands; one before the haystack is part of the context.
+        instruction: its wording.
     """
 
     haystack: Literal["noise", "essays", "needles", "domains"]
@@ -45,11 +68,21 @@ class Niah:
     values: Annotated[int, Interval(ge=1, le=64)] = 1
     queries: Annotated[int, Interval(ge=1, le=64)] = 1
     depths: Annotated[int, Interval(ge=0, le=101)] = 0
-    wording: Literal["plain", "paraphrased", "split"] = "plain"
+    wording: Literal["plain", "paraphrased", "split", "json", "assignment", "associated"] = "plain"
     lookalikes: Annotated[int, Interval(ge=0, le=32)] = 0
     none: Literal["no", "possible", "true"] = "no"
     domains: tuple[str, ...] = ()
+    value_length: Annotated[int, Interval(ge=2, le=64)] | None = None
+    similar: bool = False
+    ordinal: bool = False
+    question_at: Literal["after", "before", "around"] = "after"
+    instruction: Literal["upstream", "short", "long"] = "upstream"
     family: Literal["niah"] = "niah"
+
+    @property
+    def answers(self) -> int:
+        """Number of values that the question asks for."""
+        return 1 if self.ordinal else self.queries * self.values
 
     @property
     def impossible(self) -> str:
@@ -70,26 +103,88 @@ class Niah:
             return f"domains: only for a haystack of domains, and this one is of {self.haystack}"
         if len(set(self.domains)) < len(self.domains):
             return "domains: one occurs twice"
+        if self.value_length is not None and self.value_type == "uuids":
+            return "value_length: a UUID has one length"
+        if self.value_length is not None and self.value_type == "words" and self.value_length > 8:
+            return f"value_length: {self.value_length} words; a compound has at most 8"
+        if self.value_type == "numbers" and self.digits < FEWEST_DIGITS[self.haystack == "needles"]:
+            return f"value_length: too few numbers of {self.digits} digits for different values"
+        if self.ordinal and not 2 <= self.values <= len(ORDINALS):
+            return (
+                f"ordinal: needs 2 to {len(ORDINALS)} values of a key, and there are {self.values}"
+            )
+        if self.ordinal and (self.queries > 1 or self.none != "no"):
+            return "ordinal: the question is about one value, which is there"
+        if self.ordinal and self.wording == "split":
+            return "ordinal: a needle in two places has no place among others"
+        if self.similar and (self.lookalikes or self.key_type == "uuids"):
+            return "similar: only for keys of words or numbers, and without `lookalikes`"
+        if self.similar and all(self.keys % number for number in range(2, self.keys)):
+            return f"similar: {self.keys} keys are no grid; use a product such as 16"
+        if self.wording == "associated":
+            return self._association
+        return ""
+
+    @property
+    def digits(self) -> int:
+        """Digits of a value that is a number."""
+        return self.value_length or 7
+
+    @property
+    def _association(self) -> str:
+        if self.keys > ASSOCIATIONS or self.queries > 1:
+            return f"wording: associated needs one query, and at most {ASSOCIATIONS} keys"
+        if self.key_type != "words" or self.similar or self.lookalikes or self.none != "no":
+            return (
+                "wording: associated needs keys of words, without `similar`, `lookalikes`, `none`"
+            )
         return ""
 
 
 @dataclass(frozen=True)
 class Vt:
-    """Variable tracking: `chains` chains of `hops` assignments after the first."""
+    """Variable tracking: `chains` chains of `hops` assignments after the first.
+
+    Attributes:
+        letters: of a variable's name.
+        alphabet: number of different letters in names, so there are alphabet^letters names.
+        order: of the assignments: rising, so a variable is assigned before it is used, or
+            scrambled.
+        example: whether the prompt begins with an in-context example.
+    """
 
     chains: Annotated[int, Interval(ge=1, le=64)] = 1
     hops: Annotated[int, Interval(ge=1, le=64)] = 4
+    letters: Annotated[int, Interval(ge=3, le=12)] = 5
+    alphabet: Annotated[int, Interval(ge=4, le=26)] = 26
+    order: Literal["rising", "scrambled"] = "rising"
+    example: bool = True
     family: Literal["vt"] = "vt"
-    impossible = ""
+
+    @property
+    def impossible(self) -> str:
+        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
+        names, needed = self.alphabet**self.letters, self.chains * (self.hops + 1) + 11
+        if 2 * needed > names:
+            return f"alphabet: {names} names are too few for {needed} variables"
+        return ""
 
 
 @dataclass(frozen=True)
 class Cwe:
-    """Common words: `common` words occur `common_repeats` times, all others `other_repeats`."""
+    """Common words: `common` words occur `common_repeats` times, all others `other_repeats`.
 
-    common: Annotated[int, Interval(ge=10, le=10)] = 10  # the question says how many
+    Attributes:
+        ask: for the common words, or for the count of one of them. Then each common word has a
+            count of its own, from `other_repeats` + 1 to `common_repeats`.
+        example: whether the prompt begins with an in-context example.
+    """
+
+    common: Annotated[int, Interval(ge=2, le=20)] = 10
     common_repeats: Annotated[int, Interval(ge=2, le=1000)] = 30
     other_repeats: Annotated[int, Interval(ge=1, le=999)] = 3
+    ask: Literal["words", "count"] = "words"
+    example: bool = True
     family: Literal["cwe"] = "cwe"
 
     @property
@@ -97,14 +192,20 @@ class Cwe:
         """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
         if self.other_repeats >= self.common_repeats:
             return f"other_repeats: {self.other_repeats} is not below {self.common_repeats}"
+        if self.ask == "count" and self.example:
+            return "ask: a question about a count has no example; add `example: false`"
         return ""
 
 
 @dataclass(frozen=True)
 class Fwe:
-    """Frequent words: counts follow a zeta distribution of exponent `alpha`."""
+    """Frequent words: counts follow a zeta distribution of exponent `alpha`; the answer is `top`.
+
+    The most frequent word of all is noise, so `top` words are ranks 2 to `top` + 1.
+    """
 
     alpha: Annotated[float, Interval(ge=1.1, le=6.0)] = 2.0
+    top: Annotated[int, Interval(ge=2, le=10)] = 3
     family: Literal["fwe"] = "fwe"
     impossible = ""
 
@@ -119,7 +220,39 @@ class Qa:
     impossible = ""
 
 
-Params = Niah | Vt | Cwe | Fwe | Qa
+@dataclass(frozen=True)
+class Graph:
+    """Directed graph, an edge per line; every node has `degree` edges in and `degree` out.
+
+    Attributes:
+        ask: for the parents of a node, or for the nodes within `steps` steps of it.
+        steps: of a path, at most; 1 for parents.
+        degree: edges into each node, and out of it.
+    """
+
+    ask: Literal["parents", "within"]
+    steps: Annotated[int, Interval(ge=1, le=6)] = 1
+    degree: Annotated[int, Interval(ge=2, le=16)] = 2
+    family: Literal["graph"] = "graph"
+
+    @property
+    def answers(self) -> int:
+        """Number of nodes in the answer."""
+        return sum(self.degree**step for step in range(1, self.steps + 1))
+
+    @property
+    def impossible(self) -> str:
+        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
+        if self.ask == "parents" and self.steps > 1:
+            return "steps: parents are one step away"
+        if self.ask == "within" and self.steps == 1:
+            return "steps: needs 2 or more for `ask: within`"
+        if self.answers > MOST_NODES:
+            return f"steps: {self.answers} nodes are in the answer, and at most {MOST_NODES} may be"
+        return ""
+
+
+Params = Niah | Vt | Cwe | Fwe | Qa | Graph
 
 
 @dataclass(frozen=True)
@@ -143,6 +276,7 @@ FAMILIES: dict[type[Params], Family] = {
     Cwe: Family(120, "all", "aggregation"),
     Fwe: Family(50, "all", "aggregation"),
     Qa: Family(32, "part", "question answering"),
+    Graph: Family(100, "all", "multi-hop tracing"),
 }
 
 
@@ -155,12 +289,17 @@ class Task:
         params: parameters of its family; their type is the family.
         about: what it measures, in one line.
         max_new_tokens: largest number of tokens of an answer.
+        headline: the score that a report leads with.
+        same_questions_as: name of the task whose keys, values, words and depths it has; None for
+            its own.
     """
 
     name: str
     params: Params
     about: str
     max_new_tokens: int
+    headline: Headline = "official"
+    same_questions_as: str | None = None
 
     @property
     def metric(self) -> Metric:
@@ -186,24 +325,25 @@ class Task:
         if isinstance(params, Niah):
             essays = ("essays",) if params.haystack == "essays" else ()
             domains = tuple(f"domain_{name}" for name in params.domains)
-            words = ("words",) if "words" in (params.key_type, params.value_type) else ()
-            return essays + domains + words
+            associated = params.wording == "associated"
+            associations = ("associations",) if associated else ()
+            drawn = {params.value_type} | (set() if associated else {params.key_type})
+            words = ("words",) if "words" in drawn or params.wording == "split" else ()
+            return essays + domains + associations + words
         return ("words",) if isinstance(params, Cwe) else ()
 
 
-def task_of(name: str, params: Params, about: str, max_new_tokens: int | None = None) -> Task:
+def task_of(
+    name: str,
+    params: Params,
+    about: str,
+    max_new_tokens: int | None = None,
+    headline: Headline = "official",
+    same_questions_as: str | None = None,
+) -> Task:
     """Return a task; its budget is the family's unless another is given."""
-    return Task(name, params, about, max_new_tokens or FAMILIES[type(params)].max_new_tokens)
-
-
-def read_task(record: Mapping[str, Any]) -> Task:
-    """Return the task of a record of `dataclasses.asdict`."""
-    params: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value  # what JSON makes of a tuple
-        for key, value in record["params"].items()
-    }
-    kind = next(kind for kind in FAMILIES if kind.family == params["family"])
-    return Task(**{**record, "params": kind(**params)})
+    budget = max_new_tokens or FAMILIES[type(params)].max_new_tokens
+    return Task(name, params, about, budget, headline, same_questions_as)
 
 
 _UUIDS = Niah("needles", key_type="uuids", value_type="uuids")

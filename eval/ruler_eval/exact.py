@@ -114,13 +114,15 @@ _NONE = re.compile(r"(?<![\w-])none(?![\w-])")
 
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the kind that is asked for, without those of the question."""
-    kind, question = _KINDS[params.value_type], row.question.lower()
+    question = (row.question or row.context.partition("\n\n")[0]).lower()
+    kind = _KINDS[params.value_type]
     asked = {*kind.findall(question), *_COMPOUNDS}
     yield from (value for value in kind.findall(text) if value not in asked)
     if params.none != "no" and _NONE.search(text):
         yield "none"
 
 
+_NAMES = re.compile(r"(?:VAR|->) ([A-Z]{3,})")
 _CODE = re.compile(r"(?<![a-z0-9])(?:(var)\s+)?([a-z]+)(?![a-z0-9])", re.IGNORECASE)
 #: English words of five letters that answers have in capitals.
 _CAPITALS = frozenset(
@@ -131,13 +133,19 @@ _CAPITALS = frozenset(
 
 def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables: of the context, as many capitals as gold ones, or after `VAR`."""
-    known, size = {*re.findall(r"VAR ([A-Z]+)", row.context), *row.outputs}, len(row.outputs[0])
+    known, size = {*_NAMES.findall(row.context), *row.outputs}, len(row.outputs[0])
     for var, word in _CODE.findall(text):
         name = word.upper()
         in_context = name in known and (len(name) >= 5 or word.isupper())
         looks_so = word.isupper() and len(word) == size and name not in _CAPITALS
         if name != "VAR" and (in_context or looks_so or (var and len(word) in (3, size))):
             yield word.lower()
+
+
+def _nodes(row: Row, text: str) -> Iterator[str]:
+    """Yield names of nodes, without that of the question."""
+    asked = row.question.lower().split()
+    yield from (name for name in _variables(row, text) if name not in asked)
 
 
 #: Words that stand in sentences and not in lists.
@@ -182,11 +190,12 @@ def _list_words(row: Row, text: str) -> Iterator[str]:
                 yield word
 
 
-#: What an answer to a family names besides needles: variables, or words of a list.
+#: What an answer to a family names besides needles: variables, nodes, or words of a list.
 _BY_FAMILY: dict[str, Callable[[Row, str], Iterator[str]]] = {
     "vt": _variables,
     "cwe": _list_words,
     "fwe": _list_words,
+    "graph": _nodes,
 }
 
 _LEAD = re.compile(r"\s*(?:the |my )?(?:final |correct )?answer(?: is\b|:)[:\s]*", re.IGNORECASE)

@@ -14,10 +14,11 @@ is scored, and the suite `no_needle` asks questions that may have no answer (`cl
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 from ruler_data.row import Row
-from ruler_data.tasks import Metric, Niah, Task
+from ruler_data.tasks import Metric, Niah, PartType, Task
 
 #: (answer, gold answers) -> score in [0, 1].
 Scorer = Callable[[str, Sequence[str]], float]
@@ -82,12 +83,22 @@ def score_row(
 
 
 _NONE = re.compile(r"(?<![\w-])none(?![\w-])")
-#: What a needle's value looks like, by its type; words are two or more joined by hyphens.
-VALUES = {
-    "uuids": re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
-    "numbers": re.compile(r"(?<!\d)\d{7}(?!\d)"),
-    "words": re.compile(r"[a-z]+-[a-z-]+"),
-}
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+@cache
+def value_pattern(kind: PartType, digits: int) -> re.Pattern[str]:
+    """Return what a needle's value looks like; words are two or more joined by hyphens.
+
+    >>> bool(value_pattern("numbers", 7).search("it is 1234567."))
+    True
+    """
+    forms = {
+        "uuids": _UUID,
+        "numbers": rf"(?<!\d)\d{{{digits}}}(?!\d)",
+        "words": r"[a-z]+-[a-z-]+",
+    }
+    return re.compile(forms[kind])
 
 
 def claim_of(row: Row, params: Niah, answer: str) -> Literal["none", "value"] | None:
@@ -115,7 +126,7 @@ def _value_starts(row: Row, params: Niah, answer: str) -> Iterator[int]:
     for output in row.outputs:
         if output != "none" and output.lower() in answer:
             yield answer.find(output.lower())
-    for match in VALUES[params.value_type].finditer(answer):
+    for match in value_pattern(params.value_type, params.digits).finditer(answer):
         plain_word = params.value_type == "words" and match[0] not in row.context.lower()
         if match[0] not in row.question.lower() and not plain_word:
             yield match.start()

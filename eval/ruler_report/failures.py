@@ -25,6 +25,7 @@ CUT = "answer cut short"
 INCOMPLETE = "incomplete set"
 EXTRA = "more than the gold answers"
 OTHER_CHAIN = "other variables"
+OTHER_NODES = "other nodes"
 MISCOUNTED = "miscounted"
 PARAMETRIC = "as without context"
 ABSENT = "not in the context"
@@ -42,11 +43,18 @@ KINDS: dict[str, tuple[str, str]] = {
     VERBATIM: ("all", "40 characters or more of the context, word for word, that name no answer"),
     NEARBY: ("niah", "the value of another needle, at most five needles from the one asked for"),
     WRONG_NEEDLE: ("niah", "the value of another needle"),
-    CUT: ("niah, vt, cwe, fwe", "the first half or more of a gold answer, but not all of it"),
-    INCOMPLETE: ("niah, vt, cwe, fwe", "some of the gold answers and nothing else of their kind"),
-    EXTRA: ("niah, vt, cwe, fwe", "all gold answers and others: score 100, exact score 0"),
+    CUT: (
+        "niah, vt, cwe, fwe, graph",
+        "the first half or more of a gold answer, but not all of it",
+    ),
+    INCOMPLETE: (
+        "niah, vt, cwe, fwe, graph",
+        "some of the gold answers and nothing else of their kind",
+    ),
+    EXTRA: ("niah, vt, cwe, fwe, graph", "all gold answers and others: score 100, exact score 0"),
     OTHER_CHAIN: ("vt", "variables that hold another value"),
-    MISCOUNTED: ("cwe, fwe", "words of the context that are not among the most frequent"),
+    OTHER_NODES: ("graph", "nodes that are not among those asked for"),
+    MISCOUNTED: ("cwe, fwe", "words of the context that are not the most frequent; another count"),
     PARAMETRIC: ("all", "the same answer as the run without context gave"),
     ABSENT: ("all", "what it names beside gold answers is not in the context"),
     OTHER_DOCUMENT: ("qa", "the answer is in the context, in a document that is not a gold one"),
@@ -118,13 +126,16 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         if not places:
             return ABSENT
         return NEARBY if any(_is_near(row, place) for place in places) else WRONG_NEEDLE
+    if row.outputs[0].isdigit():
+        return MISCOUNTED
     example, text = _split_example(row.context) if family in EXAMPLE_FAMILIES else ("", row.context)
     shown = {*_WORD.findall(example.rsplit(":", 1)[-1].lower())}
     if _is_half(wrong & shown, every):
         return COPIED
     words = {*re.findall(r"[a-z-]+", text.lower())}
-    if family == "vt":
-        return ABSENT if wrong.isdisjoint(words) else OTHER_CHAIN
+    if family in ("vt", "graph"):
+        other = OTHER_CHAIN if family == "vt" else OTHER_NODES
+        return ABSENT if wrong.isdisjoint(words) else other
     return MISCOUNTED if _is_half(wrong & words, wrong) else ABSENT
 
 

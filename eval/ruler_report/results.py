@@ -51,7 +51,7 @@ class ConfigResult:
 
     Attributes:
         digest: content digest of the rows.
-        family: of the task: niah, vt, cwe, fwe or qa.
+        family: of the task: niah, vt, cwe, fwe, qa or graph.
         category: of the task; reports average over categories.
         metric: `all` (share of the gold answers) or `part` (any of them).
         rows: number of rows, the first ones of the config.
@@ -72,6 +72,7 @@ class ConfigResult:
         params: parameters of the task; empty in results of versions that did not record them.
         question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
             same; empty if the data or the results are of a version that did not record it.
+        same_questions_as: the task whose questions it has; None for its own.
     """
 
     digest: str
@@ -91,6 +92,7 @@ class ConfigResult:
     depth: Depth | None
     params: dict[str, Param] = field(default_factory=dict)
     question_digest: str = ""
+    same_questions_as: str | None = None
     exact: tuple[float | None, ...] = ()
     f1: tuple[float | None, ...] = ()
     headline: ScoreName = "official"

@@ -218,7 +218,8 @@ def _config_result(
         params=params_of(task),
         exact=tuple(row.exact if row else None for row in rows),
         f1=tuple(row.f1 if row else None for row in rows),
-        headline=getattr(task, "headline", "official"),
+        headline=task.headline,
+        same_questions_as=task.same_questions_as,
     )
 
 
@@ -227,7 +228,7 @@ def params_of(task: Task) -> dict[str, Param]:
     return {
         name: ", ".join(value) if isinstance(value, tuple) else value
         for name, value in asdict(task.params).items()
-        if name != "family"
+        if name != "family" and value is not None
     }
 
 
@@ -240,7 +241,7 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
 
     The context, after its in-context example, is cut into `BINS` cells of equally many characters.
     A piece is shown if the answer names the gold answer in it (for vt, the variable that the line
-    assigns). Documents are shown if the row scores.
+    assigns). Documents are shown if the row scores, as are pieces without an answer.
     """
     answer = answer.lower()
     named = {output.lower(): output.lower() in answer for output in row.outputs}
@@ -251,16 +252,20 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
         if task.metric == "part":
             yield cell, score > 0
         else:
-            yield cell, _is_shown(row.context[span.start : span.end].lower(), named)
+            yield cell, _is_shown(row.context[span.start : span.end].lower(), named, score)
 
 
-def _is_shown(text: str, named: dict[str, bool]) -> bool:
-    """Whether the first gold answer in a piece of evidence is named; all in lower case."""
+def _is_shown(text: str, named: dict[str, bool], score: float) -> bool:
+    """Whether the first gold answer in a piece of evidence is named; all in lower case.
+
+    A piece without one (an earlier value, half of a needle, a counted word) is shown if the row
+    scores.
+    """
     if text in named:  # a common word is a whole piece
         return named[text]
     places = [(text.find(output), output) for output in named]
     inside = [(place, output) for place, output in places if place >= 0]
-    return bool(inside) and named[min(inside)[1]]
+    return named[min(inside)[1]] if inside else score > 0
 
 
 def _example(config: str, row: Row, failure: str, score: float, answer: str) -> Example:

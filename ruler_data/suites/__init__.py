@@ -8,9 +8,9 @@
       vt_hops_2: {family: vt, hops: 2}
       vt_hops_8: {family: vt, hops: 8, max_new_tokens: 60}
 
-The keys of a task are the parameters of its family (`ruler_data.tasks`), `about` and
-`max_new_tokens`. `include` names tasks of the thirteen. The suites of the package and a user's own
-file are read alike.
+The keys of a task are the parameters of its family (`ruler_data.tasks`), `about`,
+`max_new_tokens` and `same_questions_as`. `include` names tasks of the thirteen. The suites of the
+package and a user's own file are read alike.
 """
 
 import json
@@ -31,7 +31,7 @@ from pydantic_core import ErrorDetails
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.suites.reader import Place, read_yaml
-from ruler_data.tasks import TASKS, Niah, Params, Task, task_of
+from ruler_data.tasks import TASKS, Headline, Niah, Params, Task, task_of
 
 __all__ = ["RULER", "Suite", "load_suite", "packaged", "with_own_domains"]
 
@@ -126,6 +126,7 @@ class _TaskKeys:
 
     about: _Line | None = None
     max_new_tokens: Annotated[int, Interval(ge=1, le=4096)] | None = None
+    same_questions_as: str | None = None
 
 
 #: For each family, a task in a file.
@@ -145,6 +146,7 @@ class _SuiteKeys(BaseModel):
     lengths: list[Annotated[int, Interval(ge=1, le=99_999_999)]] = []
     rows: Annotated[int, Interval(ge=1, le=1_000_000)] = 500
     error: Annotated[float, Interval(gt=0, le=100)] | None = None
+    headline: Headline = "official"
     include: list[Literal[tuple(TASKS)]] = []  # type: ignore[valid-type]
     tasks: dict[str, Annotated[_AnyTask, Field(discriminator="family")]] = {}
 
@@ -180,12 +182,26 @@ def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
             refuse(("tasks", name, key), reason)
         kind = next(kind for kind in get_args(Params) if kind.family == task.family)
         params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
-        tasks[name] = task_of(name, params, task.about or suite.about, task.max_new_tokens)
+        alike = task.same_questions_as
+        if alike is not None and (why := _unlike(alike, task.family, suite.tasks)):
+            refuse(("tasks", name, "same_questions_as"), f"{quote(alike)} {why}")
+        about = task.about or suite.about
+        tasks[name] = task_of(name, params, about, task.max_new_tokens, suite.headline, alike)
     if not tasks:
         refuse((), "names no task; give `tasks` or `include`")
     places = {name: f"{path.name}:{line(('tasks', name, 'domains'))}" for name in suite.tasks}
     lengths = tuple(sorted(set(suite.lengths)))
     return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error, places)
+
+
+def _unlike(other: str, family: str, tasks: Mapping[str, Any]) -> str:
+    """Return why a task of a family cannot share another's questions; empty if it can."""
+    known = {**{name: task.params for name, task in TASKS.items()}, **tasks}
+    if getattr(known.get(other), "family", None) != family:
+        return f"is not a task of the family {family}, of this file or of the thirteen"
+    if getattr(known[other], "same_questions_as", None):
+        return "has another task's questions itself; name that task"
+    return ""
 
 
 def _wrong_name(name: str, family: str) -> str:

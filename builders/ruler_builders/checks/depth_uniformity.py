@@ -11,6 +11,7 @@ out of the test.
 import math
 from statistics import fmean
 
+from ruler_builders.checks.prompt_parser import template_of
 from ruler_data.row import Row, Span
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
@@ -115,16 +116,12 @@ def _depths(task: Task, row: Row) -> tuple[list[float], float, int]:
 
 def _haystack_start(task: Task, row: Row) -> int:
     """Return where the haystack begins: after the instruction, and after the example of vt."""
-    opening = _OPENINGS[type(task.params)]
+    if isinstance(task.params, Niah):
+        head = template_of(task, row).head
+        return row.context.index(head) + len(head)
     find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
+    opening = "given documents.\n\n" if isinstance(task.params, Qa) else "\n\n"
     return find(opening) + len(opening)
-
-
-_OPENINGS: dict[type, str] = {
-    Niah: "afterwards.\n",
-    Vt: "hidden in the following text.\n\n",
-    Qa: "given documents.\n\n",
-}
 
 
 def _grain(task: Task, row: Row, free: int, last: Span) -> float:

@@ -9,24 +9,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
 _OPENING = "One of the special magic "
 _NEEDLE = re.compile(r"One of the special magic \w+ for (\S+) is: (\S+)\.(?=\s|$)")
 #: The wordings of suites, each with its longest fixed words. These are searched first, since a
 #: regular expression takes a hundred times longer on a long text.
+_FORMS = (
+    "Anyone who asks about KEY should be told that its special magic KIND is VALUE.",
+    "It was decided long ago that VALUE would be the special magic KIND of KEY.",
+    "The special magic KIND assigned to KEY happens to be VALUE.",
+    "Remember VALUE, which is the special magic KIND that goes with KEY.",
+    "If KEY ever comes up, the special magic KIND to give is VALUE.",
+    '{"special magic KIND": {"key": "KEY", "value": "VALUE"}}',
+    'special_magic_KIND["KEY"] = "VALUE"',
+    "Under the entry KEY somebody had written VALUE.",
+    "The page headed KEY gave VALUE.",
+    "Against the word KEY stood VALUE.",
+)
 _REWORDED = [
     (
-        max(re.split(r"KEY|VALUE|\\w\+", form), key=len),
-        re.compile(form.replace("KEY", r"(?P<key>\S+?)").replace("VALUE", r"(?P<value>\S+?)")),
+        max(re.split("KEY|VALUE|KIND", form), key=len),
+        re.compile(
+            re.escape(form)
+            .replace("KEY", r"(?P<key>\S+?)")
+            .replace("VALUE", r"(?P<value>\S+?)")
+            .replace("KIND", r"\w+")
+            + r"(?=\s|$)"
+        ),
     )
-    for form in (
-        r"Anyone who asks about KEY should be told that its special magic \w+ is VALUE\.(?=\s|$)",
-        r"It was decided long ago that VALUE would be the special magic \w+ of KEY\.(?=\s|$)",
-        r"The special magic \w+ assigned to KEY happens to be VALUE\.(?=\s|$)",
-        r"Remember VALUE, which is the special magic \w+ that goes with KEY\.(?=\s|$)",
-        r"If KEY ever comes up, the special magic \w+ to give is VALUE\.(?=\s|$)",
-    )
+    for form in _FORMS
 ]
 _POINTER = re.compile(
     r"The special magic \w+ for (\S+) is the one that is filed under (\S+?)\.(?=\s|$)"
@@ -66,6 +78,11 @@ def _plain(context: str, key: str) -> Iterator[tuple[tuple[str, ...], str, str]]
 
 
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
+_PLACE = re.compile(r"What is the (\w+) special magic ")
+COUNTED = re.compile(r'does the word "(.+)" appear in the above list\?$')
+_NUMBERS = "two three four five six seven eight nine ten"
+#: Number of words that a question of fwe asks for, in words.
+NUMBERS = dict(enumerate(_NUMBERS.split(), start=2))
 _VALUE = re.compile(r" the value ([0-9]+) in the text above\.$")
 _ONLY = (
     "Answer the question based on the given documents. Only give me the answer and do not output "
@@ -87,7 +104,7 @@ class PromptTemplate:
 
 def frame_findings(task: Task, row: Row) -> Iterator[str]:
     """Yield where a row departs from the fixed text of its task."""
-    frame = _frame(task, row)
+    frame = template_of(task, row)
     if not row.context.startswith(frame.head):
         yield f"context begins with {row.context[:40]!r}, not with the task's instruction"
     if not row.context.endswith(frame.tail):
@@ -98,7 +115,8 @@ def frame_findings(task: Task, row: Row) -> Iterator[str]:
         yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
 
 
-def _frame(task: Task, row: Row) -> PromptTemplate:
+def template_of(task: Task, row: Row) -> PromptTemplate:
+    """Return the fixed text of a row's prompt, with what its question is about."""
     params = task.params
     if isinstance(params, Niah):
         return _niah(params, row)
@@ -111,38 +129,74 @@ def _frame(task: Task, row: Row) -> PromptTemplate:
         question = row.question.removeprefix(_ONLY + "Question: ").strip()
         head = _ONLY + "The following are given documents.\n\nDocument 1:\n"
         return PromptTemplate(head, "\n\n", f"{_ONLY}Question: {question}", " Answer:")
-    return {Cwe: _CWE, Fwe: _FWE}[type(params)]
+    if isinstance(params, Graph):
+        return _graph(params, row)
+    return _cwe(params, row) if isinstance(params, Cwe) else _fwe(params)
+
+
+def question_of(row: Row) -> str:
+    """Return the question, which may stand before the text."""
+    return row.question or row.context.partition("\n\n")[0]
 
 
 def _niah(params: Niah, row: Row) -> PromptTemplate:
-    found = _QUERY.search(row.question)
+    found, place = _QUERY.search(question_of(row)), _PLACE.match(question_of(row))
     query = found[1] if found else "KEY"
-    if params.queries * params.values == 1:
-        kind = params.value_type.removesuffix("s")
-        article, verb, which = "A", "is", "is"
-    else:
-        kind, article, verb, which = params.value_type, "Some", "are", "are all"
+    which_one = f"{place[1]} " if params.ordinal and place else ""
+    kind, one = params.value_type, params.value_type.removesuffix("s")
+    single = params.queries * params.values == 1 or params.ordinal
+    several = not single or params.ordinal or params.wording == "associated"
+    verb, which, asked = ("is", "is", one) if single else ("are", "are all", kind)
+    question = (
+        f"What {which} the {which_one}special magic {asked} for {query} mentioned in the provided "
+        "text?"
+        + (" If the provided text does not mention it, answer: none." * (params.none != "no"))
+    )
+    head = _instruction(params, several, kind if several else one)
     return PromptTemplate(
-        head=(
-            f"{article} special magic {kind} {verb} hidden within the following text. Make sure to "
-            f"memorize it. I will quiz you about the {kind} afterwards.\n"
-        ),
+        head=head if params.question_at == "after" else f"{question}\n\n{head}",
         tail="\n",
-        question=(
-            f"What {which} the special magic {kind} for {query} mentioned in the provided text?"
-            + (" If the provided text does not mention it, answer: none." * (params.none != "no"))
+        question="" if params.question_at == "before" else question,
+        prefix=(
+            f" The {which_one}special magic {asked} for {query} mentioned in the provided text "
+            f"{verb}"
         ),
-        prefix=f" The special magic {kind} for {query} mentioned in the provided text {verb}",
+    )
+
+
+def _instruction(params: Niah, several: bool, kind: str) -> str:
+    hidden = "Some special magic {} are" if several else "A special magic {} is"
+    hidden = hidden.format(kind) + " hidden within the following text"
+    quiz = f"Make sure to memorize it. I will quiz you about the {kind} afterwards"
+    if params.wording == "associated":
+        return (
+            f"{hidden}, each of them for one thing. {quiz} and describe the thing in other words.\n"
+        )
+    if params.instruction == "upstream":
+        return f"{hidden}. {quiz}.\n"
+    if params.instruction == "short":
+        return f"Find the special magic {kind} in this text.\n"
+    if several:
+        return (
+            f"Below is a long text. Some of its sentences state special magic {kind}, and all the "
+            "others are of no importance. Read the text to its end and remember all special magic "
+            f"{kind} together with their keys, because a question about them follows.\n"
+        )
+    return (
+        f"Below is a long text. One or more of its sentences state a special magic {kind}, and all "
+        "the others are of no importance. Read the text to its end and remember every special "
+        f"magic {kind} together with its key, because a question about it follows.\n"
     )
 
 
 def _vt(params: Vt, row: Row) -> PromptTemplate:
     found = _VALUE.search(row.question)
     value = found[1] if found else "VALUE"
+    scrambled = " The assignments are in no particular order." * (params.order == "scrambled")
     return PromptTemplate(
         head=(
-            "Memorize and track the chain(s) of variable assignment hidden in the following "
-            "text.\n\n"
+            "Memorize and track the chain(s) of variable assignment hidden in the following text."
+            f"{scrambled}\n\n"
         ),
         tail="\n",
         question=(
@@ -155,26 +209,63 @@ def _vt(params: Vt, row: Row) -> PromptTemplate:
     )
 
 
-_CWE = PromptTemplate(
-    head=(
+def _cwe(params: Cwe, row: Row) -> PromptTemplate:
+    head = (
         "Below is a numbered list of words. In these words, some appear more often than others. "
-        "Memorize the ones that appear most often.\n1. "
-    ),
-    tail="\n",
-    question="Question: What are the 10 most common words in the above list?",
-    prefix=" Answer: The top 10 words that appear most often in the list are:",
-)
-_FWE = PromptTemplate(
-    head=(
-        "Read the following coded text and track the frequency of each coded word. Find the three "
-        "most frequently appeared coded words. "
-    ),
-    tail="\n",
-    question=(
-        "Question: Do not provide any explanation. Please ignore the dots '....'. What are the "
-        "three most frequently appeared words in the above coded text?"
-    ),
-    prefix=(
-        " Answer: According to the coded text above, the three most frequently appeared words are:"
-    ),
-)
+        "Memorize "
+    )
+    if params.ask == "count":
+        found = COUNTED.search(row.question)
+        word = found[1] if found else "WORD"
+        return PromptTemplate(
+            head=f"{head}how often each of them appears.\n1. ",
+            tail="\n",
+            question=f'Question: How many times does the word "{word}" appear in the above list?',
+            prefix=f' Answer: The number of times that the word "{word}" appears in the list is:',
+        )
+    return PromptTemplate(
+        head=f"{head}the ones that appear most often.\n1. ",
+        tail="\n",
+        question=f"Question: What are the {params.common} most common words in the above list?",
+        prefix=(f" Answer: The top {params.common} words that appear most often in the list are:"),
+    )
+
+
+def _fwe(params: Fwe) -> PromptTemplate:
+    number = NUMBERS[params.top]
+    return PromptTemplate(
+        head=(
+            "Read the following coded text and track the frequency of each coded word. Find the "
+            f"{number} most frequently appeared coded words. "
+        ),
+        tail="\n",
+        question=(
+            "Question: Do not provide any explanation. Please ignore the dots '....'. What are the "
+            f"{number} most frequently appeared words in the above coded text?"
+        ),
+        prefix=(
+            f" Answer: According to the coded text above, the {number} most frequently appeared "
+            "words are:"
+        ),
+    )
+
+
+def _graph(params: Graph, row: Row) -> PromptTemplate:
+    found = re.search(r"[A-Z]{5}", row.question)
+    node = found[0] if found else "NODE"
+    if params.ask == "parents":
+        asked, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
+    else:
+        reached = f"can be reached from {node} within {params.steps} steps"
+        asked, answer = f"nodes other than {node} that {reached}", f"other nodes {reached}"
+    return PromptTemplate(
+        head=(
+            "Memorize the directed graph in the following list of edges, where A -> B is an edge "
+            "from A to B.\n\n"
+        ),
+        tail="\n",
+        question=f"Question: Find all {asked} in the list above.",
+        prefix=(
+            f" Answer: According to the list of edges above, {params.answers} {answer}, they are: "
+        ),
+    )

@@ -15,14 +15,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ruler_builders.checks.prompt_parser import needles
+from ruler_builders.checks.prompt_parser import COUNTED, NUMBERS, needles, question_of
+from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
+from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
-_QUESTION = re.compile(r"What (?:is|are all) the special magic (\w+) for (.+) mentioned in the ")
+_QUESTION = re.compile(
+    r"What (?:is|are all) the (?:(\w+) )?special magic \w+ for (.+) mentioned in the "
+)
 _ASSIGNMENT = re.compile(r"VAR ([A-Z]+) = (?:VAR ([A-Z]+) ?|([0-9]+))")
 _VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 _CODED = re.compile(r"[a-z]+")
+_MOST = re.compile(r"What are the (\w+) most ")
+_NODE = re.compile(r"Find all nodes .*?([A-Z]{5}).*? in the list above\.$")
+_WITHIN = re.compile(r" within (\d) steps ")
 _DOCUMENT = re.compile(r"\n\nDocument (\d+):\n")
 
 
@@ -49,11 +55,15 @@ def solve(task: Task, row: Row) -> Solved:
 
 
 def _niah(row: Row) -> Solved:
-    question = _QUESTION.match(row.question)
+    question = _QUESTION.match(question_of(row))
     if question is None:
         return Solved(frozenset(), [], "the question asks for no key")
-    keys = re.split(r", and |, ", question[2])
-    known = needles(row.context, keys)
+    place, query = question.groups()
+    keys = re.split(r", and |, ", query)
+    things = associations().get(query.removeprefix("the "))
+    known = needles(row.context, things or keys)
+    texts = {needle: row.context.index(needle[0][0]) for needle in known}
+    known.sort(key=texts.__getitem__)
     found = [value for _, _, value in known]
     evidence = [text for texts, _, _ in known for text in texts]
     if len(evidence) > 1:
@@ -61,18 +71,28 @@ def _niah(row: Row) -> Solved:
     if len(set(found)) != len(found):
         return Solved(frozenset(found), evidence, "a value occurs twice")
     hidden = {key for _, key, _ in known}
+    if things and hidden:
+        keys = [*hidden]
     missing = [key for key in keys if key not in hidden]
-    if missing == keys and row.question.endswith("does not mention it, answer: none."):
+    if missing == keys and question_of(row).endswith("does not mention it, answer: none."):
         return Solved(frozenset({"none"}), evidence)
-    return Solved(frozenset(found), evidence, f"no needle for {missing[0]}" if missing else "")
+    if missing:
+        return Solved(frozenset(found), evidence, f"no needle for {missing[0]}")
+    if place is None:
+        return Solved(frozenset(found), evidence)
+    number = ORDINALS.index(place) if place in ORDINALS else len(found)
+    complaint = "" if number < len(found) else f"{len(found)} values, so none is the {place}"
+    return Solved(frozenset(found[number : number + 1]), evidence, complaint)
 
 
 def _vt(row: Row) -> Solved:
     value = _VALUE.search(row.question)
-    text = row.context.rpartition("hidden in the following text.\n\n")[2]
+    head, _, text = row.context.rpartition("\n\n")
     assignments = list(_assignments(text))
     everywhere = _assignments(row.context)  # the example's too
     evidence = [match[0].rstrip() for match in everywhere if match[1] in row.outputs]
+    if head.endswith("in no particular order."):
+        assignments = _in_order(assignments)
     holds: dict[str, str] = {}
     for assignment in assignments:
         name, source, number = assignment.groups()
@@ -87,27 +107,71 @@ def _vt(row: Row) -> Solved:
     return Solved(frozenset(name for name, number in holds.items() if number == value[1]), evidence)
 
 
+def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return assignments so that variables have a value before they are used, if that is possible.
+
+    Those of which it is not are last.
+    """
+    users: dict[str | None, list[re.Match[str]]] = {}
+    for assignment in assignments:
+        users.setdefault(assignment[2], []).append(assignment)
+    ordered = users.pop(None, [])
+    for assignment in ordered:  # grows meanwhile
+        ordered += users.pop(assignment[1], [])
+    return ordered + [assignment for rest in users.values() for assignment in rest]
+
+
 def _cwe(row: Row) -> Solved:
-    text = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
+    text = row.context[row.context.rfind("\n1. ") + 1 :]
     pieces = _split(text)
     places = np.arange(0, len(pieces), 2)
     numbers, words = (
         pieces.take(pa.array(places)),
         pieces.take(pa.array(places[: len(pieces) // 2] + 1)),
     )
-    gold = pc.is_in(words, pa.array(row.outputs, pa.string()))
-    evidence = words.filter(gold).to_pylist()
+    counted, most = COUNTED.search(row.question), _MOST.search(row.question)
+    asked = [counted[1]] if counted else row.outputs
+    evidence = words.filter(pc.is_in(words, pa.array(asked, pa.string()))).to_pylist()
     if len(numbers) != len(words) or not numbers.equals(
         _numbers(len(words).bit_length()).slice(0, len(words))
     ):
         return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
-    return _top(_ranked(words), 10, evidence)
+    if counted:
+        return Solved(frozenset({str(len(evidence))}), evidence)
+    size = int(most[1]) if most and most[1].isdecimal() else 0
+    return _top(_ranked(words), size, evidence)
 
 
 def _fwe(row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
     ranked = _ranked(_split(text))
-    return _top((pair for pair in ranked if _CODED.fullmatch(pair[0])), 3, [])
+    most = _MOST.search(row.question)
+    size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
+    return _top((pair for pair in ranked if _CODED.fullmatch(pair[0])), size, [])
+
+
+def _graph(row: Row) -> Solved:
+    lines = row.context.partition("\n\n")[2].splitlines()
+    edges = [line.split(" -> ") for line in lines]
+    node, within = _NODE.search(row.question), _WITHIN.search(row.question)
+    if node is None:
+        return Solved(frozenset(), [], "the question asks for no node")
+    if any(len(edge) != 2 for edge in edges) or len(set(lines)) != len(lines):
+        return Solved(frozenset(), [], "a line is no edge, or occurs twice")
+    if within is None:
+        parents = frozenset(start for start, end in edges if end == node[1])
+        return Solved(parents, [f"{a} -> {b}" for a, b in edges if b == node[1]])
+    ends: dict[str, list[str]] = {}
+    for start, end in edges:
+        ends.setdefault(start, []).append(end)
+    near, last = {node[1]}, {node[1]}
+    inner: set[str] = set()
+    for _ in range(int(within[1])):
+        inner |= last
+        last = {end for start in last for end in ends.get(start, ())} - near
+        near |= last
+    evidence = [f"{a} -> {b}" for a, b in edges if a in inner]
+    return Solved(frozenset(near - {node[1]}), evidence)
 
 
 def _split(text: str) -> pa.StringArray:
@@ -196,4 +260,5 @@ _SOLVERS: dict[type, Callable[[Row], Solved]] = {
     Vt: _vt,
     Cwe: _cwe,
     Fwe: _fwe,
+    Graph: _graph,
 }

@@ -56,7 +56,8 @@ class NeedleLines:
         materials: words, and what lines are counted in.
         source: of the draws.
         form: of a line, with `{key}` and `{value}`.
-        kinds: of keys and of values.
+        types: of keys and of values.
+        value_length: in words or digits; None for the usual one.
     """
 
     def __init__(
@@ -65,8 +66,10 @@ class NeedleLines:
         source: Random,
         form: str,
         types: tuple[PartType, PartType],
+        value_length: int | None = None,
     ) -> None:
-        self._sources, self._source, self._form, self._types = sources, source, form, types
+        self._sources, self._source, self._form = sources, source, form
+        self._parts = tuple(zip(types, (None, value_length), strict=True))
         self._lines: dict[str, int] = {}  # number of the line of each key and value
         self._segments = Segments.of([], np.zeros(0, dtype=np.int64))
 
@@ -89,7 +92,9 @@ class NeedleLines:
         texts: list[str] = []
         for _ in range(size):
             line = len(self._segments) + len(texts)
-            key, value = (draw_part(self._source, kind, self._sources) for kind in self._types)
+            key, value = (
+                draw_part(self._source, kind, self._sources, length) for kind, length in self._parts
+            )
             if key != value and self._lines.keys().isdisjoint((key, value)):
                 texts.append(self._form.format(key=key, value=value))
                 self._lines[key] = self._lines[value] = line
@@ -100,26 +105,40 @@ class NeedleLines:
 
 @lru_cache(maxsize=4)
 def needle_lines(
-    sources: TokenizedSources, form: str, types: tuple[PartType, PartType]
+    sources: TokenizedSources,
+    form: str,
+    types: tuple[PartType, PartType],
+    value_length: int | None = None,
 ) -> NeedleLines:
     """Return the stream of needle lines that all rows share."""
     source = rng(sources.seed, "-".join(types), 0, "needle lines")
-    return NeedleLines(sources, source, form, types)
+    return NeedleLines(sources, source, form, types, value_length)
 
 
-def draw_part(source: Random, kind: PartType, sources: TokenizedSources) -> str:
-    """Return a random key or value: a compound word, seven digits or a UUID of version 4."""
-    bits = source.getrandbits(128)
+def draw_part(
+    source: Random, kind: PartType, sources: TokenizedSources, length: int | None = None
+) -> str:
+    """Return a random key or value: a compound word, a number or a UUID of version 4.
+
+    `length` is in words (2 by default) or digits (7).
+    """
     if kind == "words":
-        return sources.compound(bits)
-    return str(1_000_000 + bits % 9_000_000 if kind == "numbers" else UUID(int=bits, version=4))
+        adjectives = [sources.adjective(source.getrandbits(64)) for _ in range((length or 2) - 2)]
+        return "-".join([*adjectives, sources.compound(source.getrandbits(128))])
+    bits = source.getrandbits(max(128, 4 * (length or 7) + 64))
+    least = 10 ** ((length or 7) - 1)
+    return str(least + bits % (9 * least) if kind == "numbers" else UUID(int=bits, version=4))
 
 
 def draw_distinct(
-    source: Random, kind: PartType, sources: TokenizedSources, taken: set[str]
+    source: Random,
+    kind: PartType,
+    sources: TokenizedSources,
+    taken: set[str],
+    length: int | None = None,
 ) -> str:
     """Return a random key or value that is not in `taken`, and add it."""
-    while (part := draw_part(source, kind, sources)) in taken:
+    while (part := draw_part(source, kind, sources, length)) in taken:
         pass
     taken.add(part)
     return part

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.rows.randomness import shuffled
+from ruler_builders.rows.randomness import permutation
 from ruler_builders.rows.row_template import NOISE
 from ruler_builders.rows.segments import SLACK, Costs, Segments, count_lines, count_segments
 from ruler_builders.sources import Corpus, Library, WordList
@@ -33,14 +33,6 @@ class Passages:
     def of(cls, lines: Segments, starts: Sequence[int]) -> "Passages":
         """Return counted lines as passages."""
         return cls(lines, np.array(starts, dtype=np.intp), int(lines.costs.sum()))
-
-    def each(self) -> list[Segments]:
-        """Return the passages one by one."""
-        ends = [*self.starts[1:].tolist(), len(self.lines)]
-        return [
-            self.lines.pick(range(start, end))
-            for start, end in zip(self.starts.tolist(), ends, strict=True)
-        ]
 
     def stretch(self, room: int, first: int) -> Segments:
         """Return a run of neighbouring lines that fills a room of tokens.
@@ -89,13 +81,21 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
 
     A domain with fewer passages is repeated, so that all have equal shares to the end.
     """
-    orders = [shuffled(source, part.each()) for part in parts]
-    rounds = max(map(len, orders))
-    turns = [order[turn % len(order)] for turn in range(rounds) for order in orders]
-    once = turns[: min(map(len, orders)) * len(orders)]
-    starts = np.cumsum([0, *(len(passage) for passage in turns[:-1])])
-    fresh = sum(int(passage.costs.sum()) for passage in once)
-    return Passages(Segments.joined(turns), starts.astype(np.intp), fresh)
+    lines = Segments.joined([part.lines for part in parts])
+    before = np.cumsum([0, *(len(part.lines) for part in parts)])
+    begins = np.concatenate([part.starts + at for part, at in zip(parts, before, strict=False)])
+    sizes = np.diff(begins, append=len(lines))
+    counts = [len(part.starts) for part in parts]
+    orders = [
+        permutation(source, count) + at
+        for count, at in zip(counts, np.cumsum([0, *counts]), strict=False)
+    ]
+    turns = np.stack([np.resize(order, max(counts)) for order in orders], axis=1).ravel()
+    starts = np.cumsum(sizes[turns]) - sizes[turns]
+    numbers = np.arange(sizes[turns].sum()) + np.repeat(begins[turns] - starts, sizes[turns])
+    once = int(sizes[turns[: min(counts) * len(parts)]].sum())
+    fresh = int(lines.costs[numbers[:once]].sum())
+    return Passages(lines.pick(numbers), starts.astype(np.intp), fresh)
 
 
 def _every(size: int, first: int) -> NDArray[np.intp]:
@@ -180,6 +180,10 @@ class TokenizedSources:
         first, second = self._adjectives, self.words.nouns
         number %= len(first) * len(second)
         return f"{first[number // len(second)]}-{second[number % len(second)]}"
+
+    def adjective(self, number: int) -> str:
+        """Return the adjective of a number, modulo how many there are."""
+        return self._adjectives[number % len(self._adjectives)]
 
     @cached_property
     def _adjectives(self) -> list[str]:

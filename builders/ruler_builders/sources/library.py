@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from ruler_builders.sources import domains, sample
+from ruler_builders.sources.associations import associations_info
 from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, bundled_info
 from ruler_builders.sources.essays import cut
@@ -102,6 +103,8 @@ class Library:
         """Return the entry of a source for the manifest; this reads the source."""
         if name == "words":
             return self.words[1]
+        if name == "associations":
+            return associations_info()
         if name.startswith(domains.PREFIX):
             return self.domain(name.removeprefix(domains.PREFIX))[1]
         return self.essays[1] if name == "essays" else self.corpus(name)[1]
@@ -233,7 +236,8 @@ def inventory(folder: Path | str | None) -> list[dict[str, str]]:
     records += [
         {**_packaged(sample.sample_info(name)), "name": f"{name} (sample)"} for name in CATALOGUE
     ]
-    return records + [_packaged(bundled_info(domain)) for domain in BUNDLED]
+    records += [_packaged(bundled_info(domain)) for domain in BUNDLED]
+    return [*records, _packaged(associations_info())]
 
 
 def _packaged(info: SourceInfo) -> dict[str, str]:

@@ -4,8 +4,8 @@ from typing import assert_never
 
 from ruler_builders.rows.row_template import RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_builders.tasks import cwe, fwe, niah, qa, vt
-from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
+from ruler_builders.tasks import cwe, fwe, graph, niah, qa, vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
 
 def draw(
@@ -14,7 +14,8 @@ def draw(
     """Draw row `index` of a task.
 
     Args:
-        task: its name is part of every seed, its parameters choose the family.
+        task: its parameters choose the family; its name, or that of the task whose questions it
+            shares, is part of every seed.
         sources: seed, and texts counted in tokens.
         index: of the row, from 0.
         length: the config's length in tokens; cwe is smaller below 4,096, as upstream.
@@ -23,17 +24,20 @@ def draw(
     Raises:
         BudgetError: the budget is too small for any row.
     """
+    name = task.same_questions_as or task.name
     row = (sources, index, length, budget)
     match task.params:
         case Niah():
-            return niah.draw(task.name, task.params, *row)
+            return niah.draw(name, task.params, *row)
         case Vt():
-            return vt.draw(task.name, task.params, *row)
+            return vt.draw(name, task.params, *row)
         case Cwe():
-            return cwe.draw(task.name, task.params, *row)
+            return cwe.draw(name, task.params, *row)
         case Fwe():
-            return fwe.draw(task.name, task.params, *row)
+            return fwe.draw(name, task.params, *row)
         case Qa():
-            return qa.draw(task.name, task.params, *row)
+            return qa.draw(name, task.params, *row)
+        case Graph():
+            return graph.draw(name, task.params, *row)
         case _:
             assert_never(task.params)

@@ -1,10 +1,12 @@
-"""Common words (`cwe`): name the ten words that stand most often in a numbered list.
+"""Common words (`cwe`): name the words that stand most often in a numbered list, usually ten.
 
     Below is a numbered list of words. In these words, some appear more often than ...
     1. kettle 2. wise 3. lantern 4. kettle 5. borrow ...
 
 Source: RULER, arXiv 2404.06654, section 3.3; configuration of its Table 5: 10 common words 30
-times each, all others 3 times. Below 4,096 tokens upstream uses 6 and 1.
+times each, all others 3 times. Below 4,096 tokens upstream uses 6 and 1. Suites also ask how often
+one word appears (counting is a task of BABILong, arXiv 2406.10149, and of Counting-Stars, arXiv
+2403.11802).
 """
 
 from collections.abc import Sequence
@@ -25,13 +27,22 @@ _HEAD = (
     "Below is a numbered list of words. In these words, some appear more often than others. "
     "Memorize the ones that appear most often.\n"
 )
-_QUESTION = "Question: What are the 10 most common words in the above list?"
-_PREFIX = " Answer: The top 10 words that appear most often in the list are:"
+_QUESTION = "Question: What are the {common} most common words in the above list?"
+_PREFIX = " Answer: The top {common} words that appear most often in the list are:"
+
+#: A suite's question about one word.
+_HEAD_COUNT = (
+    "Below is a numbered list of words. In these words, some appear more often than others. "
+    "Memorize how often each of them appears.\n"
+)
+_QUESTION_COUNT = 'Question: How many times does the word "{word}" appear in the above list?'
+_PREFIX_COUNT = ' Answer: The number of times that the word "{word}" appears in the list is:'
 
 #: Below this length (tokens) list and example are smaller.
 SHORT = 4096
-_EXAMPLE = (40, 10, 3)
-_EXAMPLE_SHORT = (20, 3, 1)
+#: Uncommon words of the example, repeats of its common ones, and of the others.
+_EXAMPLE = (30, 10, 3)
+_EXAMPLE_SHORT = (10, 3, 1)
 
 
 def draw(
@@ -41,25 +52,37 @@ def draw(
     example_size = _EXAMPLE
     if length < SHORT:
         example_size = _EXAMPLE_SHORT
-        if params == Cwe():  # repeats that a suite sets are kept
+        if params == replace(Cwe(), common=params.common, example=params.example):
+            # Repeats that a suite sets are kept.
             params = replace(params, common_repeats=6, other_repeats=1)
     seed = sources.seed
     singles = sources.words.singles
     order = permutation(rng(seed, name, index, "words"), len(singles))
     common, others = _distinct_sounding(singles, order, params.common)
-    # The example takes its words from the far end of the order, so the answer is not in it.
-    example = _draw_example(
-        rng(seed, name, index, "example"),
-        [singles[number] for number in others[: -example_size[0] - 1 : -1].tolist()],
-        params.common,
-        *example_size[1:],
-    )
-    fill = _Filler(sources, params, common, others, seed, name, index)
+    repeats = np.full(params.common, params.common_repeats)
+    if params.ask == "count":
+        counts = rng(seed, name, index, "counts")
+        span = range(params.other_repeats + 1, params.common_repeats + 1)
+        repeats = np.array([counts.choice(span) for _ in common])
+    fill = _Filler(sources, params, common, repeats, others, seed, name, index)
+    if params.ask == "count":
+        question, prefix = (
+            text.format(word=singles[common[0]]) for text in (_QUESTION_COUNT, _PREFIX_COUNT)
+        )
+        return RowTemplate(_HEAD_COUNT, "\n", question, prefix, (str(repeats[0]),), fill)
+    question, prefix = (text.format(common=params.common) for text in (_QUESTION, _PREFIX))
+    example = ""
+    if params.example:
+        # It takes its words from the far end of the order, so the answer is not in it.
+        source, size = rng(seed, name, index, "example"), params.common + example_size[0]
+        words = [singles[number] for number in others[: -size - 1 : -1].tolist()]
+        items, shown = _draw_example(source, words, params.common, *example_size[1:])
+        example = f"{_HEAD}{items}\n{question}{prefix} {shown}\n"
     return RowTemplate(
         head=example + _HEAD,
         tail="\n",
-        question=_QUESTION,
-        answer_prefix=_PREFIX,
+        question=question,
+        answer_prefix=prefix,
         outputs=tuple(singles[number] for number in common),
         fill=fill,
     )
@@ -73,28 +96,29 @@ class _Filler:
         sources: TokenizedSources,
         params: Cwe,
         common: list[int],
+        repeats: NDArray[np.intp],
         others: NDArray[np.intp],
         seed: int,
         name: str,
         index: int,
     ) -> None:
         self._sources, self._params = sources, params
-        self._common, self._others = np.array(common), others
+        self._common, self._repeats, self._others = np.array(common), repeats, others
         self._seed, self._name, self._index = seed, name, index
 
     def __call__(self, room: int) -> Haystack:
-        params, repeats = self._params, self._params.other_repeats
-        common_items = params.common * params.common_repeats
+        repeats, common_items = self._params.other_repeats, int(self._repeats.sum())
         words, others = self._enough_words(room)
         labels = _labels(self._sources, common_items + repeats * len(others))
         per_word = np.diff(labels.before[common_items::repeats][: len(others) + 1])
-        common_tokens = int(words.costs[self._common].sum()) * params.common_repeats
+        common_tokens = int(words.costs[self._common] @ self._repeats)
         free = room - common_tokens - int(labels.before[common_items])
         chosen = choose(words.costs[others] * repeats, free, per_word)
-        common = np.repeat(self._common, params.common_repeats)
+        common = np.repeat(self._common, self._repeats)
         items = np.concatenate([common, np.repeat(others[chosen], repeats)])
         order = permutation(rng(self._seed, self._name, self._index, "order"), len(items))
-        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < common_items))
+        gold = common_items if self._params.ask == "words" else int(self._repeats[0])
+        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold))
         cost = common_tokens + int(words.costs[others[chosen]].sum()) * repeats
         cost += int(labels.before[len(items)])
         is_repeated = len(chosen) > 0 and chosen[-1] >= len(self._others)
@@ -159,10 +183,10 @@ def _compounds(source: Random, sources: TokenizedSources, size: int) -> Segments
 
 def _draw_example(
     source: Random, words: list[str], common: int, common_repeats: int, other_repeats: int
-) -> str:
+) -> tuple[str, str]:
     """Draw the in-context example: a short list and its answer."""
     items = shuffled(source, words[:common] * common_repeats + words[common:] * other_repeats)
-    return f"{_HEAD}{_numbered(items)}\n{_QUESTION}{_PREFIX} {_numbered(words[:common])}\n"
+    return _numbered(items), _numbered(words[:common])
 
 
 def _numbered(words: Sequence[str]) -> str:

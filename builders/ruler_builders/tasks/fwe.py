@@ -1,9 +1,9 @@
-"""Frequent words (`fwe`): name the three coded words that stand most often in a text.
+"""Frequent words (`fwe`): name the coded words that stand most often in a text, usually three.
 
     ... qvxkzt ... jrwmle ... ... qvxkzt bdnyoa ...
 
 Source: RULER, arXiv 2404.06654, section 3.3; counts follow a zeta distribution whose top rank is
-the noise `...`, and the answer is ranks 2 to 4.
+the noise `...`, and the answer is the ranks from 2, K of them (3 by default).
 """
 
 from functools import cache, lru_cache
@@ -23,14 +23,14 @@ from ruler_data.tasks import Fwe
 
 _HEAD = (
     "Read the following coded text and track the frequency of each coded word. "
-    "Find the three most frequently appeared coded words. "
+    "Find the {number} most frequently appeared coded words. "
 )
 _QUESTION = (
     "Question: Do not provide any explanation. Please ignore the dots '....'. "
-    "What are the three most frequently appeared words in the above coded text?"
+    "What are the {number} most frequently appeared words in the above coded text?"
 )
 _PREFIX = (
-    " Answer: According to the coded text above, the three most frequently appeared words are:"
+    " Answer: According to the coded text above, the {number} most frequently appeared words are:"
 )
 
 NOISE = "..."
@@ -39,8 +39,7 @@ LETTERS = 6
 UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
-#: Ranks 1 to 4 must exist: the noise and the answer.
-SMALLEST_VOCABULARY = 4
+NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 #: Number of coded words, and most distinct words of one text. The limit is reached with alpha 1.1
 #: at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
 CODED, LARGEST_VOCABULARY = 2**15, 2**14
@@ -52,21 +51,20 @@ def draw(
     """Draw one row; see `ruler_builders.tasks.draw`.
 
     Raises:
-        BudgetError: the budget is too small for four words.
+        BudgetError: the budget is too small for the noise and the answer.
     """
-    size = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY)
-    if size < SMALLEST_VOCABULARY:
-        need = SMALLEST_VOCABULARY * TOKENS_PER_WORD + length - budget
-        raise BudgetError(name, need, length)
+    size, smallest = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY), params.top + 1
+    if size < smallest:
+        raise BudgetError(name, smallest * TOKENS_PER_WORD + length - budget, length)
     # Counts of rare ranks round to 0. A word costs at least a token, so no others can appear.
     appearing = np.count_nonzero(counts(2 * budget, size, params.alpha))
-    size = max(SMALLEST_VOCABULARY, int(appearing))
+    size = max(smallest, int(appearing))
     words = _words(sources)
     source = rng(sources.seed, name, index, "words")
     picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
     costs = words.costs(picked)
     shares = _shares(size, params.alpha)
-    least = _least(size, params.alpha)
+    least = _least(size, params.alpha, params.top)
 
     def cost(totals: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.asarray(counts(totals[:, None], size, params.alpha) @ costs)
@@ -77,13 +75,15 @@ def draw(
         total = least
         if cost(np.array([least]))[0] < room:
             total = largest_size(cost, room, guess, least)
-        while not _is_determined(often := counts(total, size, params.alpha)):
+        while not _is_determined(often := counts(total, size, params.alpha), params.top):
             total -= 1
         shown = _scattered(picked, often, sources.seed, name, index)
         return Haystack([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
-    answers = tuple(words.all[number] for number in picked[1:4].tolist())
-    return RowTemplate(_HEAD, "\n", _QUESTION, _PREFIX, answers, fill)
+    answers = tuple(words.all[number] for number in picked[1:smallest].tolist())
+    fixed = (text.format(number=NUMBERS[params.top - 2]) for text in (_HEAD, _QUESTION, _PREFIX))
+    head, question, prefix = fixed
+    return RowTemplate(head, "\n", question, prefix, answers, fill)
 
 
 def _scattered(
@@ -133,21 +133,21 @@ def zeta(alpha: float) -> float:
 
 
 @cache
-def _least(size: int, alpha: float) -> int:
-    """Return the words of the smallest text: rank 4 appears, and more often than rank 5.
+def _least(size: int, alpha: float, top: int) -> int:
+    """Return the words of the smallest text: the last rank of the answer appears, without a tie.
 
-    >>> _least(100, 2.0)
+    >>> _least(100, 2.0, 3)
     27
     """
-    total = SMALLEST_VOCABULARY
-    while not (counts(total, size, alpha)[3] and _is_determined(counts(total, size, alpha))):
+    total = top + 1
+    while not (counts(total, size, alpha)[top] and _is_determined(counts(total, size, alpha), top)):
         total += 1
     return total
 
 
-def _is_determined(numbers: NDArray[np.int64]) -> bool:
-    """Whether ranks 2 to 4 are the three most frequent words without a tie."""
-    return len(numbers) < 5 or bool(numbers[3] > numbers[4])
+def _is_determined(numbers: NDArray[np.int64], top: int) -> bool:
+    """Whether ranks 2 to `top` + 1 are the most frequent words without a tie."""
+    return len(numbers) < top + 2 or bool(numbers[top] > numbers[top + 1])
 
 
 class _Words:

@@ -6,20 +6,31 @@
 
 Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5. Suites also have
 needles in other words, in two places, and needles that look like the one asked for.
+Questions about the third value of a key are an idea of MRCR (arXiv 2409.12640), and keys that a
+question describes and does not name one of NoLiMa (arXiv 2502.05167); wording and texts are new.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from ruler_builders.rows.haystacks import draw_distinct, essays, needle_lines, noise, passages
+from ruler_builders.rows.haystacks import (
+    draw_distinct,
+    draw_part,
+    essays,
+    needle_lines,
+    noise,
+    passages,
+)
 from ruler_builders.rows.insert_needles import insert_needles
-from ruler_builders.rows.randomness import BELOW_ONE, depth, rng
+from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import count_segments
 from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources
-from ruler_data.tasks import Niah, PartType
+from ruler_builders.sources.associations import associations
+from ruler_data.tasks import ORDINALS, Niah, PartType
 
 PLAIN = "One of the special magic {kind} for {key} is: {value}."
 
@@ -36,6 +47,19 @@ PARAPHRASES = (
 SPLIT = (
     "The special magic {one} for {key} is the one that is filed under {alias}.",
     "What is filed under {alias} is {value}.",
+)
+
+#: The same as a record of data.
+RECORDS = {
+    "json": '{{"special magic {one}": {{"key": "{key}", "value": "{value}"}}}}',
+    "assignment": 'special_magic_{kind}["{key}"] = "{value}"',
+}
+
+#: Needles that share no word with a question about them.
+ASSOCIATED = (
+    "Under the entry {key} somebody had written {value}.",
+    "The page headed {key} gave {value}.",
+    "Against the word {key} stood {value}.",
 )
 
 _HEX = "0123456789abcdef"
@@ -55,27 +79,42 @@ def near_miss(
             near = f"{first}-{last}" if source.random() < 0.5 else f"{other}-{second}"
         else:
             digits = _HEX if kind == "uuids" else _HEX[:10]
-            place = source.randrange(1, 7)  # not a number's first digit, nor a UUID's fixed ones
+            # Not a number's first digit, nor a UUID's fixed ones.
+            place = source.randrange(1, 7 if kind == "uuids" else len(part))
             near = part[:place] + source.choice(digits) + part[place + 1 :]
         if near not in taken:
             taken.add(near)
             return near
 
 
-_HEAD = (
-    "Some special magic {kind} are hidden within the following text. Make sure to memorize it. "
-    "I will quiz you about the {kind} afterwards.\n"
+_QUIZ = "Make sure to memorize it. I will quiz you about the {kind} afterwards"
+# With one value to return, upstream rewrites its template word by word to the singular.
+_HIDDEN = (
+    "A special magic {kind} is hidden within the following text",
+    "Some special magic {kind} are hidden within the following text",
+)
+#: The instruction: its wordings for one value to return, and for several.
+_HEADS = {
+    "upstream": tuple(f"{hidden}. {_QUIZ}.\n" for hidden in _HIDDEN),
+    "short": ("Find the special magic {kind} in this text.\n",) * 2,
+    "long": (
+        "Below is a long text. One or more of its sentences state a special magic {kind}, and all "
+        "the others are of no importance. Read the text to its end and remember every special "
+        "magic {kind} together with its key, because a question about it follows.\n",
+        "Below is a long text. Some of its sentences state special magic {kind}, and all the "
+        "others are of no importance. Read the text to its end and remember all special magic "
+        "{kind} together with their keys, because a question about them follows.\n",
+    ),
+}
+_HEAD_ASSOCIATED = (
+    f"{_HIDDEN[1]}, each of them for one thing. {_QUIZ} and describe the thing in other words.\n"
 )
 _QUESTION = "What are all the special magic {kind} for {query} mentioned in the provided text?"
 _PREFIX = " The special magic {kind} for {query} mentioned in the provided text are"
-
-# With one value to return, upstream rewrites its template word by word to the singular.
-_HEAD_ONE = (
-    "A special magic {kind} is hidden within the following text. Make sure to memorize it. "
-    "I will quiz you about the {kind} afterwards.\n"
+_QUESTION_ONE = (
+    "What is the {place}special magic {kind} for {query} mentioned in the provided text?"
 )
-_QUESTION_ONE = "What is the special magic {kind} for {query} mentioned in the provided text?"
-_PREFIX_ONE = " The special magic {kind} for {query} mentioned in the provided text is"
+_PREFIX_ONE = " The {place}special magic {kind} for {query} mentioned in the provided text is"
 
 #: Suites may append this to the question; and the gold answer if no needle has the key.
 _NONE = " If the provided text does not mention it, answer: none."
@@ -84,10 +123,11 @@ NOTHING = "none"
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Keys with their values; the first `queries` keys are asked for."""
+    """Keys with their values, the first `queries` asked for, and what the question calls them."""
 
     keys: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
+    names: tuple[str, ...]
 
 
 def draw(
@@ -99,24 +139,38 @@ def draw(
     drawn = _draw_keys(params, sources, rng(seed, name, index, "needles"), taken)
     needles = _needles(params, sources, name, index, drawn, taken)
     fill = _filler(params, sources, needles, (name, index), taken)
-    single = params.queries * params.values == 1
-    kind = params.value_type[:-1] if single else params.value_type
-    query = _enumerate(drawn.keys[: params.queries])
-    head, question, prefix = (
-        (_HEAD_ONE, _QUESTION_ONE, _PREFIX_ONE) if single else (_HEAD, _QUESTION, _PREFIX)
-    )
+    place, outputs = "", tuple(v for values in drawn.values[: params.queries] for v in values)
+    if params.none == "true":
+        outputs = (NOTHING,)
+    elif params.ordinal:
+        number = rng(seed, name, index, "ordinal").randrange(params.values)
+        first = sorted(range(params.values), key=lambda value: needles[value].depth)[number]
+        place, outputs = f"{ORDINALS[number]} ", (outputs[first],)
+    single = params.answers == 1
+    words = {
+        "kind": params.value_type[:-1] if single else params.value_type,
+        "query": _enumerate(drawn.names[: params.queries]),
+        "place": place,
+    }
+    question, prefix = (_QUESTION_ONE, _PREFIX_ONE) if single else (_QUESTION, _PREFIX)
+    question = question.format(**words) + (_NONE if params.none != "no" else "")
     return RowTemplate(
-        head=head.format(kind=kind),
+        head=(question + "\n\n" if params.question_at != "after" else "") + _head(params),
         tail="\n",
-        question=question.format(kind=kind, query=query) + (_NONE if params.none != "no" else ""),
-        answer_prefix=prefix.format(kind=kind, query=query),
-        outputs=(
-            (NOTHING,)
-            if params.none == "true"
-            else tuple(value for values in drawn.values[: params.queries] for value in values)
-        ),
+        question="" if params.question_at == "before" else question,
+        answer_prefix=prefix.format(**words),
+        outputs=outputs,
         fill=fill,
     )
+
+
+def _head(params: Niah) -> str:
+    """Return the instruction."""
+    several = params.answers > 1 or params.ordinal or _describes(params)
+    form = _HEADS[params.instruction][several]
+    if _describes(params):
+        form = _HEAD_ASSOCIATED
+    return form.format(kind=params.value_type if several else params.value_type[:-1])
 
 
 def _needles(
@@ -156,12 +210,13 @@ def _sentences(
         return [PLAIN.format(kind=kind, key=key, value=value)]
     name, index, number = place
     source = rng(sources.seed, name, index, f"wording {number}")
-    forms: tuple[str, ...] = ()
     alias = ""
-    if params.wording == "paraphrased":
-        forms = (source.choice(PARAPHRASES),)
+    if params.wording in RECORDS:
+        forms: tuple[str, ...] = (RECORDS[params.wording],)
     elif params.wording == "split":
         forms, alias = SPLIT, draw_distinct(source, "words", sources, taken)
+    else:
+        forms = (source.choice(ASSOCIATED if _describes(params) else PARAPHRASES),)
     values = {"kind": kind, "one": kind[:-1], "key": key, "value": value, "alias": alias}
     return [form.format(**values) for form in forms]
 
@@ -175,16 +230,58 @@ def _depth(params: Niah, seed: int, name: str, index: int, number: int) -> float
 
 def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Drawn:
     """Draw distinct keys and values, so that no key has two answers and no value two keys."""
-    keys, values = [], []
+    value_type, size, count = params.value_type, params.value_length, params.values
+    if params.similar:
+        all_keys = _draw_similar(source, params.key_type, None, params.keys, sources, taken)
+        flat = _draw_similar(source, value_type, size, params.keys * count, sources, taken)
+        groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
+        return _Drawn(all_keys, tuple(groups), all_keys)
+    things = iter(
+        source.sample([*associations().items()], params.keys) if _describes(params) else ()
+    )
+    keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
     for _ in range(params.keys):
-        keys.append(draw_distinct(source, params.key_type, sources, taken))
+        if _describes(params):
+            description, members = next(things)
+            keys.append(source.choice(members))
+            names.append(f"the {description}")
+        else:
+            keys.append(draw_distinct(source, params.key_type, sources, taken))
         values.append(
-            tuple(
-                draw_distinct(source, params.value_type, sources, taken)
-                for _ in range(params.values)
-            )
+            tuple(draw_distinct(source, value_type, sources, taken, size) for _ in range(count))
         )
-    return _Drawn(tuple(keys), tuple(values))
+    return _Drawn(tuple(keys), tuple(values), tuple(names or keys))
+
+
+def _describes(params: Niah) -> bool:
+    return params.wording == "associated"
+
+
+def _draw_similar(
+    source: Random,
+    kind: PartType,
+    length: int | None,
+    size: int,
+    sources: TokenizedSources,
+    taken: set[str],
+) -> tuple[str, ...]:
+    """Draw keys or values from a grid: all combinations of a few beginnings and a few ends.
+
+    So each has equally many others with its beginning and with its end, and none is the original
+    of which the others are look-alikes.
+    """
+    rows = next(rows for rows in range(math.isqrt(size), 0, -1) if size % rows == 0)
+    firsts, seconds = dict[str, None](), dict[str, None]()
+    while len(firsts) < rows or len(seconds) < size // rows:
+        part = draw_part(source, kind, sources, length)
+        cut = {"words": part.find("-"), "numbers": len(part) // 2, "uuids": len("8888-8888-4888")}
+        firsts.setdefault(part[: cut[kind]])
+        seconds.setdefault(part[cut[kind] :])
+    grid = [a + b for a in [*firsts][:rows] for b in [*seconds][: size // rows]]
+    if not taken.isdisjoint(grid):
+        return _draw_similar(source, kind, length, size, sources, taken)
+    taken.update(grid)
+    return tuple(shuffled(source, grid))
 
 
 def _pairs(drawn: _Drawn) -> Iterator[tuple[str, str]]:
@@ -216,7 +313,8 @@ def _filler(
     if params.haystack == "noise":
         return lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n")
     form = PLAIN.format(kind=params.value_type, key="{key}", value="{value}")
-    lines = needle_lines(sources, form, (params.key_type, params.value_type))
+    types = (params.key_type, params.value_type)
+    lines = needle_lines(sources, form, types, params.value_length)
 
     def among_needles(room: int) -> Haystack:
         segments, numbers = lines.stretch(row[1], room, taken)

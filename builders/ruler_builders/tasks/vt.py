@@ -4,7 +4,8 @@
     The grass is green. The sky is blue. ...
     VAR PLMEW = VAR QZKRA
 
-Source: RULER, arXiv 2404.06654, section 3.2; configuration of its Table 5: 1 chain, 4 hops.
+Source: RULER, arXiv 2404.06654, section 3.2; configuration of its Table 5: 1 chain, 4 hops. Suites
+also scramble the assignments, so that a chain cannot be followed in one pass.
 """
 
 from collections.abc import Callable
@@ -14,13 +15,15 @@ from string import ascii_uppercase
 
 from ruler_builders.rows.haystacks import noise
 from ruler_builders.rows.insert_needles import insert_needles
-from ruler_builders.rows.randomness import depth, rng
+from ruler_builders.rows.randomness import depth, rng, shuffled
 from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
 
 _HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
 _QUESTION = "Question: Find all variables that are assigned the value {value} in the text above."
+#: End of the instruction where assignments are scrambled.
+_SCRAMBLED = "The assignments are in no particular order.\n\n"
 _PREFIX = (
     " Answer: According to the chain(s) of variable assignment in the text above, {count} "
     "variables are assigned the value {value}, they are: "
@@ -28,7 +31,6 @@ _PREFIX = (
 
 #: Noise lines and letters of a name in the in-context example (upstream's for most tokenizers).
 EXAMPLE_NOISE, EXAMPLE_LETTERS = 16, 3
-LETTERS = 5
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,22 @@ def draw(
     """Draw one row; see `ruler_builders.tasks.draw`."""
     seed = sources.seed
     taken: set[str] = set()
-    names = rng(seed, name, index, "chains")
-    chains = [_draw_chain(names, params.hops, LETTERS, taken) for _ in range(params.chains)]
+    source, letters = rng(seed, name, index, "chains"), ascii_uppercase[: params.alphabet]
+    chains = [
+        _draw_chain(source, params.hops, letters, params.letters, taken)
+        for _ in range(params.chains)
+    ]
     needles = [
         Needle(line, place, is_evidence=number == 0)
         for number, chain in enumerate(chains)
-        for line, place in zip(chain.lines, _depths(seed, name, index, number, chain), strict=True)
+        for line, place in zip(chain.lines, _depths(params, seed, name, index, number), strict=True)
     ]
     tokens = int(sources.line_costs([needle.text for needle in needles]).sum())
-    example = _draw_example(rng(seed, name, index, "example"), params.hops, taken)
+    head = _HEAD if params.order == "rising" else _HEAD.replace("\n\n", f" {_SCRAMBLED}")
+    example = rng(seed, name, index, "example")
     return RowTemplate(
-        head=example + _HEAD,
+        head=(_draw_example(example, params, head, letters, taken) if params.example else "")
+        + head,
         tail="\n",
         question=chains[0].question,
         answer_prefix=chains[0].prefix,
@@ -77,33 +84,36 @@ def draw(
     )
 
 
-def _depths(seed: int, name: str, index: int, number: int, chain: _Chain) -> list[float]:
-    """Return rising depths, since a variable is assigned before it is used."""
-    parts = range(len(chain.names))
-    return sorted(depth(seed, name, index, f"chain {number} line {part}") for part in parts)
+def _depths(params: Vt, seed: int, name: str, index: int, number: int) -> list[float]:
+    """Return depths, rising unless scrambled: a variable is assigned before it is used."""
+    parts = range(params.hops + 1)
+    depths = [depth(seed, name, index, f"chain {number} line {part}") for part in parts]
+    return sorted(depths) if params.order == "rising" else depths
 
 
-def _draw_chain(source: Random, hops: int, letters: int, taken: set[str]) -> _Chain:
-    """Draw a chain whose names and value are not in `taken`."""
+def _draw_chain(source: Random, hops: int, letters: str, length: int, taken: set[str]) -> _Chain:
+    """Draw a chain whose names, of `length` of these letters, and value are not in `taken`."""
     return _Chain(
         tuple(
-            _distinct(lambda: "".join(source.choices(ascii_uppercase, k=letters)), taken)
+            _distinct(lambda: "".join(source.choices(letters, k=length)), taken)
             for _ in range(hops + 1)
         ),
         _distinct(lambda: str(source.randint(10_000, 99_999)), taken),
     )
 
 
-def _draw_example(source: Random, hops: int, taken: set[str]) -> str:
+def _draw_example(source: Random, params: Vt, head: str, letters: str, taken: set[str]) -> str:
     """Draw the in-context example: a small prompt and its answer."""
-    chain = _draw_chain(source, min(hops, 10), EXAMPLE_LETTERS, taken)
-    lines = [NOISE] * EXAMPLE_NOISE
-    places = sorted(source.sample(range(EXAMPLE_NOISE), len(chain.lines)))
-    for done, (place, line) in enumerate(zip(places, chain.lines, strict=True)):
+    chain = _draw_chain(source, min(params.hops, 10), letters, EXAMPLE_LETTERS, taken)
+    lines, assignments = [NOISE] * EXAMPLE_NOISE, chain.lines
+    places = sorted(source.sample(range(EXAMPLE_NOISE), len(assignments)))
+    if params.order == "scrambled":
+        assignments = shuffled(source, assignments)
+    for done, (place, line) in enumerate(zip(places, assignments, strict=True)):
         lines.insert(place + done, line)
     text = "\n".join(lines)
     answer = " ".join(chain.names)
-    return f"{_HEAD}{text}\n{chain.question}{chain.prefix} {answer}\n\n"
+    return f"{head}{text}\n{chain.question}{chain.prefix} {answer}\n\n"
 
 
 def _distinct(draw_one: Callable[[], str], taken: set[str]) -> str:

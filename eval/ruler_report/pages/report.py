@@ -173,7 +173,9 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:
         yield Section(
-            "What the suite varies", study_pictures(run, prefix), [*studies, *tables.claims(run)]
+            "What the suite varies",
+            study_pictures(run, prefix),
+            [tables.spread(run), *studies, *tables.claims(run)],
         )
     yield Section(
         "Tasks", run_pictures(run, prefix), [tables.by_task(run), run.summary.exact_table()]

@@ -16,7 +16,7 @@ from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks
 from ruler_report.stats.score_table import AVERAGES
 from ruler_report.stats.summary import ScoredRun, Summary
-from ruler_report.stats.sweeps import Study, format_value
+from ruler_report.stats.sweeps import Spread, Study, format_value
 from ruler_report.table import Table
 
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
@@ -196,6 +196,30 @@ def study(run: ScoredRun, study: Study) -> Table:
     )
     caption = f"{study.title}: score in percent by length in tokens, with 95 % intervals"
     return Table(f"study-{study.family}", caption, head, rows)
+
+
+def spread(run: ScoredRun) -> Table:
+    """Return how much the scores of the same questions depend on their prompt."""
+
+    def extreme(one: Spread, place: int) -> str:
+        return f"{format_number(one.means[place], 1)} ({one.tasks[place]})"
+
+    head = ("length", "questions", "lowest", "highest", "spread", "p")
+    rows = tuple(
+        (
+            format_length(one.length),
+            str(one.rows),
+            *(extreme(one, 0), extreme(one, -1)),
+            *(format_number(one.points, 1), f"{one.p_value:.4f}"),
+        )
+        for one in run.summary.spreads
+    )
+    caption = (
+        "Spread over prompts: tasks with the same questions, their lowest and highest score in "
+        "percent, and the difference in percentage points; p is how often it is as great if each "
+        "question's scores are assigned to the tasks at random"
+    )
+    return Table("spread", caption, head, rows)
 
 
 def claims(run: ScoredRun) -> Iterator[Table]:

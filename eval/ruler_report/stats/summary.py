@@ -23,7 +23,7 @@ from ruler_report.stats.effective_length import (
     mean_percent,
 )
 from ruler_report.stats.score_table import EffectiveLength, Estimate, ScoreTable
-from ruler_report.stats.sweeps import Study, studies_of
+from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
 from ruler_report.table import Shown, Table
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
@@ -72,6 +72,7 @@ class Summary(Shown):
         error: by how much `overall` may differ from the benchmark's, in percentage points, if the
             suite is a small version of it that states so.
         studies: what the suite varies.
+        spreads: how much the scores of the same questions depend on their prompt.
         claims: false claims; None where every question has an answer.
     """
 
@@ -90,6 +91,7 @@ class Summary(Shown):
     effective: dict[str, EffectiveLength]
     error: float | None = None
     studies: tuple[Study, ...] = ()
+    spreads: tuple[Spread, ...] = ()
     claims: Claims | None = None
 
     def shown(self) -> tuple[Table, ...]:
@@ -176,6 +178,7 @@ def summarize(results: Results) -> Summary:
         effective=dict(_effective_lengths(table, group, results.run.data.suite)),
         error=stated_error(results),
         studies=studies_of(table.configs),
+        spreads=tuple(spreads_of(table.configs)),
         claims=_claims(table),
     )
 

@@ -8,13 +8,16 @@ So the sweeps of this package (Figures 2 and 3 of RULER, arXiv 2404.06654, secti
 a user follow the same rules.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
+
+import numpy as np
 
 from ruler_data.tasks import FAMILIES, TASKS
 from ruler_report.format import visible
 from ruler_report.results import Param
+from ruler_report.stats.resampling import BATCH, RESAMPLES, Floats, generator
 from ruler_report.stats.score_table import Configs
 
 #: The number of keys in a haystack that is made of needles only, as in the paper's Figure 2.
@@ -32,6 +35,13 @@ NAMES = {
     "lookalikes": "similar needles",
     "none": "needle",
     "domains": "domains of the haystack",
+    "common": "common words",
+    "top": "frequent words in the answer",
+    "example": "in-context example",
+    "letters": "letters of a name",
+    "alphabet": "different letters in names",
+    "value_length": "length of the value",
+    "question_at": "place of the question",
 }
 #: Readable names of values; others keep their own.
 VALUES = {"possible": "present", "true": "absent", "no": "present, none not allowed"}
@@ -179,3 +189,54 @@ def _sorted(family: str, name: str, column: Sequence[Param]) -> tuple[Param, ...
     words = [value for value in dict.fromkeys(column) if isinstance(value, str)]
     numbers = sorted({value for value in column if not isinstance(value, str)})
     return (*numbers, *sorted(words, key=lambda word: known.index(word) if word in known else 99))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much the mean score of the same questions depends on their prompt, at one length.
+
+    Attributes:
+        tasks: that share the questions, by their mean score, rising.
+        means: of them, in percent.
+        rows: scored in all of them.
+        p_value: how often the spread is as great or greater if each question's scores are dealt to
+            the tasks at random.
+    """
+
+    length: int
+    tasks: tuple[str, ...]
+    means: tuple[float, ...]
+    rows: int
+    p_value: float
+
+    @property
+    def points(self) -> float:
+        """Highest minus lowest mean, in percentage points."""
+        return self.means[-1] - self.means[0]
+
+
+def spreads_of(configs: Configs) -> Iterator[Spread]:
+    """Yield a spread for each length of tasks that have the same questions."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    for (task, length), config in sorted(configs.items()):
+        groups.setdefault((config.same_questions_as or task, length), []).append(task)
+    for (name, length), tasks in groups.items():
+        columns = [configs[task, length].headline_scores for task in tasks]
+        rows = [row for row in zip(*columns, strict=False) if None not in row]
+        if len(tasks) > 1 and rows:
+            scores = np.array(rows, dtype=np.float64)
+            means = 100 * scores.mean(axis=0)
+            order = np.argsort(means, kind="stable")
+            shown, ranked = tuple(tasks[place] for place in order), tuple(means[order].tolist())
+            yield Spread(length, shown, ranked, len(rows), _chance(f"{name}_{length}", scores))
+
+
+def _chance(name: str, scores: Floats) -> float:
+    """Return the p-value of the spread of column means, by permutations within rows."""
+    rng, reached = generator("spread", name), 1
+    spread = np.ptp(scores.sum(axis=0))
+    varied = scores[np.ptp(scores, axis=1) > 0]  # the others add the same to every column
+    for _ in range(0, RESAMPLES, BATCH):
+        dealt = rng.permuted(np.broadcast_to(varied, (BATCH, *varied.shape)).copy(), axis=2)
+        reached += int(np.count_nonzero(np.ptp(dealt.sum(axis=1), axis=1) >= spread - 1e-9))
+    return reached / (RESAMPLES + 1)

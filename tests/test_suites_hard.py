@@ -1,0 +1,323 @@
+"""The suite `hard`: answers found by hand, no clue but the question, and a run from end to end."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.sources.associations import associations
+from ruler_data import Row
+from ruler_data.parquet import read_rows
+from ruler_data.suites import packaged
+from ruler_data.tasks import Graph, Niah
+from tests.conftest import Cli
+from tests.rows import make
+from tests.running.processes import evaluate, order
+
+HARD = packaged()["hard"].tasks
+NEEDLE = re.compile(r"One of the special magic numbers for (\S+) is: (\d{7})\.")
+ORDER = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
+ORDER += "thirteenth fourteenth fifteenth sixteenth"
+
+
+def rows_of(task: str, rows: int = 6) -> list[Row]:
+    return [make("mistral", task, index) for index in range(rows)]
+
+
+def of(prefix: str) -> list[str]:
+    return [name for name in HARD if name.startswith(prefix)]
+
+
+def test_every_kind_of_question_has_three_rungs_of_free_texts_and_an_exact_headline() -> None:
+    kinds = Counter("_".join(name.split("_")[:2]) for name in HARD if "graph" not in name)
+    assert set(kinds.values()) == {3} and len(kinds) == 7 and len(HARD) == 24
+    assert {task.headline for task in HARD.values()} == {"exact"}
+    assert {source for task in HARD.values() for source in task.sources} == {
+        "words", "associations",
+        *(f"domain_{name}" for name in ("prose", "code", "legal", "technical", "tables")),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("task", HARD)
+def test_other_lengths_and_tokenizers_ask_the_same(task: str) -> None:
+    first, *others = (
+        make("mistral", task, 3), make("mistral-v0.2", task, 3), make("mistral", task, 3, 8192)
+    )  # fmt: skip
+    for other in others:
+        assert (first.question, first.answer_prefix, first.outputs) == (
+            other.question, other.answer_prefix, other.outputs
+        )  # fmt: skip
+        assert len(first.evidence) == len(other.evidence)
+
+
+@pytest.mark.parametrize("task", of("vt"))
+def test_scrambled_chains_are_of_one_length_and_followed_by_hand(task: str) -> None:
+    hops, disorder = int(task.rpartition("_")[2]), 0
+    for row in rows_of(task):
+        text = row.context.rpartition("in no particular order.\n\n")[2]
+        lines = re.findall(r"^VAR (\w+) = (?:VAR )?(\w+) ?$", text, re.MULTILINE)
+        source = dict(lines)
+        assert len(source) == len(lines) == 8 * (hops + 1)
+        chains = defaultdict(set)
+        for name in source:
+            value = name
+            while value in source:
+                value = source[value]
+            chains[value].add(name)
+        assert {len(chain) for chain in chains.values()} == {hops + 1}
+        value = re.search("[0-9]{5}", row.question)
+        assert value and chains[value[0]] == set(row.outputs)
+        place = {name: number for number, (name, _) in enumerate(lines)}
+        disorder += sum(place[a] < place[b] for a, b in lines if b in place)
+        assert "chain(s) of variable assignment hidden" in row.context
+    assert 0.4 < disorder / (6 * 8 * hops) < 0.6
+
+
+@pytest.mark.parametrize("task", of("niah_similar"))
+def test_similar_keys_are_a_grid_of_words_and_their_values_a_grid_of_digits(task: str) -> None:
+    for row in rows_of(task):
+        known = dict(NEEDLE.findall(row.context))
+        asked = re.findall(r"[a-z]+-[a-z-]+", row.question)
+        assert row.outputs == tuple(known[key] for key in asked) and len(asked) == 4
+        first, _, last = asked[0].partition("-")
+        lasts = [key.partition("-")[2] for key in known if key.startswith(f"{first}-")]
+        firsts = [key.partition("-")[0] for key in known if key.endswith(f"-{last}")]
+        grid = [
+            f"{a}-{b}"
+            for a in firsts if sum(f"{a}-{b}" in known for b in lasts) > 1
+            for b in lasts if sum(f"{a}-{b}" in known for a in firsts) > 1
+        ]  # fmt: skip
+        assert len(grid) == int(task.rpartition("_")[2]) and {*asked} <= {*grid} <= known.keys()
+        for half in (slice(0, 3), slice(3, 7)):
+            assert len(set(Counter(known[key][half] for key in grid).values())) == 1
+
+
+@pytest.mark.parametrize("task", of("niah_ordinal"))
+def test_the_value_asked_for_is_the_one_at_its_place_and_places_vary(task: str) -> None:
+    places = set()
+    for row in rows_of(task, 24):
+        found = re.fullmatch(
+            r"What is the (\w+) special magic number for (\S+) mentioned in the provided text\?",
+            row.question,
+        )
+        assert found and row.answer_prefix == (
+            f" The {found[1]} special magic number for {found[2]} mentioned in the provided text is"
+        )
+        values = [value for key, value in NEEDLE.findall(row.context) if key == found[2]]
+        assert len(values) == int(task.rpartition("_")[2])
+        assert row.outputs == (values[ORDER.split().index(found[1])],)
+        places.add(found[1])
+    assert len(places) >= 4
+
+
+@pytest.mark.parametrize("task", of("niah_associated"))
+def test_a_described_thing_shares_no_word_with_the_question(task: str) -> None:
+    for row in rows_of(task):
+        [span] = row.evidence
+        needle = set(re.findall("[a-z]+", row.context[span.start : span.end].lower()))
+        asked = set(re.findall("[a-z]+", row.question.lower()))
+        assert needle & asked <= {"the"}
+        description = re.search("for the (.+) mentioned", row.question)
+        assert description and any(
+            thing.lower() in needle for thing in associations()[description[1]]
+        )
+
+
+def test_no_thing_fits_two_descriptions_or_contains_one_of_their_words() -> None:
+    known = associations()
+    assert len(known) == 48 and all(len(set(things)) == 3 for things in known.values())
+    assert all(not set(a) & set(b) for a, b in combinations(known.values(), 2))
+    for description, things in known.items():
+        words = {word for word in description.split() if len(word) > 3}
+        assert not any(word in thing.lower() for word in words for thing in things)
+
+
+@pytest.mark.parametrize("task", of("graph"))
+def test_nodes_are_found_by_hand_and_every_node_has_as_many_edges(task: str) -> None:
+    params = HARD[task].params
+    assert isinstance(params, Graph)
+    for row in rows_of(task):
+        edges = re.findall(r"^([A-Z]{5}) -> ([A-Z]{5})$", row.context, re.MULTILINE)
+        assert len(set(edges)) == len(edges) == row.context.count(" -> ") - 1
+        node = re.search("[A-Z]{5}", row.question)
+        assert node
+        if params.ask == "parents":
+            found = {a for a, b in edges if b == node[0]}
+        else:
+            found = {node[0]}
+            for _ in range(params.steps):
+                found |= {b for a, b in edges if a in found}
+            found -= {node[0]}
+        assert found == set(row.outputs) and len(found) == len(row.outputs) == params.answers
+        for side in zip(*edges, strict=True):
+            counts = Counter(side)
+            assert max(counts.values()) == params.degree
+            assert (
+                sum(params.degree - counts[name] for name in {*sum(edges, ())}) <= 2 * params.degree
+            )
+            assert all(counts[name] >= params.degree - 1 for name in row.outputs)
+
+
+@pytest.mark.parametrize("task", [*of("cwe_ratio"), *of("fwe")])
+def test_frequent_words_are_told_from_the_next_without_a_tie(task: str) -> None:
+    for row in rows_of(task):
+        text = row.context.rpartition("appear most often.\n")[2]
+        pattern = r"[0-9]+\. ([a-z-]+)" if "cwe" in task else r"\b[a-z]{6}\b"
+        text = text.rpartition("coded words. ")[2]
+        ranked = Counter(re.findall(pattern, text)).most_common(11)
+        assert {word for word, _ in ranked[:10]} == set(row.outputs)
+        assert ranked[9][1] > ranked[10][1]
+        if "cwe" in task:
+            assert [count for _, count in ranked] == [int(task.split("_")[2])] * 10 + [3]
+
+
+@pytest.mark.parametrize("task", of("cwe_count"))
+def test_a_counted_word_has_a_count_of_its_own_among_others(task: str) -> None:
+    most = int(task.rpartition("_")[2])
+    for row in rows_of(task, 12):
+        word = re.search('"(.+)"', row.question)
+        counts = Counter(re.findall(r"[0-9]+\. ([a-z-]+)", row.context))
+        assert word and row.outputs == (str(counts[word[1]]),)
+        assert 4 <= counts[word[1]] <= most and len(row.evidence) == counts[word[1]]
+        assert sum(count > 3 for count in counts.values()) == 4
+
+
+# What an answer could be guessed from: strategies that ignore the key of the question.
+
+
+def at(share: float) -> Callable[[Sequence[str], int], list[str]]:
+    """Return the strategy that picks neighbours around a relative place."""
+
+    def pick(items: Sequence[str], size: int) -> list[str]:
+        start = round(share * (len(items) - size))
+        return list(items[start : start + size])
+
+    return pick
+
+
+def by(score: Callable[[str, Counter[str]], object]) -> Callable[[Sequence[str], int], list[str]]:
+    """Return the strategy that picks the items of the greatest score."""
+
+    def pick(items: Sequence[str], size: int) -> list[str]:
+        counts = Counter(items)
+        return sorted(counts, key=lambda item: score(item, counts), reverse=True)[:size]  # type: ignore[arg-type, return-value]
+
+    return pick
+
+
+def company(item: str, items: Counter[str]) -> int:
+    """Return with how many others an item shares its beginning."""
+    half = len(item) // 2
+    return sum(other[:half] == item[:half] for other in items)
+
+
+STRATEGIES = {
+    "first": at(0), "last": at(1), "middle": at(0.5),
+    "frequent": by(lambda item, items: items[item]), "rare": by(lambda item, items: -items[item]),
+    "similar": by(company), "odd": by(lambda item, items: -company(item, items)),
+    "alphabet": by(lambda item, _: item),
+}  # fmt: skip
+
+
+def guesses(task: str, row: Row) -> tuple[list[str], float]:
+    """Return what may be picked from, with repeats and in order, and the chance of one pick."""
+    params = HARD[task].params
+    if isinstance(params, Niah):
+        values = re.findall(r"(?<!\d)\d{7}(?!\d)", row.context)
+        return values, params.answers / (params.keys * params.values)
+    if isinstance(params, Graph):
+        nodes = re.findall("[A-Z]{5}", row.context)
+        node = re.search("[A-Z]{5}", row.question)
+        nodes = [one for one in nodes if node and one != node[0]]
+        return nodes, params.answers / len(set(nodes))
+    text = row.context.rpartition("no particular order.")[2]
+    return re.findall(r"^VAR (\w+) =", text, re.MULTILINE), 1 / 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [*of("niah"), *of("vt"), *of("graph")])
+def test_strategies_that_ignore_the_question_are_at_chance(task: str) -> None:
+    rows = [*rows_of(task, 200)]
+    for name, strategy in STRATEGIES.items():
+        shares, chances, exact = [], [], 0
+        for row in rows:
+            items, chance = guesses(task, row)
+            picked = set(strategy(items, len(row.outputs)))
+            shares.append(len(picked & set(row.outputs)) / len(row.outputs))
+            exact += picked == set(row.outputs)
+            chances.append(chance)
+        expected = sum(chances) / len(rows)
+        limit = expected + 4 * (expected * (1 - expected) / len(rows)) ** 0.5
+        assert sum(shares) / len(rows) <= limit, (name, sum(shares) / len(rows), expected)
+        assert exact <= 200 * expected + 4 * (200 * expected) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", of("cwe_count"))
+def test_no_count_is_much_likelier_than_another(task: str) -> None:
+    most = int(task.rpartition("_")[2])
+    answers = Counter(row.outputs[0] for row in rows_of(task, 200))
+    expected = 200 / (most - 3)
+    assert answers.most_common(1)[0][1] <= expected + 5 * expected**0.5
+    assert len(answers) > 0.9 * (most - 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", of("niah_ordinal"))
+def test_a_fixed_place_among_the_values_of_the_key_is_at_chance(task: str) -> None:
+    values = int(task.rpartition("_")[2])
+    hits: Counter[int] = Counter()
+    for row in rows_of(task, 200):
+        key = row.question.split(" ")[8]
+        known = [value for other, value in NEEDLE.findall(row.context) if other == key]
+        hits[known.index(row.outputs[0])] += 1
+    assert max(hits.values()) <= 200 / values + 4 * (200 / values) ** 0.5
+
+
+def spoil(row: Row) -> Row:
+    """Return the row with one more edge into the node of its question, or one more of its word."""
+    if " -> " in row.context:
+        node = re.search("[A-Z]{5}", row.question)
+        assert node
+        start = row.context.index("\n\n") + 2
+        edge = f"ABCDE -> {node[0]}\n" if "an edge to" in row.question else f"{node[0]} -> ABCDE\n"
+        return replace(row, context=row.context[:start] + edge + row.context[start:])
+    if "How many times" in row.question:
+        return replace(row, outputs=(str(int(row.outputs[0]) + 1),))
+    if "no particular order" in row.context:
+        value = re.search("[0-9]{5}", row.question)
+        assert value
+        return replace(row, context=row.context + f"VAR ABCDE = {value[0]}\n")
+    other = next(value for _, value in NEEDLE.findall(row.context) if value not in row.outputs)
+    return replace(row, outputs=(other, *row.outputs[1:]))
+
+
+@pytest.mark.parametrize("task", [*of("graph"), *of("cwe_count"), *of("vt"), *of("niah_ordinal")])
+def test_the_audit_finds_an_answer_that_the_prompt_does_not_give(task: str) -> None:
+    row = make("mistral", task, 0)
+    assert audit_rows(f"{task}_4096", HARD[task], 4096, [row]).findings == []
+    assert audit_rows(f"{task}_4096", HARD[task], 4096, [spoil(row)]).findings
+
+
+@pytest.mark.slow
+def test_the_suite_is_built_verified_run_resumed_and_scored(tmp_path: Path, cli: Cli) -> None:
+    folder, out = tmp_path / "data", tmp_path / "run"
+    options = ("--suite", "hard", "--lengths", 4096, "--rows", 3, "--out", folder)
+    built = cli("build", "--tokenizer", "mistral-v0.2", *options)
+    assert built.returncode == 0, built.stderr
+    assert "SAMPLE" not in built.stdout  # nothing of it is a source that may be missing
+    assert cli("verify", folder, "--rebuild", 24).returncode == 0
+    for config in folder.glob("*_4096/*.parquet"):
+        assert len(list(read_rows(config))) == 3
+    broken = evaluate(*order(folder, out, "--option", "fail=1"))
+    assert broken.returncode != 0
+    done = evaluate(*order(folder, out))
+    assert done.returncode == 0, done.stderr
+    scored = evaluate("score", out, "--data", folder, "--json")
+    assert scored.returncode == 0, scored.stderr
+    assert '"value": 100.0' in scored.stdout
