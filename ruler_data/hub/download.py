@@ -128,6 +128,23 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     return Release(repo, revision, commit, path.parent, manifest)
 
 
+def fetch_file(repo: str, name: str, revision: str) -> Path | None:
+    """Return a file of a dataset repo at a branch or commit; None if the repo does not have it.
+
+    Raises:
+        RulerError: there is no such repo, or it is not available.
+    """
+    from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError
+
+    try:
+        return _download(repo, revision, name)
+    except RulerError as error:
+        cause = error.__cause__
+        if isinstance(cause, EntryNotFoundError) and not isinstance(cause, RepositoryNotFoundError):
+            return None
+        raise
+
+
 def _manifest_path(repo: str, revision: str, commit: str) -> Path:
     """Return the path of a commit's manifest; the cache then knows the revision's commit."""
     if offline() or revision == commit or cached_commit(repo, revision) == commit:
