@@ -83,7 +83,6 @@ REGISTRY: dict[str, Known] = {
         None,
         "Mistral NeMo and later",
         "Tekken; in a package that is always installed, so offline",
-        _owned("mistralai", "Mistral-Nemo-Instruct-2407 Ministral-8B-Instruct-2410"),
     ),
     "mistral-v0.2": Known(
         "tokenizer.model.v1",
