@@ -8,6 +8,7 @@ in `index.json`, each with the fingerprint of its tokenizer.
 """
 
 import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import fetch_file
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.names import check_repo, check_revision, quote
+from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
@@ -93,6 +94,9 @@ class Index:
             for one in siblings:
                 check_repo(one.repo)
                 check_revision(one.tag)
+                check_name("tokenizer", one.tokenizer)
+                for config in one.configs:
+                    parse_config(config)
         except (ValidationError, ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
             reason = quote(str(no).splitlines()[0], 120)
             msg = f"{where}: not an index of ruler-data ({type(no).__name__}: {reason})"
@@ -140,7 +144,8 @@ class Found:
         """Command that runs the model on the rows; empty if there is no release."""
         if (one := self.release) is None:
             return ""
-        return f"ruler-eval run --data {one.repo} --revision {one.tag} --model {self.model}"
+        model = shlex.quote(self.model)
+        return f"ruler-eval run --data {one.repo} --revision {one.tag} --model {model}"
 
 
 def find(model: str | Path, repo: str | None = None) -> Found:
@@ -160,15 +165,14 @@ def find(model: str | Path, repo: str | None = None) -> Found:
         msg = f"{repo}: has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
         raise RulerError(msg)
     known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
+    build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
     try:
         info = _tokenizer(model, known)
     except UsageError:
         if (release := index.of_model(model)) is None:
             raise
-        return Found(model, None, release, f"ruler-data build --tokenizer {known or model}")
-    return Found(
-        model, info, index.of_tokenizer(info), f"ruler-data build --tokenizer {known or model}"
-    )
+        return Found(model, None, release, build)
+    return Found(model, info, index.of_tokenizer(info), build)
 
 
 def _tokenizer(model: str, known: str | None) -> TokenizerInfo:
