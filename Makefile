@@ -33,6 +33,8 @@ OUT ?= $(BUILT)
 REPO ?=
 VERSION ?=
 PUBLISH_FLAGS ?=
+ORG ?=
+TOKENIZERS ?=
 DATA ?= $(BUILT)
 REVISION ?=
 MODEL ?=
@@ -42,7 +44,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish eval report test test-all check format lint types imports bench regold clean engines test-engines
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -74,6 +76,10 @@ publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, P
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
 	$(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
+release: $(VENV)/.build ## Build, verify and publish several tokenizers in lockstep: ORG, VERSION, TOKENIZERS, LENGTHS, PUBLISH_FLAGS
+	@test -n '$(ORG)' -a -n '$(VERSION)' -a -n '$(TOKENIZERS)' || { echo 'make: ORG, VERSION or TOKENIZERS is missing: make release ORG=org VERSION=1.0.0 TOKENIZERS=llama3,qwen3' >&2; exit 2; }
+	$(BIN)/ruler-data release --org '$(ORG)' --version '$(VERSION)' --tokenizers '$(TOKENIZERS)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
+
 # What an engine needs beyond the package is an extra of its name, if anything.
 $(VENV)/.engine-%: $(VENV)/.build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)') --editable '.[$*]'
@@ -83,7 +89,7 @@ $(VENV)/.engine-%: $(VENV)/.build
 .PHONY: .eval-asked
 .eval-asked:
 	@test -n '$(MODEL)' || { echo 'make: MODEL is missing: make eval MODEL=path/or/hub-id' >&2; exit 2; }
-	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
+	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || case '$(DATA)' in dist/*|[./~]*|*/*/*) false;; */*) true;; *) false;; esac || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
 
 eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)

@@ -14,6 +14,7 @@ from ruler_data.lazy import lazy
 if TYPE_CHECKING:
     from ruler_data.dataset import Dataset, Rows, load
     from ruler_data.errors import BudgetError, RulerError, UsageError
+    from ruler_data.index import find
     from ruler_data.manifest import Manifest
     from ruler_data.names import config_name, parse_config
     from ruler_data.row import Row, Span, digest_rows
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "config_name",
     "digest_rows",
+    "find",
     "load",
     "parse_config",
 ]
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy(
     {
         "dataset": ("Dataset", "Rows", "load"),
         "errors": ("BudgetError", "RulerError", "UsageError"),
+        "index": ("find",),
         "manifest": ("Manifest",),
         "names": ("config_name", "parse_config"),
         "row": ("Row", "Span", "digest_rows"),

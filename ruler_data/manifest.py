@@ -32,6 +32,9 @@ class TokenizerInfo:
         template_reserve: tokens that the chat template adds around one user turn.
         extra_reserve: more tokens kept free (`--reserve`), e.g. for reasoning.
         engine: library and version that counted the finished prompts of the newest configs.
+        identity: sha256 of what decides on the tokens of a prompt, however the files are written
+            (`ruler_data.tokenizers.identity`); empty for other formats and in older manifests.
+        mirror: repo and revision that `files` came from where the Hub gates `hub_id`.
     """
 
     name: str
@@ -41,11 +44,19 @@ class TokenizerInfo:
     template_reserve: int
     extra_reserve: int
     engine: str
+    identity: str = ""
+    mirror: str = ""
 
     @property
     def fingerprint(self) -> str:
         """Return one sha256 for all files; tokenizers with the same fingerprint count alike."""
         return hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
+
+    def counts_like(self, other: "TokenizerInfo") -> bool:
+        """Whether two tokenizers give the same tokens, from the same files or from others."""
+        return self.files == other.files or (
+            self.identity != "" and self.identity == other.identity
+        )
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,14 @@ def check_repo(repo: str) -> str:
     return repo
 
 
+def is_repo(text: str) -> bool:
+    """Whether a text may be the id of a Hub repo."""
+    try:
+        return check_repo(text) == text
+    except UsageError:
+        return False
+
+
 def check_revision(revision: str) -> str:
     """Return a revision (tag, branch or commit) if it is safe in an address and as a file name.
 

@@ -122,9 +122,10 @@ def finish(process: Process, timeout: float = HANG) -> Done:
     return Done(process.args, process.returncode, output, errors)
 
 
-def succeeded(done: Done) -> None:
-    """Say what went wrong when a command that must succeed does not."""
+def succeeded(done: Done) -> Done:
+    """Return a command's outcome, or say what went wrong when it must succeed and does not."""
     assert done.returncode == 0, done.stderr
+    return done
 
 
 def one_line(done: Done, code: int) -> str:

@@ -15,6 +15,7 @@ import pytest
 import ruler_data
 from ruler_builders.cli import COMMANDS as BUILDERS
 from ruler_data import TASKS
+from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 from ruler_eval.cli import COMMANDS as EVALUATOR
 from ruler_report.results import schema
 from tests.commands import PROGRAMS, call
@@ -40,6 +41,22 @@ def test_the_command_reference_is_what_the_commands_say() -> None:
         parts.append(help_of(program))
         parts += [help_of(program, command) for of, command in COMMANDS if of == program]
     compare("../../docs/cli.md", "\n".join(parts))
+
+
+def test_the_table_of_tokenizers_is_the_registry() -> None:
+    cell = "| {} | `{}` | {} | {} |"
+    lines = [
+        "# Tokenizers by model\n",
+        "Written by `make regold` from the registry. For other models give",
+        "a folder with `tokenizer.json`, or a Hub id. Kimi K2's repo holds `tiktoken.model` and no",
+        "`tokenizer.json`, so it needs a folder.\n",
+        "| models | `TOKENIZER` | from | note |\n|---|---|---|---|",
+    ]
+    for name, known in REGISTRY.items():
+        origin = f"`{known.source}`" + (f" at `{known.revision[:12]}`" if known.revision else "")
+        names = [name, *(alias for alias, of in ALIASES.items() if of == name)]
+        lines.append(cell.format(known.family, "`, `".join(names), origin, known.note))
+    compare("../../docs/tokenizers.md", "\n".join(lines) + "\n")
 
 
 def test_the_schema_of_results_is_what_the_code_reads() -> None:

@@ -7,9 +7,13 @@ truncation.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
-from ruler_data.errors import UsageError
-from ruler_data.names import parse_config, quote
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.index import FILENAME as INDEX
+from ruler_data.index import read_index
+from ruler_data.names import is_repo, parse_config, quote
+from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
@@ -54,7 +58,7 @@ class Inputs:
     @property
     def counts_alike(self) -> bool:
         """Whether the data's lengths were counted with this very tokenizer."""
-        return self.tokenizer.info.files == self.data.manifest.tokenizer.files
+        return self.tokenizer.info.counts_like(self.data.manifest.tokenizer)
 
     def longest_requests(self) -> dict[str, int]:
         """Return an upper bound for each config on the tokens of a prompt with its answer.
@@ -124,7 +128,8 @@ def open_inputs(config: EvalConfig) -> Inputs:
     Raises:
         UsageError: one of them is not available, or they do not go together.
     """
-    data = open_dataset(str(config.data), config.revision)
+    indexed = _indexed(config) if config.revision is None else None
+    data = indexed or open_dataset(str(config.data), config.revision)
     data = data.choose(
         parse_names(config.configs), config.first_rows, parse_names(config.tasks)
     ).fetch()
@@ -132,6 +137,49 @@ def open_inputs(config: EvalConfig) -> Inputs:
     tokenizer = _open_tokenizer(config, model, data)
     config.prompts.check(tokenizer)
     return Inputs(config, data, model, tokenizer)
+
+
+def _indexed(config: EvalConfig) -> Dataset | None:
+    """Return the rows for the model's tokenizer, which the index of a repo leads to.
+
+    Returns:
+        None if the data are a folder, or not the name of a repo.
+
+    Raises:
+        UsageError: the repo has no index, or no rows for that tokenizer.
+    """
+    where = str(config.data)
+    if Path(where).is_dir() or not is_repo(where):
+        return None
+    try:
+        index = read_index(where)
+        reason = f"that repo has no {INDEX}"
+    except RulerError as error:
+        index, reason = None, str(error)
+    if index is None:
+        msg = (
+            f"data {quote(where)}: no such folder, and the Hub repo of that name does not lead to "
+            f"rows for a model ({reason}); give its revision, e.g. v1.0.0"
+        )
+        raise UsageError(msg)
+    model = _open_model(config)
+    if config.tokenizer is None and model.folder is None:
+        sibling = index.of_model(model.source)
+    else:
+        sibling = index.of_tokenizer(_own_tokenizer(config, model).info)
+    if sibling is None:
+        spec = config.tokenizer or model.source
+        msg = (
+            f"{where}: has rows for {', '.join(one.tokenizer for one in index.siblings)}, and none "
+            f"for the tokenizer of {model.name}; build them with `ruler-data build --tokenizer "
+            f"{spec}`, or give a revision to use rows that are counted in another tokenizer"
+        )
+        raise UsageError(msg)
+    warn(
+        f"{where}: rows for the tokenizer of {model.name}: {sibling.repo} {sibling.tag}, commit "
+        f"{sibling.commit}"
+    )
+    return open_dataset(sibling.repo, sibling.commit)
 
 
 def _open_model(config: EvalConfig) -> Model:
@@ -153,10 +201,8 @@ def _open_model(config: EvalConfig) -> Model:
 
 def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
     """Return the tokenizer that the options name, the model's own, or that of the data."""
-    if config.tokenizer is not None:
-        return load_tokenizer(str(config.tokenizer))
-    if model.folder is not None:
-        return model.tokenizer()
+    if config.tokenizer is not None or model.folder is not None:
+        return _own_tokenizer(config, model)
     spec = find_by_fingerprint(data.manifest.tokenizer)
     if spec is None:
         msg = (
@@ -165,3 +211,10 @@ def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTo
         )
         raise UsageError(msg)
     return load_tokenizer(spec)
+
+
+def _own_tokenizer(config: EvalConfig, model: Model) -> PromptTokenizer:
+    """Return the tokenizer that the options name, or the model's own."""
+    if config.tokenizer is not None:
+        return load_tokenizer(str(config.tokenizer))
+    return model.tokenizer()

@@ -17,7 +17,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import fetch_files
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.hf import FILES
+from ruler_data.tokenizers.hf import FILES, Origin
 from ruler_data.tokenizers.registry import load_folder
 
 #: A weight file is identified by this many blocks of this many bytes, evenly spaced.
@@ -68,7 +68,9 @@ class Model:
         if self.folder is None:
             return load_tokenizer(self.source)
         hub_id = self.source if self.hub_revision else None
-        return load_folder(self.folder, self.name.rpartition("/")[2], hub_id, self.hub_revision)
+        return load_folder(
+            self.folder, self.name.rpartition("/")[2], Origin(hub_id, self.hub_revision)
+        )
 
 
 def open_model(

@@ -22,7 +22,7 @@ from typing import Any
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import parse_config, quote
+from ruler_data.names import is_repo, parse_config, quote
 from ruler_data.row import Row
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.exact import exact_scores
@@ -224,7 +224,9 @@ def load(
             msg = "--model and --protocol are for predictions; a run has its own"
             raise UsageError(msg)
         run, found = read_run(place)
-        source = data or run.data.repo
+        # A repo without a revision may be the one whose index led the run to another repo.
+        led = revision is None and run.data.repo and _is_only_a_repo(data)
+        source = run.data.repo if led else data or run.data.repo
         commit = run.data.revision if source == run.data.repo else None
         return run, found, _rows_of_run(_open(source, revision or commit), run.data)
     rows = _open(data, revision)
@@ -234,6 +236,10 @@ def load(
         found = from_records(predictions, rows.rows)
     rows = rows.choose(found.configs)
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
+
+
+def _is_only_a_repo(data: Data | None) -> bool:
+    return isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
 
 
 def _open(data: Data | None, revision: str | None) -> Dataset:

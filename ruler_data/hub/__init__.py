@@ -8,13 +8,14 @@ repo.py       upload of files in one commit, and tags that never move
 """
 
 from ruler_data.hub.client import token
-from ruler_data.hub.download import Release, fetch_release, open_release
+from ruler_data.hub.download import Release, fetch_file, fetch_release, open_release
 from ruler_data.hub.repo import (
     PushFile,
     changed,
     ensure_repo,
     head,
     missing,
+    put_collection,
     put_files,
     put_tag,
     tags,
@@ -28,11 +29,13 @@ __all__ = [
     "Release",
     "changed",
     "ensure_repo",
+    "fetch_file",
     "fetch_files",
     "fetch_release",
     "head",
     "missing",
     "open_release",
+    "put_collection",
     "put_files",
     "put_tag",
     "tags",

@@ -17,7 +17,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
 from ruler_data.hub.retry import with_retries
-from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
+from ruler_data.hub.revision import cached_commit, commit_of, is_reachable, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (
     check_name,
@@ -128,6 +128,24 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     return Release(repo, revision, commit, path.parent, manifest)
 
 
+def fetch_file(repo: str, name: str, revision: str) -> Path | None:
+    """Return a file of a dataset repo at a branch or commit; None if the repo does not have it.
+
+    While the Hub cannot be reached, it is taken from the cache.
+
+    Raises:
+        RulerError: there is no such repo, or it is not available.
+    """
+    from huggingface_hub.errors import RemoteEntryNotFoundError
+
+    try:
+        return _download(repo, revision, name, local=offline() or not is_reachable())
+    except RulerError as error:
+        if isinstance(error.__cause__, RemoteEntryNotFoundError):
+            return None
+        raise
+
+
 def _manifest_path(repo: str, revision: str, commit: str) -> Path:
     """Return the path of a commit's manifest; the cache then knows the revision's commit."""
     if offline() or revision == commit or cached_commit(repo, revision) == commit:
@@ -138,7 +156,9 @@ def _manifest_path(repo: str, revision: str, commit: str) -> Path:
     return path
 
 
-def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Path:
+def _download(
+    repo: str, revision: str, name: str, *, again: bool = False, local: bool | None = None
+) -> Path:
     """Return a file of a repo in the cache.
 
     Raises:
@@ -146,7 +166,7 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
     """
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-    local = offline()
+    local = offline() if local is None else local
     where = f"{repo} at {revision}: {name}"
 
     def work() -> str:
@@ -162,7 +182,8 @@ def _download(repo: str, revision: str, name: str, *, again: bool = False) -> Pa
     try:
         return Path(work() if local else with_retries(where, work))
     except LocalEntryNotFoundError as error:
-        msg = f"{where}: not in the Hub's cache, and downloads are off"
+        why = "downloads are off" if offline() else "the Hub cannot be reached"
+        msg = f"{where}: not in the Hub's cache, and {why}"
         raise RulerError(msg) from error
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:

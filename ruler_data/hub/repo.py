@@ -123,7 +123,7 @@ def ensure_repo(repo: str, *, private: bool = False) -> None:
 
 def put_files(
     repo: str,
-    files: Sequence[PushFile],
+    files: Sequence[PushFile] | Callable[[str], Sequence[PushFile]],
     message: str,
     *,
     remove: Callable[[Mapping[str, "RepoFile"]], Iterable[str]] = lambda _: (),
@@ -135,7 +135,8 @@ def put_files(
 
     Args:
         repo: id of a repo that exists.
-        files: to upload; those that the repo holds already are not sent.
+        files: to upload, or returns them for the commit that they will follow; those that the
+            repo holds already are not sent.
         message: of the commit.
         remove: selects which of the repo's files to delete.
         kind: of the repo, `dataset` or `model`.
@@ -153,7 +154,10 @@ def put_files(
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
         held = tree(repo, str(info.sha), kind)
-        new, gone = missing(files, held), sorted(set(remove(held)) & held.keys())
+        if callable(files):
+            additions.clear()
+        wanted = files(str(info.sha)) if callable(files) else files
+        new, gone = missing(wanted, held), sorted(set(remove(held)) & held.keys())
         if not new and not gone:
             return str(info.sha), sorted(additions)
         for file in new:  # kept between attempts: they remember what is uploaded
@@ -198,6 +202,27 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
             raise RulerError(msg)
 
     with_retries(f"{repo}: tag {tag}", settle, also={EXISTS})
+
+
+def put_collection(owner: str, title: str, repos: Sequence[str]) -> str:
+    """Add dataset repos to a collection of an owner, which is created if there is none.
+
+    Returns:
+        its id.
+
+    Raises:
+        RulerError: the Hub refuses.
+    """
+
+    def settle() -> str:
+        collection = client().create_collection(title, namespace=owner, exists_ok=True)
+        held = {item.item_id for item in collection.items}
+        for repo in repos:
+            if repo not in held:
+                client().add_collection_item(collection.slug, repo, "dataset", exists_ok=True)
+        return collection.slug
+
+    return with_retries(f"{owner}: collection {title}", settle)
 
 
 def _addition(file: PushFile) -> "CommitOperationAdd":

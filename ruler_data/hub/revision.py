@@ -91,7 +91,7 @@ def fetch_files(
     )
 
     reason = "it is not complete in the Hub's cache, and downloads are off"
-    if allow_download and not _is_reachable():
+    if allow_download and not is_reachable():
         allow_download = False
         reason = "it is not complete in the Hub's cache, and the Hub cannot be reached"
     for local in (True, False) if allow_download else (True,):
@@ -112,7 +112,7 @@ def fetch_files(
     raise RulerError(reason)
 
 
-def _is_reachable() -> bool:
+def is_reachable() -> bool:
     """Whether the Hub answers; its own client would retry for half a minute to find out."""
     import requests
     from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE

@@ -6,9 +6,9 @@ A chat template is a program that comes with the model, so it runs in a sandbox.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import jinja2
 import tokenizers
@@ -30,6 +30,7 @@ from ruler_data.tokenizers.counters import (
     choose_counter,
     remembered,
 )
+from ruler_data.tokenizers.identity import identity
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
 #: Templates that print the date get this one, so that lengths do not depend on the day.
@@ -146,12 +147,21 @@ def token_text(token: object) -> str:
 FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
+class Origin(NamedTuple):
+    """Where the files of a tokenizer come from, as `TokenizerInfo` records it."""
+
+    hub_id: str | None = None
+    revision: str | None = None
+    mirror: str = ""
+
+
+LOCAL = Origin()
+
+
 class HfTokenizer:
     """A tokenizer of the `tokenizers` library; renders the template as transformers does."""
 
-    def __init__(
-        self, folder: Path, name: str, hub_id: str | None = None, revision: str | None = None
-    ) -> None:
+    def __init__(self, folder: Path, name: str, origin: Origin = LOCAL) -> None:
         """Load a folder that holds `tokenizer.json`.
 
         Raises:
@@ -175,18 +185,27 @@ class HfTokenizer:
         self._names_bos = bool(config.get("add_bos_token"))
         self._info = TokenizerInfo(
             name=name,
-            hub_id=hub_id,
-            revision=revision,
+            hub_id=origin.hub_id,
+            revision=origin.revision,
             files=hash_files(folder, FILES),
             template_reserve=0,
             extra_reserve=0,
             engine=self._counter.version,
+            mirror=origin.mirror,
         )
 
     @property
     def info(self) -> TokenizerInfo:
         """Name, origin and hashes, for the manifest."""
-        return replace(self._info, engine=self._counter.version)
+        return replace(self._info, engine=self._counter.version, identity=self._identity)
+
+    @cached_property
+    def _identity(self) -> str:
+        def ids(content: str, answer_prefix: str) -> list[int]:
+            text = self.render(content, answer_prefix)
+            return self._missing_bos(text.encode()) + self._stock.ids(text)
+
+        return identity(self._path, self._info.files[FILES[0]], ids)
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without any special tokens added."""

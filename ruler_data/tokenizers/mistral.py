@@ -1,15 +1,12 @@
 """Mistral's tokenizers, which the package `mistral-common` includes: Tekken and SentencePiece.
 
-The fast counter reads `tokenizer.json`, so `convert` writes a Tekken file in that format. A Tekken
-file gives each token a rank, as tiktoken does: of all neighbouring pieces that form a token, the
-pair with the lowest rank is merged first. `tokenizer.json` lists the merges instead: a token is the
-merge of the two pieces that remain of it if only lower ranks are merged.
+The fast counter reads `tokenizer.json`, so `convert` writes a Tekken file in that format.
 """
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -35,6 +32,7 @@ from ruler_data.tokenizers.counters import (
     remembered,
 )
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
+from ruler_data.tokenizers.ranks import tokenizer_json
 
 if TYPE_CHECKING:
     from mistral_common.tokens.tokenizers.base import Tokenized
@@ -235,7 +233,7 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
 def converted(path: Path) -> bytes:
     """Return a Tekken file as `tokenizer.json`, from the cache if possible."""
     data = path.read_bytes()
-    kept = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-1.json"
+    kept = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-2.json"
     if kept.is_file():
         return kept.read_bytes()
     body = convert(data)
@@ -251,59 +249,4 @@ def convert(data: bytes) -> bytes:
     specials = config["default_num_special_tokens"]
     kept = tekken["vocab"][: config["default_vocab_size"] - specials]
     ranks = {base64.b64decode(entry["token_bytes"]): entry["rank"] for entry in kept}
-    split = {
-        "type": "Split",
-        "pattern": {"Regex": config["pattern"]},
-        "behavior": "Isolated",
-        "invert": False,
-    }
-    as_letters = {
-        "type": "ByteLevel",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        "use_regex": False,
-    }
-    body: dict[str, Any] = {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, as_letters]},
-        "post_processor": None,
-        "decoder": as_letters,
-        "model": {
-            "type": "BPE",
-            "ignore_merges": True,
-            "vocab": {_letters(token): rank + specials for token, rank in ranks.items()},
-            "merges": [[_letters(left), _letters(right)] for left, right in _joins(ranks)],
-        },
-    }
-    return json.dumps(body, ensure_ascii=False).encode()
-
-
-def _joins(ranks: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two pieces that each token is merged from, in order of rank."""
-    for token, rank in ranks.items():
-        pieces = [token[i : i + 1] for i in range(len(token))]
-        while len(pieces) > 2:
-            joined = [ranks.get(pieces[i] + pieces[i + 1], rank) for i in range(len(pieces) - 1)]
-            lowest = min(joined)
-            if lowest >= rank:
-                break  # no merge gives this token; it only matches a whole text
-            at = joined.index(lowest)
-            pieces[at : at + 2] = [pieces[at] + pieces[at + 1]]
-        if len(pieces) == 2:
-            yield pieces[0], pieces[1]
-
-
-def _letters(token: bytes) -> str:
-    return "".join([_LETTERS[byte] for byte in token])
-
-
-def _byte_letters() -> list[str]:
-    """Return the letter of each byte in byte-level vocabularies (the table of GPT-2)."""
-    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    hidden = (code for code in range(256, 512))
-    return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]
-
-
-_LETTERS = _byte_letters()
+    return tokenizer_json(ranks, config["pattern"], {}, first=specials)

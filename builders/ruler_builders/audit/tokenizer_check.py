@@ -35,7 +35,7 @@ def tokenizer_findings(spec: str, manifest: Manifest) -> list[str]:
         f"tokenizer {expected.name}: {name} sha256 expected {sha256}, "
         f"found {tokenizer.info.files.get(name, 'no such file')}"
         for name, sha256 in expected.files.items()
-        if tokenizer.info.files.get(name) != sha256
+        if tokenizer.info.files.get(name) != sha256 and not tokenizer.info.counts_like(expected)
     ]
     reserve = template_reserve(tokenizer)
     if reserve != expected.template_reserve:

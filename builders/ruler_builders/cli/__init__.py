@@ -25,6 +25,14 @@ COMMANDS = {
         "ruler_builders.cli.publish",
         "Publish a folder on the Hub: one commit, verified there, then a tag that never moves.",
     ),
+    "release": (
+        "ruler_builders.cli.publish",
+        "Build, verify and publish the data of several tokenizers in lockstep; resumable.",
+    ),
+    "find": (
+        "ruler_builders.cli.listings",
+        "Find the published rows for a model's tokenizer, or the command that builds them.",
+    ),
     "suites": (
         "ruler_builders.cli.listings",
         "List the suites of this package: what each is for, and its tasks.",

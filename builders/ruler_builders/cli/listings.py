@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 from rich.table import Table
 
 from ruler_builders.pipeline.build_config import SourcesOption
-from ruler_data.options import JsonFlag, command
-from ruler_data.terminal import out
+from ruler_data.options import JsonFlag, Option, command
+from ruler_data.terminal import out, say
 
 #: Characters of a hash that a table shows; JSON has all.
 SHOWN = 16
@@ -62,6 +63,42 @@ def tokenizers(as_json: JsonFlag = False) -> None:
         "note": "note",
     }
     _print(inventory(), columns, as_json)
+
+
+@command()
+def find(
+    model: Annotated[str, Option("Model: folder or Hub id; or a name of the registry.")],
+    repo: Annotated[
+        str | None, Option("Repo whose index.json lists datasets, e.g. org/ruler.", "--in")
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Find the published rows for a model's tokenizer, or the command that builds them."""
+    from ruler_data.index import find as find_rows
+
+    found = find_rows(model, repo)
+    release, tokenizer = found.release, found.tokenizer
+    fingerprint = tokenizer and (tokenizer.identity or tokenizer.fingerprint)
+    if as_json:
+        record = {
+            "model": model,
+            "fingerprint": fingerprint,
+            "release": release and asdict(release),
+            "load": found.load,
+            "run": found.run,
+            "build": found.build,
+        }
+        out.print_json(json.dumps(record))
+        return
+    say(f"tokenizer of {model}: {fingerprint or 'not available; the index lists the model'}")
+    if release is None:
+        where = f"{repo}: no rows for it" if repo else "no repo to look in (--in org/ruler)"
+        say(f"{where}; build them:")
+        say(f"  {found.build}")
+        return
+    say(f"{release.repo} {release.tag}, commit {release.commit}")
+    say(f"  {found.load}")
+    say(f"  {found.run}")
 
 
 def _print(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str], as_json: bool) -> None:

@@ -1,22 +1,60 @@
-"""`ruler-data publish`."""
+"""`ruler-data publish` and `release`."""
 
 import json
+from typing import Annotated
 
-from ruler_builders.publish import PublishConfig, ReleaseOutcome
+from ruler_builders.publish import (
+    LockstepConfig,
+    PublishConfig,
+    ReleaseOutcome,
+    put_index,
+    sibling_of,
+)
 from ruler_builders.publish import publish as publish_release
-from ruler_data.options import JsonFlag, command
+from ruler_builders.publish import release as release_all
+from ruler_data.names import check_repo
+from ruler_data.options import JsonFlag, Option, command
 from ruler_data.terminal import out, progress, say
 
 
 @command()
-def publish(config: PublishConfig, as_json: JsonFlag = False) -> None:
+def publish(
+    config: PublishConfig,
+    index: Annotated[
+        str, Option("Repo whose index.json is to list the release, e.g. org/ruler.")
+    ] = "",
+    as_json: JsonFlag = False,
+) -> None:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves."""
-    repo = config.repo
+    tell = _silent if as_json else say
+    if index:
+        check_repo(index)
     with progress(None) as advance:
-        outcome = publish_release(config, advance, (lambda _: None) if as_json else say)
+        outcome = publish_release(config, advance, tell)
+    if index and outcome.commit:
+        put_index(index, [sibling_of(config.repo, outcome)], tell)
     if as_json:
-        out.print_json(json.dumps(_record(repo, outcome)))
+        out.print_json(json.dumps(_record(config.repo, outcome)))
+    else:
+        _report(config.repo, outcome)
+
+
+@command()
+def release(config: LockstepConfig, as_json: JsonFlag = False) -> None:
+    """Build, verify and publish the data of several tokenizers in lockstep; resumable."""
+    done = release_all(config, progress, _silent if as_json else say)
+    if as_json:
+        out.print_json(json.dumps([_record(repo, outcome) for repo, outcome in done.items()]))
         return
+    for repo, outcome in done.items():
+        _report(repo, outcome)
+
+
+def _silent(_line: str) -> None:
+    """Print nothing."""
+
+
+def _report(repo: str, outcome: ReleaseOutcome) -> None:
     plan = outcome.plan
     if plan.published is not None:
         say(f"{repo}: {plan.version.tag} is published already, at {plan.published}; nothing sent")

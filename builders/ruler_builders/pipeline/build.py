@@ -207,6 +207,8 @@ def _difference(earlier: Manifest, earlier_rows: int, wanted: Manifest, rows: in
     different sources, so only those that both use are compared.
     """
     before, now = _values(earlier, earlier_rows), _values(wanted, rows)
+    if earlier.tokenizer.counts_like(wanted.tokenizer):
+        now["tokenizer files"] = before["tokenizer files"]
     for name, value in now.items():
         if before[name] != value:
             shown = shown_seed if name == "seed" else str

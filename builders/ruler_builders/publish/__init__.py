@@ -4,9 +4,20 @@ version_rules.py   which part of the version number a change must raise
 merge.py           the published and the built configs as one dataset
 plan.py            what the repo holds, what to send, and under which version
 release.py         the steps, in order
+lockstep.py        several tokenizers as sibling repos, and the index that lists them
 """
 
+from ruler_builders.publish.lockstep import LockstepConfig, put_index, release, sibling_of
 from ruler_builders.publish.plan import Plan, PublishConfig
 from ruler_builders.publish.release import ReleaseOutcome, publish
 
-__all__ = ["Plan", "PublishConfig", "ReleaseOutcome", "publish"]
+__all__ = [
+    "LockstepConfig",
+    "Plan",
+    "PublishConfig",
+    "ReleaseOutcome",
+    "publish",
+    "put_index",
+    "release",
+    "sibling_of",
+]

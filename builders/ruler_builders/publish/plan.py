@@ -186,7 +186,7 @@ def _refuse_other_data(repo: str, commit: str, held: Collection[str], built: Bui
     """
     if FILENAME in held:
         other = open_release(repo, commit).manifest.tokenizer
-        if other.fingerprint != built.manifest.tokenizer.fingerprint:
+        if not other.counts_like(built.manifest.tokenizer):
             msg = (
                 f"{repo} holds an unfinished release for the tokenizer {other.name}; a repo holds "
                 "one tokenizer: publish into another repo"

@@ -9,8 +9,8 @@ option.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ruler_builders.audit.verify import verify
 from ruler_builders.card import CROISSANT_CONFIGS, card_faults
@@ -51,16 +51,62 @@ def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOut
         RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
     check_repo(config.repo)
+    check_access(dry_run=config.dry_run)
+    return carry_out(prepare(config, progress, tell), tell)
+
+
+def check_access(*, dry_run: bool) -> None:
+    """Refuse to begin where publishing cannot succeed.
+
+    Raises:
+        RulerError: the Hub may not be used, or there is no token.
+    """
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
-    if not config.dry_run and token() is None:
+    if not dry_run and token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
+
+
+class Prepared(NamedTuple):
+    """A release that is verified and planned."""
+
+    config: PublishConfig
+    plan: Plan
+
+
+def prepare(
+    config: PublishConfig, progress: Progress, tell: Tell, *, keep_unchanged: bool = False
+) -> Prepared:
+    """Verify the folder and plan the release; nothing is written.
+
+    Args:
+        config: the options.
+        progress: called while rows are verified.
+        tell: called with a line about each step.
+        keep_unchanged: whether a repo that holds these rows already keeps its version.
+
+    Raises:
+        UsageError: it cannot be published with these options.
+        RulerError: a fault of the folder or the Hub.
+    """
     built = _verified(config, progress, tell)
+    if keep_unchanged and make_plan(unversioned := replace(config, version=""), built).published:
+        config = unversioned
     plan = make_plan(config, built)
     for note in _notes(plan):
         tell(f"note: {note}")
+    return Prepared(config, plan)
+
+
+def carry_out(prepared: Prepared, tell: Tell) -> ReleaseOutcome:
+    """Publish what is planned; for a dry run, or if it is published already, write nothing.
+
+    Raises:
+        RulerError: a fault of the Hub; a repeated command does not send twice.
+    """
+    config, plan = prepared
     if plan.published is not None:
         _check_held(config, plan.dataset, plan.published)
         return ReleaseOutcome(plan, plan.published, ())

@@ -1,0 +1,200 @@
+"""`ruler-data release`: the same data for several tokenizers, as sibling repos of one version.
+
+    build all -> verify and plan all -> publish each -> index.json of the first repo -> collection
+
+Every step first checks what was done before, so the same command completes an interrupted release.
+Nothing is published before everything is built, verified and planned.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from ruler_builders.pipeline.build import build_folder
+from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption, WorkersOption
+from ruler_builders.pipeline.pool import Progress
+from ruler_builders.publish.plan import PublishConfig
+from ruler_builders.publish.release import (
+    Prepared,
+    ReleaseOutcome,
+    Tell,
+    carry_out,
+    check_access,
+    prepare,
+)
+from ruler_builders.publish.version_rules import Version
+from ruler_builders.sources.library import Kind
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub import PushFile, put_collection, put_files
+from ruler_data.index import FILENAME, Index, Sibling, read_index
+from ruler_data.names import check_name, check_repo
+from ruler_data.options import Option
+from ruler_data.terminal import warn
+from ruler_data.tokenizers.registry import REGISTRY
+
+#: Shows the progress of a number of tokens; None where it is not known.
+Bar = Callable[[int | None], AbstractContextManager[Progress]]
+
+
+@dataclass(frozen=True)
+class LockstepConfig:
+    """The options of a release of several tokenizers."""
+
+    _: KW_ONLY
+    org: Annotated[str, Option("Owner of the repos on the Hub.")]
+    version: Annotated[str, Option("MAJOR.MINOR.PATCH, the same for all repos.")]
+    tokenizers: Annotated[
+        str, Option("Registry names, folders or Hub ids, comma-separated; the first is NAME's.")
+    ]
+    lengths: Annotated[str | None, Option("Lengths in tokens, comma-separated.")] = None
+    tasks: Annotated[str, Option("Tasks, comma-separated, or `all`.")] = "all"
+    rows: Annotated[int | None, Option("Rows of each config.", min=1)] = None
+    suite: Annotated[str, Option("Set of tasks.")] = "ruler"
+    name: Annotated[str, Option("Name of the first repo; the others are NAME-TOKENIZER.")] = "ruler"
+    sources: SourcesOption = None
+    sources_kind: Annotated[Kind, Option("As for `build`.")] = "auto"
+    out: Annotated[Path, Option("Folder that holds a folder for each tokenizer.")] = Path("dist")
+    dry_run: Annotated[bool, Option("Build and verify, and report what would be published.")] = (
+        False
+    )
+    private: Annotated[bool, Option("Create repos as private.")] = False
+    allow_sample: Annotated[bool, Option("Publish rows of the sample corpus.")] = False
+    collection: Annotated[str, Option("Title of the collection on the Hub; empty for none.")] = (
+        "RULER"
+    )
+    workers: WorkersOption = 1
+
+    def __post_init__(self) -> None:
+        """Check the version and the names.
+
+        Raises:
+            UsageError: one is not valid.
+        """
+        _ = Version.parse(self.version), self.repos
+
+    @cached_property
+    def repos(self) -> dict[str, str]:
+        """The repo of each tokenizer, by its name, folder or Hub id."""
+        specs = [spec.strip() for spec in self.tokenizers.split(",") if spec.strip()]
+        names = [check_name("tokenizer", Path(spec).name) for spec in specs]
+        if not names or len({*names}) < len(names):
+            msg = f"--tokenizers {self.tokenizers}: name each tokenizer once, comma-separated"
+            raise UsageError(msg)
+        repos = [self.name, *(f"{self.name}-{name}" for name in names[1:])]
+        return {
+            spec: check_repo(f"{self.org}/{repo}") for spec, repo in zip(specs, repos, strict=True)
+        }
+
+    @property
+    def first(self) -> str:
+        """The repo that holds the index."""
+        return next(iter(self.repos.values()))
+
+    def folder(self, spec: str) -> Path:
+        """Return the folder of a tokenizer's rows."""
+        return self.out / Path(spec).name
+
+
+def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOutcome]:
+    """Build, verify and publish the data of all tokenizers; return the outcome of each repo.
+
+    Raises:
+        UsageError: it cannot be done with these options.
+        RulerError: a fault of disk, sources or Hub; the same command continues.
+    """
+    check_access(dry_run=config.dry_run)
+    for spec in config.repos:
+        _build(config, spec, bar, tell)
+    with bar(None) as progress:
+        ready = {
+            repo: _prepare(config, config.folder(spec), repo, progress, tell)
+            for spec, repo in config.repos.items()
+        }
+        done = {repo: carry_out(prepared, tell) for repo, prepared in ready.items()}
+    if not config.dry_run:
+        siblings = [sibling_of(repo, outcome) for repo, outcome in done.items()]
+        put_index(config.first, siblings, tell)
+        if config.collection:
+            _collect(config, tell)
+    return done
+
+
+def _build(config: LockstepConfig, spec: str, bar: Bar, tell: Tell) -> None:
+    options = BuildConfig(
+        spec,
+        suite=config.suite,
+        lengths=config.lengths,
+        tasks=config.tasks,
+        rows=config.rows,
+        sources=config.sources,
+        sources_kind=config.sources_kind,
+        out=config.folder(spec),
+        workers=config.workers,
+    )
+    with bar(options.tokens) as progress:
+        manifest, _ = build_folder(replace(options, progress=progress))
+    tell(f"{config.folder(spec)}: {len(manifest.configs)} configs")
+
+
+def _prepare(
+    config: LockstepConfig, folder: Path, repo: str, progress: Progress, tell: Tell
+) -> Prepared:
+    """Verify and plan one repo; one whose rows do not change keeps its version."""
+    options = PublishConfig(
+        folder,
+        repo,
+        config.version,
+        dry_run=config.dry_run,
+        private=config.private,
+        allow_sample=config.allow_sample,
+        workers=config.workers,
+    )
+    return prepare(options, progress, tell, keep_unchanged=True)
+
+
+def sibling_of(repo: str, outcome: ReleaseOutcome) -> Sibling:
+    """Return what the index says about a release."""
+    manifest, commit = outcome.plan.dataset.manifest, outcome.commit
+    assert commit is not None  # only a dry run has none
+    info = manifest.tokenizer
+    known = REGISTRY.get(info.name)
+    return Sibling(
+        repo=repo,
+        tag=f"v{manifest.data_version}",
+        commit=commit,
+        tokenizer=info.name,
+        fingerprint=info.identity or info.fingerprint,
+        models=known.ids if known else tuple(filter(None, [info.hub_id])),
+        configs=tuple(manifest.configs),
+    )
+
+
+def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
+    """List releases in a repo's index; what others list meanwhile is kept.
+
+    Raises:
+        RulerError: the Hub refuses, or the repo's index is damaged.
+    """
+
+    def files(commit: str) -> list[PushFile]:
+        index = (read_index(repo, commit) or Index()).with_siblings(siblings)
+        return [PushFile.of_bytes(FILENAME, index.to_json().encode())]
+
+    commit, sent = put_files(repo, files, f"Index: {_names(siblings)}")
+    tell(f"{repo}: {FILENAME} {'updated, commit ' + commit if sent else 'is up to date'}")
+
+
+def _names(siblings: Iterable[Sibling]) -> str:
+    return ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+
+
+def _collect(config: LockstepConfig, tell: Tell) -> None:
+    """Add the repos to the collection; the release is complete without it."""
+    try:
+        slug = put_collection(config.org, config.collection, [*config.repos.values()])
+        tell(f"{config.org}: collection {slug}")
+    except RulerError as error:
+        warn(f"{error}; the release is complete; the same command tries the collection again")

