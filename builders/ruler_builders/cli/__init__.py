@@ -25,6 +25,10 @@ COMMANDS = {
         "ruler_builders.cli.publish",
         "Publish a folder on the Hub: one commit, verified there, then a tag that never moves.",
     ),
+    "export": (
+        "ruler_builders.cli.exchange",
+        "Write a dataset as another tool reads it, with everything that the tool needs.",
+    ),
     "suites": (
         "ruler_builders.cli.listings",
         "List the suites of this package: what each is for, and its tasks.",
