@@ -146,7 +146,8 @@ def score(
     Args:
         predictions: a run or its folder; file or folder of predictions
             (`ruler_eval.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
-            with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a config that they touch is scored.
+            with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a
+            config that they touch is scored.
         data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
             repo of the run.
         revision: commit or tag of the repo; by default that of the run.

@@ -86,7 +86,7 @@ def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> 
         write(source, names, folder)
     about = _about(source, names)
     (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    where = f"{about['repo']} at {about['revision']}" if about["repo"] else "a local folder"
+    where = f"{about['data']} at {about['revision']}" if source.release else "a local folder"
     text = (
         f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {about['edition']}, "
         f"tokenizer {about['tokenizer']}.\n`ruler.json` has their limits, metrics and digests. "
@@ -98,15 +98,13 @@ def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> 
 def _about(source: Source, names: Collection[str]) -> dict[str, Any]:
     manifest, release = source.manifest, source.release
     return {
-        "repo": release.repo if release else None,
+        "data": release.repo if release else str(source.folder.resolve()),
         "revision": release.commit if release else None,
-        "folder": None if release else str(source.folder.resolve()),
         "edition": manifest.edition,
         "tokenizer": manifest.tokenizer.name,
         "data_version": manifest.data_version,
         "configs": {
             name: {
-                "file": config_file(name),
                 "rows": manifest.configs[name].rows,
                 "max_new_tokens": manifest.table[parse_config(name)[0]].max_new_tokens,
                 "metric": manifest.table[parse_config(name)[0]].metric,
@@ -185,14 +183,11 @@ def _write_lm_eval(source: Source, names: Collection[str], folder: Path) -> None
     about = _about(source, names)
     for name in names:
         info = about["configs"][name]
-        file = None if about["repo"] else str(Path(about["folder"]) / info["file"])
         body = {
             "task": f"ruler_{name}",
-            "dataset_path": about["repo"] or "parquet",
-            "dataset_name": name if about["repo"] else None,
-            "dataset_kwargs": {"data_files": {"test": file}}
-            if file
-            else {"revision": about["revision"]},
+            "dataset_path": about["data"],
+            "dataset_name": name,
+            "dataset_kwargs": {"revision": about["revision"]} if about["revision"] else {},
             "test_split": "test",
             "output_type": "generate_until",
             "doc_to_text": "{{context}}{{question}}",

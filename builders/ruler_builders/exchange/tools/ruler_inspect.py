@@ -30,12 +30,15 @@ def sample(row: dict[str, Any], config: str) -> Sample:
 
 def samples(config: str) -> list[Sample]:
     """Return the rows of a config, from the Hub or from the folder of a build."""
-    fields = partial(sample, config=config)
-    if RULER["repo"]:
-        where = {"path": RULER["repo"], "name": config, "revision": RULER["revision"]}
-        return list(hf_dataset(split="test", sample_fields=fields, **where))
-    file = str(Path(RULER["folder"]) / RULER["configs"][config]["file"])
-    return list(hf_dataset("parquet", split="train", data_files=file, sample_fields=fields))
+    return list(
+        hf_dataset(
+            RULER["data"],
+            name=config,
+            split="test",
+            revision=RULER["revision"],
+            sample_fields=partial(sample, config=config),
+        )
+    )
 
 
 @solver
@@ -48,7 +51,7 @@ def answer() -> Solver:
     return solve
 
 
-@scorer(metrics=[grouped(mean(), "config"), mean()])
+@scorer(metrics=[grouped(mean(), "config")])
 def ruler_score() -> Scorer:
     """Score the share of the gold answers named; for qa, any."""
 

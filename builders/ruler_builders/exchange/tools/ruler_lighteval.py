@@ -40,14 +40,6 @@ def prompt(row: dict[str, Any], task_name: str) -> Doc:
     )
 
 
-def data(config: str) -> dict[str, Any]:
-    """Return where lighteval finds a config: on the Hub, or in the folder of a build."""
-    if RULER["repo"]:
-        return {"hf_repo": RULER["repo"], "hf_subset": config, "hf_revision": RULER["revision"]}
-    file = str(Path(RULER["folder"]) / RULER["configs"][config]["file"])
-    return {"hf_repo": "parquet", "hf_subset": "default", "hf_data_files": {"test": file}}
-
-
 METRIC = SampleLevelMetric(
     metric_name="ruler",
     higher_is_better=True,
@@ -59,12 +51,14 @@ TASKS_TABLE = [
     LightevalTaskConfig(
         name=f"ruler_{config}",
         prompt_function=prompt,
+        hf_repo=RULER["data"],
+        hf_subset=config,
+        hf_revision=RULER["revision"],
         hf_avail_splits=["test"],
         evaluation_splits=["test"],
         generation_size=info["max_new_tokens"],
         stop_sequence=[],
         metrics=[METRIC],
-        **data(config),
     )
     for config, info in RULER["configs"].items()
 ]
