@@ -8,7 +8,7 @@ repo.py       upload of files in one commit, and tags that never move
 """
 
 from ruler_data.hub.client import token
-from ruler_data.hub.download import Release, fetch_release, open_release
+from ruler_data.hub.download import Release, fetch_release, fetch_tables, open_release
 from ruler_data.hub.repo import (
     PushFile,
     changed,
@@ -30,6 +30,7 @@ __all__ = [
     "ensure_repo",
     "fetch_files",
     "fetch_release",
+    "fetch_tables",
     "head",
     "missing",
     "open_release",

@@ -25,6 +25,10 @@ COMMANDS = {
         "ruler_builders.cli.publish",
         "Publish a folder on the Hub: one commit, verified there, then a tag that never moves.",
     ),
+    "identify": (
+        "ruler_builders.cli.exchange",
+        "Say which edition, tokenizer, words and template made anybody's rows.",
+    ),
     "export": (
         "ruler_builders.cli.exchange",
         "Write a dataset as another tool reads it, with everything that the tool needs.",
