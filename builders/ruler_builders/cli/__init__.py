@@ -29,6 +29,10 @@ COMMANDS = {
         "ruler_builders.cli.exchange",
         "Say which edition, tokenizer, words and template made anybody's rows.",
     ),
+    "import": (
+        "ruler_builders.cli.exchange",
+        "Write anybody's rows as a frozen folder; print a report of their defects.",
+    ),
     "export": (
         "ruler_builders.cli.exchange",
         "Write a dataset as another tool reads it, with everything that the tool needs.",

@@ -7,6 +7,7 @@ from ruler_builders.exchange.export import ExportConfig
 from ruler_builders.exchange.export import export as export_data
 from ruler_builders.exchange.identify import IdentifyConfig
 from ruler_builders.exchange.identify import identify as identify_rows
+from ruler_builders.exchange.imports import ImportConfig, import_rows
 from ruler_data.errors import RulerError
 from ruler_data.options import JsonFlag, command
 from ruler_data.terminal import out, say, warn
@@ -26,6 +27,18 @@ def identify(config: IdentifyConfig, as_json: JsonFlag = False) -> None:
     if not any(one.edition for one in found):
         msg = f"{config.data}: no known edition made these rows"
         raise RulerError(msg)
+
+
+@command()
+def import_(config: ImportConfig, as_json: JsonFlag = False) -> None:
+    """Write anybody's rows as a frozen folder; print a report of their defects."""
+    done = import_rows(**vars(config))
+    if as_json:
+        out.print_json(json.dumps({"configs": done.defects, "skipped": done.skipped}))
+        return
+    out.print(done.report(), markup=False, soft_wrap=True)
+    rows = sum(info.rows for info in done.manifest.configs.values())
+    say(f"{config.out}: {len(done.manifest.configs)} configs, {rows} rows imported")
 
 
 @command()

@@ -167,6 +167,8 @@ def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[O
     """
     try:
         for number, record in enumerate(_records(path), 1):
+            if record is None:
+                continue  # a blank line
             where = f"{path.name} row {number}"
             try:
                 yield _row(record, where, path, task, size)
@@ -178,7 +180,7 @@ def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[O
 
 
 def _records(path: Path) -> Iterator[Any]:
-    """Yield the records of a file; what is not JSON comes as its error."""
+    """Yield the records of a file: an error for what is not JSON, None for a blank line."""
     if path.suffix == ".parquet":
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(16):
@@ -193,11 +195,10 @@ def _records(path: Path) -> Iterator[Any]:
     else:
         with path.open("rb") as raw:
             for line in raw:
-                if line.strip():
-                    try:
-                        yield json.loads(line)
-                    except (ValueError, RecursionError) as error:
-                        yield error
+                try:
+                    yield json.loads(line) if line.strip() else None
+                except (ValueError, RecursionError) as error:
+                    yield error
 
 
 def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> OtherRow:  # noqa: ANN401
