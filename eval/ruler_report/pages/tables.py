@@ -110,7 +110,7 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
     rows_are = "other rows" if editions & {BALANCED, IMPORTED} else "rows of a like kind"
     caption = (
         f"Beside the paper's {group} models (arXiv 2404.06654, most likely measured on "
-        f"{MEASURED_ON['paper-2024-04']}; {rows_are}, so neither paired nor with intervals), by "
+        f"{MEASURED_ON[file]}; {rows_are}, so neither paired nor with intervals), by "
         "wAvg. (inc); ranks in brackets"
     )
     return Table(f"published-{group}", caption, head, rows, marked)

@@ -12,8 +12,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
-#: The edition that each file's scores were most likely measured on, by their date; the leaderboard's
-#: later lines are of later ones.
+#: The edition that each file's scores were most likely measured on, by their date.
 MEASURED_ON = {
     "paper-2024-04": "upstream-2024-04",
     "paper-2024-08": "upstream-2024-04",
