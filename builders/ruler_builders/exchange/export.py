@@ -220,7 +220,7 @@ def _length(name: str) -> int:
     return parse_config(name)[1]
 
 
-_SCORE = "ruler-eval score {} --data DATA"
+_SCORE = "ruler-eval score {} --data DATA --model NAME --protocol {}"
 #: For each tool: what writes its files, the modules beside them, and how it is used.
 _TOOLS: Mapping[
     Tool,
@@ -230,37 +230,38 @@ _TOOLS: Mapping[
         _write_kvpress,
         ("ruler_kvpress.py",),
         "cd kvpress/evaluation\npython EXPORT/ruler_kvpress.py --data_dir 4096 --model MODEL "
-        "--press_name knorm --compression_ratio 0.5\n" + _SCORE.format("results/RUN"),
+        "--press_name knorm --compression_ratio 0.5\n" + _SCORE.format("results/RUN", "completion"),
     ),
     "lm-eval": (
         _write_lm_eval,
         ("ruler_metric.py",),
         "lm-eval run --model hf --model_args pretrained=MODEL,max_length=131072 --tasks "
         "ruler_131072 --include_path EXPORT --log_samples --output_path OUT\n"
-        + _SCORE.format("OUT"),
+        + _SCORE.format("OUT", "base"),
     ),
     "inspect": (
         None,
         ("ruler_inspect.py",),
         "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=vt_4096,cwe_4096 "
-        "--log-dir OUT\n" + _SCORE.format("OUT"),
+        "--log-dir OUT\n" + _SCORE.format("OUT", "chat"),
     ),
     "lighteval": (
         None,
         ("ruler_lighteval.py",),
         "lighteval accelerate model_name=MODEL ruler_vt_4096 --custom-tasks "
-        "EXPORT/ruler_lighteval.py --save-details --output-dir OUT\n" + _SCORE.format("OUT"),
+        "EXPORT/ruler_lighteval.py --save-details --output-dir OUT\n"
+        + _SCORE.format("OUT", "base"),
     ),
     "upstream": (
         _write_upstream,
         (),
         "python pred/call_api.py --data_dir EXPORT/4096/data --save_dir OUT/4096/pred --benchmark "
-        "synthetic --task vt --temperature 0.0 --top_k 1 ...\n" + _SCORE.format("OUT"),
+        "synthetic --task vt --temperature 0.0 --top_k 1 ...\n" + _SCORE.format("OUT", "base"),
     ),
     "jsonl": (
         _write_jsonl,
         (),
         '# write {"id": ..., "prediction": ...} for each line\n'
-        + _SCORE.format("predictions.jsonl"),
+        + _SCORE.format("predictions.jsonl", "PROTOCOL"),
     ),
 }
