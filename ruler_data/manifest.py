@@ -142,6 +142,8 @@ FILENAME = "manifest.json"
 
 #: The edition of rows that this project draws itself; other editions are upstream's own rows.
 BALANCED = "balanced"
+#: The edition of rows that somebody else made (`ruler-data import`).
+IMPORTED = "imported"
 
 #: Seeds of at least this value are private: drawn for one build (`build --fresh`).
 PRIVATE_SEEDS = 2**63
@@ -164,8 +166,8 @@ class Manifest:
         files: that hold no rows, by path.
         pyarrow: version that wrote the newest configs.
         tasks: of the suite, without the thirteen, so that a reader needs no suite.
-        edition: `balanced`, or the edition of upstream whose rows these are.
-        chat_template: of upstream, by name, that the prompts contain; empty for none.
+        edition: `balanced`, `imported`, or the edition of upstream whose rows these are.
+        chat_template: that the prompts contain, by upstream's name or `another`; empty for none.
         format: of the manifest itself.
     """
 
@@ -187,7 +189,12 @@ class Manifest:
     @property
     def is_upstream(self) -> bool:
         """Whether the rows are those of an edition of upstream."""
-        return self.edition != BALANCED
+        return self.edition not in (BALANCED, IMPORTED)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether somebody else made the rows (`ruler-data import`)."""
+        return self.edition == IMPORTED
 
     @property
     def table(self) -> dict[str, Task]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
+from keyword import iskeyword
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
@@ -106,7 +107,8 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
         named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
         for name, (module, line) in commands.items():
             if name == named:
-                app.command(name)(getattr(import_module(module), name))
+                function = name + "_" * iskeyword(name)  # `import_`
+                app.command(name)(getattr(import_module(module), function))
             else:
                 app.command(name, help=line)(lambda: None)
         app(prog_name=program)  # the usage line is the same however the program was started

@@ -17,6 +17,7 @@ def reply(prompt):
 LM_EVAL = """
 import lm_eval
 from lm_eval.api.model import LM
+from lm_eval.loggers import EvaluationTracker
 from lm_eval.tasks import TaskManager
 from reply import reply
 
@@ -29,10 +30,15 @@ class Reader(LM):
 
     loglikelihood_rolling = loglikelihood
 
+tracker = EvaluationTracker(output_path="out")
 done = lm_eval.simple_evaluate(
-    model=Reader(), tasks=["ruler_vt_1024"], task_manager=TaskManager(include_path=".")
+    model=Reader(), tasks=["ruler_vt_1024"], task_manager=TaskManager(include_path="."),
+    evaluation_tracker=tracker,
 )
-print("recall", done["results"]["ruler_vt_1024"]["recall,none"])
+samples = done.pop("samples")
+tracker.save_results_aggregated(results=done, samples=samples)
+tracker.save_results_samples(task_name="ruler_vt_1024", samples=samples["ruler_vt_1024"])
+print("score", done["results"]["ruler_vt_1024"]["ruler,none"])
 """
 
 INSPECT = """
@@ -44,6 +50,7 @@ from ruler_inspect import ruler
 @modelapi(name="reader")
 class Reader(ModelAPI):
     async def generate(self, input, tools, tool_choice, config):
+        assert (config.temperature, config.max_tokens) == (0.0, 30)
         return ModelOutput.from_content("reader", reply(input[-1].text))
 
     async def count_tokens(self, input, config=None):
@@ -52,9 +59,9 @@ class Reader(ModelAPI):
     async def count_text_tokens(self, text):
         return 1
 
-[log] = eval(ruler(), model="reader/reader", display="none")
+[log] = eval(ruler(configs="vt_1024"), model="reader/reader", display="none", log_dir="out")
 assert log.status == "success", log.error
-print("recall", log.results.scores[0].metrics["mean"].value)
+print("score", log.results.scores[0].metrics["vt_1024"].value)
 """
 
 LIGHTEVAL_MODEL = """
@@ -97,9 +104,10 @@ pipeline = Pipeline(
     pipeline_parameters=PipelineParameters(
         launcher_type=ParallelismManager.CUSTOM, custom_tasks_directory="ruler_lighteval.py"
     ),
-    evaluation_tracker=EvaluationTracker(output_dir="out"),
+    evaluation_tracker=EvaluationTracker(output_dir="out", save_details=True),
     model_config=CustomModelConfig(model_name="reader", model_definition_file_path="reader.py"),
 )
 pipeline.evaluate()
-print("recall", pipeline.get_results()["results"]["all"]["recall"])
+pipeline.save_and_push_results()
+print("score", float(pipeline.get_results()["results"]["all"]["ruler"]))
 """

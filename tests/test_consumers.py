@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import ruler_eval
 from ruler_data.parquet import read_rows
-from tests import consumers
+from tests import commands, consumers
 from tests.commands import HANG
 from tests.conftest import ROOT
 from tests.hub import Hub
@@ -59,10 +61,8 @@ def run(publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Pat
 
 def test_every_snippet_is_known() -> None:
     assert set(snippets()) == {
-        "load.py", "stream.py", "fetch.py", "snapshot.py", "ruler_vt_1024.yaml",
-        "ruler_recall.py", "ruler_inspect.py", "ruler_lighteval.py",
+        "load.py", "load_folder.py", "stream.py", "fetch.py", "snapshot.py",
     }  # fmt: skip
-    assert len(snippets()["ruler_vt_1024.yaml"].splitlines()) <= 12
 
 
 def test_load_dataset_gives_the_rows_of_each_release(
@@ -75,6 +75,12 @@ def test_load_dataset_gives_the_rows_of_each_release(
     second = f'load_dataset("{repo}", "vt_1024", split="test", revision="v2.0.0")'
     said = run(f"from datasets import load_dataset; print({second}[0]['outputs'])")
     assert ast.literal_eval(said) == list(next(read_rows(builds(seed=43) / VT)).outputs)
+
+
+def test_load_dataset_reads_a_folder_too(run: Run, builds: Builds, tmp_path: Path) -> None:
+    shutil.copytree(builds(), tmp_path / "dist" / "llama3")
+    said = run("from load_folder import rows; print(rows[0])")
+    assert ast.literal_eval(said) == next(read_rows(builds() / VT)).to_record()
 
 
 def test_streaming_gives_the_first_row(run: Run, builds: Builds) -> None:
@@ -99,23 +105,33 @@ def test_snapshot_download_gives_a_folder_that_verifies(run: Run) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("where", ["hub", "folder"])
 @pytest.mark.parametrize(
-    ("module", "files", "code"),
+    ("module", "tool", "code"),
     [
-        ("lm_eval", {}, consumers.LM_EVAL),
-        ("inspect_ai", {}, consumers.INSPECT),
-        ("lighteval", {"reader.py": consumers.LIGHTEVAL_MODEL}, consumers.LIGHTEVAL),
+        ("lm_eval", "lm-eval", consumers.LM_EVAL),
+        ("inspect_ai", "inspect", consumers.INSPECT),
+        ("lighteval", "lighteval", consumers.LIGHTEVAL),
     ],
 )
-def test_a_harness_sends_each_prompt_as_it_is_and_scores_it(
-    module: str, files: dict[str, str], code: str, run: Run, builds: Builds, tmp_path: Path
-) -> None:
+def test_a_harness_reads_an_export_sends_each_prompt_as_it_is_and_is_read_back(
+    module: str, tool: str, code: str, where: str, run: Run, hub: Hub, repo: str, builds: Builds,
+    tmp_path: Path,
+) -> None:  # fmt: skip
     probe = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
     if subprocess.run([PYTHON, "-c", probe], check=False).returncode:
         pytest.skip(f"{module} is not installed")
-    for name, text in files.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+    data = (repo, "--revision", "v1.0.0") if where == "hub" else (builds(),)
+    done = commands.run(
+        *("ruler-data", "export", *data, "--for", tool, "--out", tmp_path / "export"),
+        env={**os.environ, **hub.env(), "HF_HOME": str(tmp_path / "hf")},
+    )
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(tmp_path / "export", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "reader.py").write_text(consumers.LIGHTEVAL_MODEL, encoding="utf-8")
     said = run(code, PYTHON)
-    assert "recall 1.0" in said.splitlines(), said
+    assert "score 1.0" in said.splitlines(), said
     sent = (tmp_path / "sent").read_text(encoding="utf-8").splitlines()
     assert sorted(map(ast.literal_eval, sent)) == sorted(prompts_of(builds()))
+    (record,) = ruler_eval.score(tmp_path / "out", builds()).to_records()
+    assert (record["config"], record["score"], record["scored"]) == ("vt_1024", 1.0, 3)

@@ -138,7 +138,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: vt_4096/0 already has a prediction"),
     (
         [{"id": "vt_4096/0"}],
-        "record 1: no prediction: none of the fields prediction, pred, doc, text",
+        "record 1: no prediction: none of the fields prediction, pred, ",
     ),
     ({}, "0 of 78 rows have an answer"),
     (["x"], "record 1: a mapping expected, found str"),

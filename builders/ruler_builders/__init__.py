@@ -15,9 +15,28 @@ from ruler_data.lazy import lazy
 if TYPE_CHECKING:
     from ruler_builders.api import build
     from ruler_builders.audit.verify import AuditReport, verify
+    from ruler_builders.exchange.export import export
+    from ruler_builders.exchange.identify import Identity, identify
+    from ruler_builders.exchange.imports import Imported, import_rows
 
-__all__ = ["AuditReport", "build", "verify"]
+__all__ = [
+    "AuditReport",
+    "Identity",
+    "Imported",
+    "build",
+    "export",
+    "identify",
+    "import_rows",
+    "verify",
+]
 
 __getattr__, __dir__ = lazy(
-    __name__, {"api": ("build",), "audit.verify": ("AuditReport", "verify")}
+    __name__,
+    {
+        "api": ("build",),
+        "audit.verify": ("AuditReport", "verify"),
+        "exchange.export": ("export",),
+        "exchange.identify": ("Identity", "identify"),
+        "exchange.imports": ("Imported", "import_rows"),
+    },
 )

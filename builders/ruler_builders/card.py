@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from ruler_data.manifest import ConfigInfo, Manifest, SourceInfo
+from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import parse_config, quote
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
@@ -122,7 +122,7 @@ def _uses(manifest: Manifest) -> list[tuple[SourceInfo, list[str]]]:
             [
                 name
                 for name in manifest.configs
-                if source.name in manifest.table[_task(name)].sources
+                if source.name in (IMPORTED, *manifest.table[_task(name)].sources)
             ],
         )
         for source in manifest.sources
@@ -171,9 +171,9 @@ def _fenced(text: str) -> str:
 
 
 def _variant(manifest: Manifest) -> str:
-    """Return the tokenizer, and the edition where it is one of upstream."""
+    """Return the tokenizer, and the edition where it is not the balanced one."""
     name = manifest.tokenizer.name
-    return f"{name}, {manifest.edition}" if manifest.is_upstream else name
+    return name if manifest.edition == BALANCED else f"{name}, {manifest.edition}"
 
 
 def _task(config: str) -> str:

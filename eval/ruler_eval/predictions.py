@@ -1,58 +1,28 @@
 """Read predictions: the journals of a run, files of other tools, a mapping or records.
 
-    {"id": "vt_4096/17", "prediction": "..."}                        plain
-    {"config": "vt_4096", "index": 17, "text": "..."}                plain, the journal's names
-    {"index": 17, "pred": "...", "outputs": [...], ...}              upstream: vt_4096.jsonl
-                                                                     or 4096/pred/vt.jsonl
-    {"doc": {"index": 17, ...}, "filtered_resps": ["..."], ...}      lm-evaluation-harness samples
-
-A first pass over a file notes the offset of each row's line, a second pass reads the lines in the
-order of the rows: memory grows with the number of rows, not with the length of their texts.
-
-A line is refused, with its number, if a field is missing or has another type. Upstream and the
-harness also draw rows of their own under the same names, so the gold answers in their lines are
-kept: `ruler_eval.scoring` compares them with those of the frozen rows.
+Of a .jsonl file only the offset of each row's line is kept, and a second pass reads the lines in
+the order of the rows: memory grows with the number of rows, not with the length of their texts.
 """
 
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import config_name, parse_config, quote
-from ruler_data.tasks import TASKS
+from ruler_data.names import quote
+from ruler_data.parquet import UNREADABLE
 from ruler_eval import journal
+from ruler_eval.prediction_formats import READERS, Line, parse_line, parse_record
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
 from ruler_eval.sharding import Key
-
-
-@dataclass(frozen=True)
-class ImportedPrediction(Prediction):
-    """A prediction that another tool wrote.
-
-    Attributes:
-        outputs: the gold answers that its line has for the row; None if the line has none.
-    """
-
-    outputs: tuple[str, ...] | None = None
-
-
-class Line(NamedTuple):
-    """A line of a file: its offset in bytes and its number from 1."""
-
-    path: Path
-    offset: int
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.path.name} line {self.number}"
-
 
 #: Reads one line; a RulerError names the line and what is wrong with it.
 Parser = Callable[[bytes, Line], Prediction]
@@ -128,7 +98,7 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
 
 
 def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
-    """Return the predictions of a file, or of every `.jsonl` file under a folder.
+    """Return the predictions of a file, or of every file of a known form under a folder.
 
     Args:
         place: file or folder.
@@ -136,16 +106,22 @@ def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
 
     Raises:
         UsageError: there are no predictions.
-        RulerError: a line is refused.
+        RulerError: a record is refused.
     """
     if not place.exists():
         msg = f"{quote(str(place))}: no such run, file or folder"
         raise UsageError(msg)
-    files = [place] if place.is_file() else sorted(place.rglob("*.jsonl"))
-    if not files:
-        msg = f"{quote(str(place))}: has neither a run nor .jsonl predictions"
+    parse = partial(parse_line, configs=frozenset(rows))
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    lines = [path for path in files if path.suffix not in READERS]
+    lines = [path for path in lines if path == place or path.suffix == ".jsonl"]
+    others = (path for path in files if path.suffix in READERS)
+    located = chain(_read(lines, parse), *(_read_other(path, rows) for path in others))
+    if not (entries := _index(located, rows)):
+        kinds = ", ".join((".jsonl", *READERS))
+        msg = f"{quote(str(place))}: has neither a run nor predictions ({kinds})"
         raise UsageError(msg)
-    return Predictions(_index(_read(files, parse_line), rows), parse_line)
+    return Predictions(entries, parse)
 
 
 def from_records(
@@ -166,7 +142,8 @@ def from_records(
     if isinstance(records, Mapping):
         records = ({"id": row, "prediction": text} for row, text in records.items())
     numbered = ((record, f"record {number}") for number, record in enumerate(records, 1))
-    located = ((_parse_record(record, where, Path()), where) for record, where in numbered)
+    nowhere = Line(Path(), 0, 0)
+    located = ((parse_record(record, where, nowhere, rows), where) for record, where in numbered)
     return Predictions(_index(located, rows), parse_line)
 
 
@@ -225,118 +202,12 @@ def _parse_journal(line: bytes, where: Line) -> Prediction:
     return journal.parse(line, str(where))
 
 
-def parse_line(line: bytes, where: Line) -> ImportedPrediction:
-    """Return the prediction of a line of any form that another tool writes.
-
-    Raises:
-        RulerError: the line has none of the forms, or a field is missing or of another type.
-    """
+def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:
+    """Yield the predictions of a file that is not of lines; none if it holds something else."""
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        msg = f"{where}: not JSON ({type(error).__name__})"
+        for number, record in enumerate(READERS[path.suffix](path), 1):
+            where = f"{path.name} row {number}"
+            yield parse_record(record, where, Line(path, 0, number), configs), where
+    except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+        msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
         raise RulerError(msg) from error
-    return _parse_record(record, str(where), where.path)
-
-
-def _parse_record(record: Any, where: str, path: Path) -> ImportedPrediction:  # noqa: ANN401
-    """Return the prediction of a record; `path` is the file that it is from."""
-    try:
-        if not isinstance(record, Mapping):
-            msg = f"a mapping expected, found {type(record).__name__}"
-            raise TypeError(msg)
-        form = next((form for field, form in _FORMS.items() if field in record), None)
-        if form is None:
-            msg = f"no prediction: none of the fields {', '.join(_FORMS)}"
-            raise ValueError(msg)
-        return form(record, path)
-    except (TypeError, ValueError) as error:
-        msg = f"{where}: {error}"
-        raise RulerError(msg) from error
-
-
-_SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")
-#: The harness's names of tasks that differ from upstream's (its tasks/ruler, 0.4.13).
-_HARNESS = {
-    "ruler_vt": "vt",
-    "ruler_cwe": "cwe",
-    "ruler_fwe": "fwe",
-    "ruler_qa_squad": "qa_1",
-    "ruler_qa_hotpot": "qa_2",
-}
-
-
-def _plain(record: Mapping[str, Any], _path: Path) -> ImportedPrediction:
-    text = _get(record, "text" if "text" in record else "prediction", str)
-    if "id" not in record:
-        return _prediction(_get(record, "config", str), _get(record, "index", int), text)
-    row = _get(record, "id", str)
-    config, slash, index = row.rpartition("/")
-    if not (slash and index.isascii() and index.isdigit() and len(index) < 10):
-        msg = f"id {quote(row)} is not a row; a row is CONFIG/INDEX, e.g. vt_4096/17"
-        raise ValueError(msg)
-    return _prediction(config, int(index), text)
-
-
-def _upstream(record: Mapping[str, Any], path: Path) -> ImportedPrediction:
-    index, text = _get(record, "index", int), _get(record, "pred", str)
-    return _prediction(_config_of(path.stem, path), index, text, _get(record, "outputs", list))
-
-
-def _harness(record: Mapping[str, Any], path: Path) -> ImportedPrediction:
-    doc = _get(record, "doc", dict)
-    response = record.get("filtered_resps") or record.get("resps")
-    while isinstance(response, list) and response:
-        response = response[0]
-    if not isinstance(response, str):
-        msg = "filtered_resps has no text"
-        raise ValueError(msg)
-    match = _SAMPLES.fullmatch(path.stem)
-    name = match["task"] if match else path.stem
-    if isinstance(doc.get("max_length"), int):  # the harness's own ruler tasks
-        config = config_name(_HARNESS.get(name, name), doc["max_length"])
-    else:
-        config = _config_of(name, path)
-    return _prediction(config, _get(doc, "index", int), response, _get(doc, "outputs", list))
-
-
-#: By the field that tells a form.
-_FORMS: dict[str, Callable[[Mapping[str, Any], Path], ImportedPrediction]] = {
-    "prediction": _plain,
-    "pred": _upstream,
-    "doc": _harness,
-    "text": _plain,
-}
-
-
-def _prediction(
-    config: str, index: int, text: str, outputs: list[Any] | None = None
-) -> ImportedPrediction:
-    if outputs is not None and not all(isinstance(output, str) for output in outputs):
-        msg = "field outputs: a list of strings expected"
-        raise ValueError(msg)
-    gold = None if outputs is None else tuple(outputs)
-    return ImportedPrediction(config, index, text, None, None, None, None, outputs=gold)
-
-
-def _config_of(name: str, path: Path) -> str:
-    """Return the config of a file, from its name and the folders above it."""
-    if name in TASKS:  # upstream's layout: LENGTH/pred/TASK.jsonl
-        above = [path.parent.name, path.parent.parent.name]
-        lengths = [int(part) for part in above if part.isascii() and part.isdigit()]
-        if lengths:
-            return config_name(name, lengths[0])
-    else:
-        with suppress(RulerError):
-            return config_name(*parse_config(name))
-    msg = "the file name has no config; name it CONFIG.jsonl, e.g. vt_4096.jsonl"
-    raise ValueError(msg)
-
-
-def _get(record: Mapping[str, Any], name: str, kind: type) -> Any:  # noqa: ANN401 - of that kind
-    value = record.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        found = "missing" if name not in record else type(value).__name__
-        msg = f"field {name}: {kind.__name__} expected, found {found}"
-        raise ValueError(msg)
-    return value

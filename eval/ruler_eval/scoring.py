@@ -27,13 +27,8 @@ from ruler_data.row import Row
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
-from ruler_eval.predictions import (
-    ImportedPrediction,
-    Predictions,
-    from_records,
-    read_files,
-    read_run,
-)
+from ruler_eval.prediction_formats import ImportedPrediction
+from ruler_eval.predictions import Predictions, from_records, read_files, read_run
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
 
@@ -149,9 +144,10 @@ def score(
     """Return the official scores of predictions.
 
     Args:
-        predictions: a run or its folder; file or folder of predictions (`ruler_eval.predictions`);
-            texts by row, `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`)
-            and `text` (or `prediction`). Every row of a config that they touch is scored.
+        predictions: a run or its folder; file or folder of predictions
+            (`ruler_eval.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
+            with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a
+            config that they touch is scored.
         data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
             repo of the run.
         revision: commit or tag of the repo; by default that of the run.

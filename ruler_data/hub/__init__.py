@@ -8,7 +8,13 @@ repo.py       upload of files in one commit, and tags that never move
 """
 
 from ruler_data.hub.client import token
-from ruler_data.hub.download import Release, fetch_file, fetch_release, open_release
+from ruler_data.hub.download import (
+    Release,
+    fetch_file,
+    fetch_release,
+    fetch_tables,
+    open_release,
+)
 from ruler_data.hub.repo import (
     PushFile,
     changed,
@@ -32,6 +38,7 @@ __all__ = [
     "fetch_file",
     "fetch_files",
     "fetch_release",
+    "fetch_tables",
     "head",
     "missing",
     "open_release",

@@ -11,11 +11,13 @@ plain `load_dataset` ignores `revision=` and returns whatever is cached.)
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
+from ruler_data.hub.repo import tree
 from ruler_data.hub.retry import with_retries
 from ruler_data.hub.revision import cached_commit, commit_of, is_reachable, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
@@ -144,6 +146,33 @@ def fetch_file(repo: str, name: str, revision: str) -> Path | None:
         if isinstance(error.__cause__, RemoteEntryNotFoundError):
             return None
         raise
+
+
+def fetch_tables(
+    repo: str, revision: str, pattern: str, suffixes: Collection[str]
+) -> tuple[str, list[Path]]:
+    """Return the commit of a revision of anybody's dataset, and some of its files, downloaded.
+
+    Args:
+        repo: id of the dataset.
+        revision: tag, branch or commit.
+        pattern: of the paths to take, as in a shell; `**/*` takes all.
+        suffixes: of the files to take.
+
+    Raises:
+        UsageError: repo or revision is not a valid name.
+        RulerError: there is no such repo, or it is not available.
+    """
+    check_repo(repo)
+    check_revision(revision)
+    commit = commit_of(repo, revision)
+    glob = pattern.removeprefix("**/")
+    names = [
+        name
+        for name in sorted(tree(repo, commit))
+        if name.endswith(tuple(suffixes)) and fnmatch(name, glob)
+    ]
+    return commit, [_download(repo, commit, name) for name in names]
 
 
 def _manifest_path(repo: str, revision: str, commit: str) -> Path:

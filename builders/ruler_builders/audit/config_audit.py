@@ -72,8 +72,9 @@ def verify_config(
         if missing := _missing_values(path):
             return [*findings, *(f"{name}/{place}" for place in missing)], []
         reserve = manifest.tokenizer.extra_reserve
-        if manifest.is_upstream:
-            audit = audit_upstream(name, manifest.table[task], rows())
+        if manifest.is_upstream or manifest.is_imported:
+            imported = manifest.is_imported
+            audit = audit_upstream(name, manifest.table[task], rows(), imported=imported)
         else:
             audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
     except UNREADABLE as error:

@@ -56,6 +56,7 @@ def source_findings(manifest: Manifest) -> Iterator[str]:
     needed = {
         source
         for name in manifest.configs
+        if not manifest.is_imported
         if (task := manifest.table.get(name.rpartition("_")[0]))
         for source in task.sources
     }

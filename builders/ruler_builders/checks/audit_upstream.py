@@ -1,4 +1,4 @@
-"""What can be said of a config of an edition of upstream: its columns, and its known defects.
+"""What can be said of a config of upstream or of imported rows: its columns and known defects.
 
 Its rows are not solved: some of upstream's cannot be, and replaying them proves more.
 """
@@ -17,8 +17,12 @@ _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
 
 
-def audit_upstream(config: str, task: Task, rows: Iterable[PackedRow]) -> ConfigAudit:
+def audit_upstream(
+    config: str, task: Task, rows: Iterable[PackedRow], *, imported: bool = False
+) -> ConfigAudit:
     """Check the columns of a config and measure the defects that its rows have.
+
+    Imported rows may lack evidence and have a token budget of their own.
 
     Returns:
         Findings, and in `checks` each defect with its figure.
@@ -30,13 +34,13 @@ def audit_upstream(config: str, task: Task, rows: Iterable[PackedRow]) -> Config
     count = 0
     for place, packed in enumerate(rows):
         row = packed.unpack()
-        for message in _findings(task, place, row):
+        for message in _findings(task, place, row, imported):
             audit.find(message, row.index)
         seen[row.context, row.question] += 1
         count += 1
         if isinstance(task.params, Niah):
             figures["queried key is not unique"] += _repeats_key(row, task.params)
-        elif isinstance(task.params, Qa):
+        elif isinstance(task.params, Qa) and row.evidence:
             figures[f"gold document is {_gold_place(row)}"] += 1
         elif isinstance(task.params, Cwe | Fwe):
             layouts.add(_layout(row))
@@ -53,18 +57,18 @@ def audit_upstream(config: str, task: Task, rows: Iterable[PackedRow]) -> Config
     return audit
 
 
-def _findings(task: Task, place: int, row: Row) -> Iterator[str]:
+def _findings(task: Task, place: int, row: Row, imported: bool) -> Iterator[str]:
     if row.index != place:
         yield f"row {place} of the file has index {row.index}"
     if row.task != task.name:
         yield f"task is {row.task!r}"
-    if row.max_new_tokens != task.max_new_tokens:
+    if row.max_new_tokens != task.max_new_tokens and not imported:
         yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
     if not row.outputs:
         yield "there is no gold answer"
     if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
         yield "an evidence span is outside the context"
-    elif not row.evidence and not isinstance(task.params, Fwe | Qa):
+    elif not (row.evidence or imported or isinstance(task.params, Fwe | Qa)):
         yield "no evidence"
 
 

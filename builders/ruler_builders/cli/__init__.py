@@ -33,6 +33,18 @@ COMMANDS = {
         "ruler_builders.cli.listings",
         "Find the published rows for a model's tokenizer, or the command that builds them.",
     ),
+    "identify": (
+        "ruler_builders.cli.exchange",
+        "Say which edition, tokenizer, words and template made anybody's rows.",
+    ),
+    "import": (
+        "ruler_builders.cli.exchange",
+        "Write anybody's rows as a frozen folder; print a report of their defects.",
+    ),
+    "export": (
+        "ruler_builders.cli.exchange",
+        "Write a dataset as another tool reads it, with everything that the tool needs.",
+    ),
     "suites": (
         "ruler_builders.cli.listings",
         "List the suites of this package: what each is for, and its tasks.",

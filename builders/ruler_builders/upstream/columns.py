@@ -7,7 +7,7 @@ the context (what it opens with) and with the question (what it closes the user'
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +50,7 @@ def columns(row: UpstreamRow, params: Params) -> Columns:
     mark = tail[: tail.index(" ")]
     start = prompt.rfind(mark, 0, prefix) + len(mark) - len(mark.lstrip("\n"))
     context = prompt[:start]
-    evidence = sorted(_evidence(row, params, context))
+    evidence = sorted(evidence_spans(row.evidence, params, context))
     return Columns(context, prompt[start:prefix], prompt[prefix:], evidence)
 
 
@@ -97,15 +97,16 @@ def prompt_tokens(
     return bos + tokenizer.count([content + answer_prefix])[0]
 
 
-def _evidence(row: UpstreamRow, params: Params, context: str) -> Iterator[Span]:
+def evidence_spans(texts: Sequence[str], params: Params, context: str) -> Iterator[Span]:
+    """Yield where texts that answers rest on stand in a context: needles, words, documents."""
     if isinstance(params, Cwe):
-        common = set(row.evidence)
+        common = set(texts)
         for match in _NUMBERED.finditer(context, context.rfind("\n1. ")):
             if match[2] in common:
                 yield Span(*match.span(2))
         return
     before, after = (":\n", "\n\n") if isinstance(params, Qa) else ("", "")
-    for text in dict.fromkeys(row.evidence):
+    for text in dict.fromkeys(texts):
         place = context.find(before + text + after)
         while place >= 0:
             start = place + len(before)

@@ -39,6 +39,8 @@ WORDS_SHA256 = {
     "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
     "6e9b05d3159f929a3dcd47cde1018df30df0670ad04584377ffad516390551c0": "3.0.1",
 }
+#: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; otherwise the two draw from the same words.
+DROPPED_NOUNS = frozenset(("abortion", "brocolli", "idiot", "pray"))
 ENGLISH = (
     "English words of NVIDIA/RULER",
     "Apache-2.0",
@@ -240,12 +242,18 @@ class UpstreamSources:
             cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
         spans: cuts sentences; see `EssaySentences`.
+        version: of wonderwords whose words are wanted, made of the lists; empty for theirs.
     """
 
     def __init__(
-        self, folder: Path | None, words: Path | None = None, spans: Spans | None = None
+        self,
+        folder: Path | None,
+        words: Path | None = None,
+        spans: Spans | None = None,
+        version: str = "",
     ) -> None:
         self._folder, self._assets, self._given_spans = folder, words, spans
+        self._version = version
 
     @cached_property
     def essays(self) -> EssaySentences:
@@ -259,7 +267,11 @@ class UpstreamSources:
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
-        return tuple(read_lines(self._words / f"{kind}list.txt") for kind in KINDS)
+        nouns, *others = (read_lines(self._words / f"{kind}list.txt") for kind in KINDS)
+        if self._version:
+            own = set(nouns) | DROPPED_NOUNS
+            nouns = sorted(own if self._version == "2.2.0" else own - DROPPED_NOUNS)
+        return nouns, *others
 
     @cached_property
     def needle_words(self) -> NeedleWords:

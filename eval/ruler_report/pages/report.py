@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ruler_data.manifest import BALANCED
+from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
 from ruler_report.figures.heatmaps import correlation_picture, depth_picture
@@ -218,7 +218,9 @@ def caveats_of(results: Results) -> Iterator[str]:
     run = results.run
     if run.data.sample:
         yield "rows of the small sample corpus; not comparable with RULER scores"
-    if run.data.edition != BALANCED:
+    if run.data.edition == IMPORTED:
+        yield "imported rows, which somebody else made; compare only with runs on these rows"
+    elif run.data.edition != BALANCED:
         yield (
             f"edition {visible(run.data.edition)}: upstream's own rows with their defects; compare "
             "only with runs of this edition"

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ruler_data.manifest import BALANCED
+from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
-from ruler_report.published import LENGTHS, published
+from ruler_report.published import LENGTHS, MEASURED_ON, published
 from ruler_report.results import Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
@@ -107,10 +107,11 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
     labels = {run.label for run in runs}
     marked = tuple(place for place, line in enumerate(lines) if line[0] in labels)
     editions = {run.results.run.data.edition for run in runs}
-    rows_are = "other rows" if BALANCED in editions else "rows of a like kind"
+    rows_are = "other rows" if editions & {BALANCED, IMPORTED} else "rows of a like kind"
     caption = (
-        f"Beside the paper's {group} models (arXiv 2404.06654; {rows_are}, so neither paired nor "
-        "with intervals), by wAvg. (inc); ranks in brackets"
+        f"Beside the paper's {group} models (arXiv 2404.06654, most likely measured on "
+        f"{MEASURED_ON[file]}; {rows_are}, so neither paired nor with intervals), by "
+        "wAvg. (inc); ranks in brackets"
     )
     return Table(f"published-{group}", caption, head, rows, marked)
 

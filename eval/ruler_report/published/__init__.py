@@ -12,6 +12,13 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
+#: The edition that each file's scores were most likely measured on, by their date.
+MEASURED_ON = {
+    "paper-2024-04": "upstream-2024-04",
+    "paper-2024-08": "upstream-2024-04",
+    "leaderboard": "upstream-2024-04 to upstream-2026-07",
+}
+
 #: What each table of the paper shows the mean of.
 TABLES = {
     "3": "13 tasks, aligned models",

@@ -1,0 +1,358 @@
+"""`ruler-data identify`: which RULER are these rows?
+
+The first rows of each task and length are made again, by every edition with every tokenizer that is
+here, and compared. Three things keep that fast:
+
+- A stored `length` is upstream's count of the prompt, so a tokenizer that counts otherwise is out.
+- The search by steps (until 2025-06) asks of a probe only whether it is too long, so probes far
+  shorter than the row are not tokenized.
+- Until a tokenizer is known, characters tell niah's steps apart: the edition and the words are then
+  known without it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from itertools import islice
+from os.path import commonprefix
+from pathlib import Path
+from typing import Annotated, Any
+
+from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
+from ruler_builders.pipeline.build_config import SourcesOption
+from ruler_builders.pipeline.fit import Target, make_row
+from ruler_builders.rows.tokenized_sources import TokenizedSources
+from ruler_builders.sources import Library
+from ruler_builders.upstream import EDITIONS, TEMPLATES, Arguments, UpstreamSources, replay
+from ruler_builders.upstream.edition import Edition
+from ruler_builders.upstream.sources import WORDS_SHA256
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import BALANCED
+from ruler_data.names import config_name
+from ruler_data.options import Option, takes_options
+from ruler_data.tasks import Cwe, Niah, Task
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.version import DEFAULT_SEED
+
+#: Rows of a task and length that are compared, and files that are read for them.
+ROWS, FILES = 3, 26
+#: Lengths that rows are made for, in tokens, where no name tells.
+USUAL = sorted([1024 * 2**n for n in range(11)] + [1000 * 2**n for n in range(2, 11)])
+#: Characters of a text that is always tokenized; vt's example is that short.
+SHORT = 8000
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What made the rows of one task and length.
+
+    Attributes:
+        task: of the rows, by their prompts.
+        length: of the config, in tokens; None if unknown.
+        rows: that were compared.
+        layout: of the file.
+        edition: `balanced` or an edition of upstream; empty if none made these rows.
+        tokenizer: that made them, or several that give the same; empty if none that is here did.
+        words: version of wonderwords; empty where the task needs none or both give the same.
+        template: upstream's chat template in the prompts, or `another`; `base` for none.
+        same: number of rows that came out byte for byte.
+        nearest: where nothing came out: the closest edition and where it parts.
+        untested: tokenizers that are not here, and what else could not be tried.
+    """
+
+    task: str
+    length: int | None
+    rows: int
+    layout: str
+    edition: str = ""
+    tokenizer: str = ""
+    words: str = ""
+    template: str = "base"
+    same: int = 0
+    nearest: str = ""
+    untested: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        name = config_name(self.task, self.length) if self.length else self.task
+        prompts = "" if self.template == "base" else f", chat template {self.template}"
+        if not self.edition:
+            return f"{name}: no known edition{prompts}; {self.nearest}"
+        words = f", wonderwords {self.words}" if self.words else ""
+        counted = f"tokenizer {self.tokenizer or 'unknown'}"
+        same = f"{self.same} of {self.rows} rows the same"
+        return f"{name}: {self.edition}, {counted}{words}{prompts}: {same}"
+
+
+@dataclass(frozen=True)
+class IdentifyConfig:
+    """The options of `identify`."""
+
+    data: Annotated[str | Path, Option("File, folder or Hub repo of rows.", argument=True)]
+    revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
+    files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
+    length: Annotated[
+        int | None, Option("Length of the configs in tokens, if no name tells.", min=1)
+    ] = None
+    seed: Annotated[int, Option("Seed that upstream's scripts were started with.", min=0)] = (
+        DEFAULT_SEED
+    )
+    tokenizer: Annotated[
+        str | None, Option("Try only this one: registry name, folder or Hub id.")
+    ] = None
+    sources: SourcesOption = None
+
+
+@takes_options(IdentifyConfig)
+def identify(config: IdentifyConfig) -> list[Identity]:
+    """Return which edition, tokenizer, words and template made the rows of each task and length.
+
+    Raises:
+        UsageError: there are no rows.
+        RulerError: a file cannot be read, or none of its rows.
+    """
+    files, _ = find_files(str(config.data), config.revision, config.files)
+    groups: dict[tuple[str, int | None], list[OtherRow]] = {}
+    wrong = ""
+    for path in files[:FILES]:
+        for row in islice(read_file(path, size=config.length), 2000):
+            if isinstance(row, str):
+                wrong = wrong or row
+                continue
+            held = groups.setdefault((row.task.name, row.size), [])
+            if len(held) < ROWS:
+                held.append(row)
+            elif sum(map(len, groups.values())) >= ROWS * 13:
+                break
+    if not groups:
+        msg = wrong or f"{config.data}: no rows"
+        raise RulerError(msg)
+    bench = _Bench(config)
+    return [bench.identify(rows) for rows in groups.values()]
+
+
+@dataclass(frozen=True)
+class _Try:
+    """One edition with its words, length and counter, and what it made."""
+
+    edition: str
+    tokenizer: str
+    words: str
+    length: int
+    same: int
+    alike: float
+    differs: str
+
+
+class _Bench:
+    """Tokenizers and sources, opened once."""
+
+    def __init__(self, config: IdentifyConfig) -> None:
+        self._config = config
+        self._library = Library(config.sources, "auto" if config.sources else "sample")
+        self.tokenizers: dict[str, PromptTokenizer] = {}
+        self.missing: list[str] = []
+        for name in [config.tokenizer] if config.tokenizer else REGISTRY:
+            try:
+                self.tokenizers[name] = load_tokenizer(name, allow_download=bool(config.tokenizer))
+            except (UsageError, RulerError):
+                if config.tokenizer:
+                    raise
+                self.missing.append(name)
+
+    @cache  # noqa: B019 - lives for one command
+    def _sources(self, version: str) -> UpstreamSources:
+        return UpstreamSources(self._library.folder, version=version)
+
+    def identify(self, rows: Sequence[OtherRow]) -> Identity:
+        """Return what made some rows of one task and length."""
+        first = rows[0]
+        template = first.template if first.template in TEMPLATES else "another"
+        found = Identity(first.task.name, first.size, len(rows), first.layout, template=template)
+        notes = [f"tokenizer {name} is not here" for name in self.missing]
+        if best := self._balanced(rows):
+            return Identity(**{**asdict(found), **best, "untested": ()})
+        tries: list[_Try] = []
+        full: list[_Try] = []
+        for one in self._tries(rows, notes):
+            if full and (one.edition, one.words) != (full[0].edition, full[0].words):
+                break
+            tries.append(one)
+            if one.same == len(rows):
+                full.append(one)
+        tries.sort(key=lambda one: (one.same, one.alike), reverse=True)
+        values = {**asdict(found), "untested": tuple(dict.fromkeys(notes))}
+        if not tries or not tries[0].same:
+            return Identity(**{**values, "nearest": _nearest(first, tries)})
+        one = tries[0]
+        shown = {
+            "edition": _alike(first.task, one.edition),
+            "tokenizer": " or ".join(other.tokenizer for other in full) or one.tokenizer,
+            "words": one.words,
+            "same": one.same,
+        }
+        return Identity(**{**values, **shown, "length": one.length})
+
+    def _balanced(self, rows: Sequence[OtherRow]) -> dict[str, Any] | None:
+        """Return what is known of rows of the balanced edition, whose answers need no tokenizer."""
+        task = rows[0].task
+        asked = TokenizedSources(self._config.seed, self._library, _Characters())
+        try:
+            for place, row in enumerate(rows):
+                index = place if row.index is None else row.index
+                made = make_row(task, asked, index, Target(16384, 0)).row
+                if made.outputs != row.outputs or made.question != row.question:
+                    return None
+        except RulerError:
+            return None
+        for name, tokenizer in self.tokenizers.items():
+            counts = [
+                tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
+                for row in rows
+            ]
+            if all(
+                row.length == count + task.max_new_tokens
+                for row, count in zip(rows, counts, strict=True)
+            ):
+                return {"edition": BALANCED, "tokenizer": name, "same": len(rows)}
+        return {"edition": BALANCED, "same": len(rows)}
+
+    def _tries(self, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[_Try]:
+        """Yield what each edition makes, with the tokenizers that may have made the rows first."""
+        first = rows[0]
+        versions = tuple(WORDS_SHA256.values()) if _needs_words(first.task) else ("",)
+        longest = max((row.length or 0 for row in rows), default=0)
+        counted = [name for name, one in self.tokenizers.items() if _counts(one, rows)]
+        if longest and not counted:
+            notes.append("no tokenizer here counts the stored lengths")
+        for length in _lengths(rows):
+            for edition in EDITIONS.values():
+                if edition.name == "upstream-2024-04" and first.task.name != "vt":
+                    continue  # as upstream-2025-01
+                for version in versions:
+                    for name in counted or (self.tokenizers if not longest else ()):
+                        counter = self.tokenizers[name]
+                        yield self._try(
+                            rows,
+                            edition,
+                            version,
+                            name,
+                            length,
+                            _counter(counter, edition, rows),
+                            notes,
+                        )
+                    if (
+                        not counted
+                        and edition.search == "steps"
+                        and isinstance(first.task.params, Niah)
+                    ):
+                        yield self._try(
+                            rows, edition, version, "", length, _by_characters(rows), notes
+                        )
+
+    def _try(
+        self,
+        rows: Sequence[OtherRow],
+        edition: Edition,
+        version: str,
+        tokenizer: str,
+        length: int,
+        count: Callable[[str], int],
+        notes: list[str],
+    ) -> _Try:
+        first = rows[0]
+        template = TEMPLATES.get(first.template, first.template)
+        arguments = Arguments(edition, first.task, length, len(rows), self._config.seed, template)
+        same, alike, differs = 0, 0.0, ""
+        try:
+            made = replay(arguments, self._sources(version), count)
+            for row, again in zip(rows, made, strict=False):
+                text = again.input + again.answer_prefix
+                mine = row.prompt if row.has_prefix else row.prompt + row.answer_prefix
+                stored = again.length if row.length is None or not tokenizer else row.length
+                if text == mine and tuple(again.outputs) == row.outputs and stored == again.length:
+                    same += 1
+                    continue
+                shared = len(commonprefix([text, mine]))  # noqa: RUF071 - of characters
+                alike = shared / max(len(mine), 1) + (tuple(again.outputs) == row.outputs)
+                differs = (
+                    f"its answers are {list(again.outputs)!s:.60}"
+                    if alike < 1
+                    else (f"same answers, the prompt differs from character {shared:,}")
+                )
+                break
+        except (RulerError, ValueError, KeyError, IndexError) as error:
+            notes.append(f"{edition.name}: {error}")
+        return _Try(edition.name, tokenizer, version, length, same, alike, differs)
+
+
+class _Characters:
+    """Counts characters, where only the question of a row is wanted."""
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+    def count_prompt(self, content: str | bytes, answer_prefix: str) -> int:
+        return len(content) + len(answer_prefix)
+
+
+def _needs_words(task: Task) -> bool:
+    return "words" in task.sources or isinstance(task.params, Cwe)
+
+
+def _alike(task: Task, edition: str) -> str:
+    """Return the editions that make the same rows of a task."""
+    if edition == "upstream-2025-01" and task.name != "vt":
+        return "upstream-2025-01 (and upstream-2024-04)"
+    return edition
+
+
+def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
+    """Whether the stored lengths are a tokenizer's; vt's may count its example twice."""
+    for row in rows:
+        if row.length is None:
+            return True
+        full = row.prompt if row.has_prefix else row.prompt + row.answer_prefix
+        found = tokenizer.count([full])[0] + row.task.max_new_tokens
+        least = found - 1 if row.task.name != "vt" else found - 500
+        if not least <= row.length <= found + 500 * (row.task.name == "vt"):
+            return False
+    return True
+
+
+def _lengths(rows: Sequence[OtherRow]) -> list[int]:
+    """Return the lengths that rows may have been made for, in tokens."""
+    if rows[0].size:
+        return [rows[0].size]
+    longest = max((row.length or 0 for row in rows), default=0)
+    longest = longest or len(rows[0].prompt) // 5
+    return [length for length in USUAL if longest <= length <= 1.6 * longest][:2]
+
+
+def _counter(
+    tokenizer: PromptTokenizer, edition: Edition, rows: Sequence[OtherRow]
+) -> Callable[[str], int]:
+    """Return an exact counter that leaves out probes that cannot be too long."""
+    least = 0.85 * min(len(row.prompt) for row in rows) if edition.search == "steps" else 0
+
+    def count(text: str) -> int:
+        return 0 if SHORT < len(text) < least else tokenizer.count([text])[0]
+
+    return count
+
+
+def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:
+    """Return a counter for which a text is too long if it is longer than the rows."""
+    longest = max(len(row.prompt) for row in rows) + 150
+    return lambda text: 0 if len(text) <= longest else 10**9
+
+
+def _nearest(row: OtherRow, tries: Sequence[_Try]) -> str:
+    """Say what is closest to rows that nothing made."""
+    if "assgined" in row.prompt:
+        return "vt spells `assgined`, as upstream did until 2025-05"
+    if not tries:
+        return "no edition could be tried"
+    one = tries[0]
+    with_what = f" with {one.tokenizer}" if one.tokenizer else ""
+    return f"nearest is {one.edition}{with_what}: {one.differs or 'no row came out'}"

@@ -1,0 +1,326 @@
+"""`ruler-data import`: anybody's rows as a frozen, hashed folder, and a report of their defects.
+
+    take apart (`layouts`) -> solve, find the evidence -> count -> parquet -> card, manifest
+
+The edition of such a folder is `imported`. Its prompts and answers are those of the files, but for
+an answer prefix that they have lost; `run`, `score` and `compare` take it like any other.
+"""
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, replace
+from pathlib import Path
+from typing import IO, Annotated
+
+import pyarrow as pa
+
+from ruler_builders.card import card_files
+from ruler_builders.checks.audit_rows import LEAST_FILL
+from ruler_builders.checks.audit_upstream import audit_upstream
+from ruler_builders.checks.solvers import solve
+from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
+from ruler_builders.pipeline.build_config import SourcesOption
+from ruler_builders.pipeline.build_context import BuildContext, open_context
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_builders.sources import Library
+from ruler_builders.sources.text_files import sha256_of
+from ruler_builders.upstream import TEMPLATES, UpstreamSources
+from ruler_builders.upstream.columns import evidence_spans, prompt_tokens
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
+from ruler_data.names import config_file, config_name, parse_config, quote
+from ruler_data.options import Option, takes_options
+from ruler_data.parquet import read_packed
+from ruler_data.row import PackedRow, Row, Span
+from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
+from ruler_data.version import DATA_VERSION, __version__
+
+#: Bad rows that an error names.
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ImportConfig:
+    """The options of an import."""
+
+    data: Annotated[str | Path, Option("File, folder or Hub repo of rows.", argument=True)]
+    _: KW_ONLY
+    tokenizer: Annotated[
+        str, Option("Registry name, folder or Hub id; counts the lengths, of the model to run.")
+    ]
+    out: Annotated[Path | str, Option("New folder to write.")]
+    revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
+    files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
+    task: Annotated[str, Option("Task of all rows, if their prompts do not tell.")] = ""
+    length: Annotated[
+        int | None, Option("Length of the configs in tokens, if no name tells.", min=1)
+    ] = None
+    sources: SourcesOption = None
+    skip_bad: Annotated[bool, Option("Leave out rows that cannot be read.")] = False
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An import that is done.
+
+    Attributes:
+        manifest: of the new folder.
+        defects: by config, what is wrong with its rows, each with a figure.
+        skipped: bad rows that were left out, each with its reason.
+    """
+
+    manifest: Manifest
+    defects: dict[str, dict[str, str]]
+    skipped: tuple[str, ...]
+
+    def report(self) -> str:
+        """Return the report of the defects as Markdown, e.g. to post it under the dataset."""
+        (source,) = self.manifest.sources
+        lines = [
+            f"# RULER rows of {source.title}",
+            "",
+            f"sha256 {source.sha256}; {source.detail}.",
+            "",
+        ]
+        lines += ["| config | rows | fill min | fill mean | found |", "|---|--:|--:|--:|---|"]
+        for name, info in self.manifest.configs.items():
+            found = "; ".join(f"{what}: {figure}" for what, figure in self.defects[name].items())
+            fill = f"{info.fill_min:.2f} | {info.fill_mean:.2f}"
+            lines.append(f"| {name} | {info.rows} | {fill} | {found or 'nothing'} |")
+        if self.skipped:
+            lines += ["", f"Rows left out: {len(self.skipped)}.", ""]
+            lines += [f"- {reason}" for reason in self.skipped[:100]]
+        return "\n".join(lines)
+
+
+@takes_options(ImportConfig)
+def import_rows(config: ImportConfig) -> Imported:
+    """Write anybody's RULER rows as a frozen folder, and return it with a report of their defects.
+
+    Raises:
+        UsageError: there are no rows, or the folder or the tokenizer cannot be used.
+        RulerError: rows are bad and `skip_bad` is not set; nothing was written.
+    """
+    out = BuildDir(Path(config.out))
+    out.check()
+    if out.path.is_dir() and any(out.path.iterdir()):
+        msg = f"--out {quote(str(out.path), 200)}: exists already; name a new folder"
+        raise UsageError(msg)
+    if config.task and config.task not in TASKS:
+        msg = f"--task {quote(config.task)}: not known; known: {', '.join(TASKS)}"
+        raise UsageError(msg)
+    files, repo = find_files(str(config.data), config.revision, config.files)
+    context = open_context(config.tokenizer, Library(kind="sample"))
+    out.path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.path.parent, prefix=f".{out.path.name}.") as scratch:
+        spool = _Spool(Path(scratch), _gold_documents(config.sources))
+        spool.read(files, config)
+        if spool.bad and not config.skip_bad:
+            more = f" and {len(spool.bad) - SHOWN:,} more" if len(spool.bad) > SHOWN else ""
+            msg = (
+                f"{config.data}: bad rows: {'; '.join(spool.bad[:SHOWN])}{more}; --skip-bad leaves "
+                "them out"
+            )
+            raise RulerError(msg)
+        if not spool.figures:
+            msg = f"{config.data}: no row can be read: {'; '.join(spool.bad[:SHOWN])}"
+            raise RulerError(msg)
+        folder = BuildDir(Path(scratch) / "folder")
+        title = repo or Path(config.data).name
+        detail = f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files"
+        url = f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else ""
+        source = SourceInfo(
+            IMPORTED, title, "own", url, sha256_of(files), "unknown", "unknown", False, detail
+        )
+        configs = {
+            name: _write(folder.path, context, name, spool)
+            for name in sorted(spool.figures, key=config_place)
+        }
+        manifest = Manifest(
+            data_version=DATA_VERSION,
+            rows_version=DATA_VERSION,
+            package_version=__version__,
+            seed=0,
+            suite="ruler",
+            tokenizer=context.tokenizer_info,
+            sources=(source,),
+            configs=configs,
+            files={},
+            pyarrow=pa.__version__,
+            edition=IMPORTED,
+            chat_template=spool.template,
+        )
+        manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
+        folder.path.replace(out.path)
+    defects = {name: info.audit for name, info in configs.items()}
+    return Imported(manifest, defects, tuple(spool.bad))
+
+
+def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
+    """Return the gold documents of the questions of the sources that are here."""
+    found: dict[str, list[str]] = {}
+    read = UpstreamSources(Library(sources, "real").folder)
+    for name in ("squad", "hotpotqa"):
+        with suppress(RulerError):
+            found |= {one.query: one.gold for one in read.corpus(name)[1]}
+    return found
+
+
+class _Spool:
+    """The rows of all files, one file of lines a config, and what was found on the way."""
+
+    def __init__(self, folder: Path, gold: Mapping[str, list[str]]) -> None:
+        self.folder, self._gold = folder, gold
+        self.bad: list[str] = []
+        self.figures: dict[str, Counter[str]] = {}
+        self.layouts: set[str] = set()
+        self.template = ""
+
+    def read(self, files: Sequence[Path], config: ImportConfig) -> None:
+        """Read all rows.
+
+        Raises:
+            RulerError: a file cannot be read, or some rows have a chat template and others not.
+        """
+        held: dict[str, IO[str]] = {}
+        templates: set[str] = set()
+        try:
+            for path in files:
+                for row in read_file(path, config.task, config.length):
+                    if not isinstance(row, str) and row.size is None:
+                        row = f"{row.where}: no name tells its length in tokens; give --length"
+                    if isinstance(row, str):
+                        self.bad.append(row)
+                        continue
+                    templates.add(row.template)
+                    name = config_name(row.task.name, row.size or 0)
+                    if name not in held:
+                        held[name] = (self.folder / name).open("w", encoding="utf-8")
+                    self._add(name, row, held[name])
+        finally:
+            for file in held.values():
+                file.close()
+        if len(templates) > 1:
+            shown = ", ".join(map(ascii, sorted(templates)))[:200]
+            msg = (
+                f"{config.data}: rows with different chat templates ({shown}); import them apart, "
+                "with --files"
+            )
+            raise RulerError(msg)
+        template = next(iter(templates), "base")
+        self.template = (
+            "" if template == "base" else template if template in TEMPLATES else "another"
+        )
+
+    def _add(self, name: str, row: OtherRow, file: IO[str]) -> None:
+        figures = self.figures.setdefault(name, Counter())
+        place, task = figures["rows"], row.task
+        made = row.row(place)
+        # The solvers know neither a chat template nor vt's assignments within a line.
+        question = made.question.removesuffix(row.closing) if row.closing else made.question
+        context = made.context
+        if isinstance(task.params, Vt):
+            context = re.sub(r" ?(VAR [A-Z]+ = (?:VAR [A-Z]+|[0-9]+)) ?", r"\n\1\n", context)
+        solved = replace(made, context=context, question=question)
+        texts, wrong = _solve(solved, self._gold)
+        figures.update(wrong)
+        figures["answer prefix lost, and put back"] += not row.has_prefix
+        figures["stored index is not the row's number"] += row.index not in (None, place)
+        figures[f"token budget {row.budget}, upstream's {task.max_new_tokens}"] += (
+            row.budget not in (None, task.max_new_tokens)
+        )
+        figures["an answer is listed twice"] += len(set(row.outputs)) < len(row.outputs)
+        figures["rows"] += 1
+        self.layouts.add(row.layout)
+        spans = sorted(evidence_spans(texts, task.params, made.context))
+        record = {**made.to_record(), "evidence": spans}
+        file.write(json.dumps(record) + "\n")
+
+    def rows(self, name: str, context: BuildContext) -> Iterator[Row]:
+        """Yield the rows of a config, counted with the tokenizer of the import."""
+        baked = bool(self.template)
+        with (self.folder / name).open(encoding="utf-8") as file:
+            for line in file:
+                body = json.loads(line)
+                content = body["context"] + body["question"]
+                tokens = prompt_tokens(context.tokenizer, content, body["answer_prefix"], baked)
+                body |= {
+                    "length": tokens + body["max_new_tokens"],
+                    "outputs": tuple(body["outputs"]),
+                    "evidence": tuple(Span(*span) for span in body["evidence"]),
+                }
+                yield Row(**body)
+
+
+def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> ConfigInfo:
+    """Write a config and return its entry, with what was found in its rows."""
+    (task_name, length), figures = parse_config(name), spool.figures[name]
+    task, count = TASKS[task_name], figures.pop("rows")
+    path = folder / config_file(name)
+    info = write_rows(path, spool.rows(name, context), task, length, count)
+    lengths: list[int] = []
+
+    def seen() -> Iterator[PackedRow]:
+        for row in read_packed(path):
+            lengths.append(row.length)
+            yield row
+
+    found = audit_upstream(name, task, seen(), imported=True)
+    checks = {what: figure for what, figure in found.checks.items() if what != "rows in order"}
+    for what, often in figures.items():
+        if often:
+            checks[what] = f"{often} of {count} rows"
+    if over := sum(one > length for one in lengths):
+        checks["longer than the config's length, with BOS and template"] = f"{over} of {count} rows"
+    if short := sum(one < LEAST_FILL * length for one in lengths):
+        checks[f"fill below {LEAST_FILL}"] = f"{short} of {count} rows"
+    if spool.template:
+        checks["chat template in the prompt"] = f"{spool.template}; run with the protocol base"
+    return replace(info, audit=checks)
+
+
+_DOCUMENTS = re.compile(r"Document [0-9]+:\n(.*?)(?=\n\n(?:Document [0-9]+:\n|\Z))", re.DOTALL)
+_LISTED = re.compile(r"[0-9]+\. (.+?)(?= [0-9]+\. |\s*$)")
+
+
+def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
+    """Return the texts that the answers rest on, and what is wrong with the answers.
+
+    Args:
+        row: without a chat template.
+        gold: by question, the documents that the source names; may be empty.
+    """
+    task, given = TASKS[row.task], frozenset(row.outputs)
+    if isinstance(task.params, Qa):
+        return _solve_qa(row, gold.get(row.question.rpartition("Question: ")[2], []))
+    if isinstance(task.params, Cwe):  # upstream lists phrases too, which the solver does not
+        listed = row.context.rpartition("Memorize the ones that appear most often.\n")[2]
+        *ten, last = Counter(_LISTED.findall(listed)).most_common(11) or [("", 0)]
+        answers = frozenset(word for word, _ in ten)
+        tie = bool(ten) and ten[-1][1] == last[1]
+        texts = list(row.outputs)
+    else:
+        solved = solve(task, row)
+        answers, tie, texts = solved.answers, bool(solved.complaint), solved.evidence or []
+    wrong = []
+    if given - answers:
+        wrong.append("an answer is not in the prompt")
+    if answers - given or (tie and not wrong):
+        wrong.append("the prompt supports other answers too")
+    return texts, wrong
+
+
+def _solve_qa(row: Row, gold: list[str]) -> tuple[list[str], list[str]]:
+    """Return the gold documents: the source's, or the only one with an answer."""
+    lower = [output.lower() for output in row.outputs]
+    documents = _DOCUMENTS.findall(row.context)
+    found = [text for text in documents if any(one in text.lower() for one in lower)]
+    if not found and row.outputs[0].lower() not in ("yes", "no"):
+        return gold, ["no document has an answer"]
+    wrong = ["several documents have an answer"] if len(found) > 1 else []
+    return gold or (found if len(found) == 1 else []), wrong

@@ -1,0 +1,374 @@
+r"""The columns in which others keep RULER's rows, and their prompts taken apart.
+
+    upstream      input, outputs, length, since 2025-06 answer_prefix    vt/validation.jsonl
+    kvpress       context, question, answer_prefix, answer, task         4096/test-*.parquet
+    self-long     input, answers, length                                 vt_64k/*.parquet
+    lighteval     as upstream                                            RULER-4096-X/vt-*.parquet
+    NeMo-Skills   question, generation (the prefix), expected_answer     vt/test.jsonl
+    lm-eval       doc: input, gen_prefix, outputs, max_length            samples_ruler_vt_*.jsonl
+
+A prompt is read from its end: the last question tells the family and where the context ends, and
+what stands before the first instruction and between question and answer prefix is a chat template.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from ruler_builders.checks.prompt_parser import template_of
+from ruler_builders.upstream import TEMPLATES
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub import fetch_tables
+from ruler_data.names import quote
+from ruler_data.parquet import UNREADABLE
+from ruler_data.row import Row
+from ruler_data.tasks import TASKS, Niah, Task
+
+#: Files of rows.
+SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+
+
+class Layout(NamedTuple):
+    """One way to name the columns; the texts are joined to the prompt.
+
+    Attributes:
+        name: of the tool that writes it.
+        texts: columns of the prompt, without the answer prefix where that has a column.
+        prefix: column of the answer prefix; empty if it ends the text.
+        outputs: column of the gold answers.
+    """
+
+    name: str
+    texts: tuple[str, ...]
+    prefix: str
+    outputs: str
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record has the columns."""
+        needed = (*self.texts, self.outputs, *([self.prefix] if self.prefix else []))
+        return all(name in record for name in needed)
+
+
+LAYOUTS = (
+    Layout("ruler-data", ("context", "question"), "answer_prefix", "outputs"),
+    Layout("kvpress", ("context", "question"), "answer_prefix", "answer"),
+    Layout("lm-eval", ("input",), "gen_prefix", "outputs"),
+    Layout("upstream", ("input",), "answer_prefix", "outputs"),
+    Layout("upstream", ("input",), "", "outputs"),
+    Layout("self-long", ("input",), "", "answers"),
+    Layout("NeMo-Skills", ("question",), "generation", "expected_answer"),
+)
+
+
+@dataclass(frozen=True)
+class OtherRow:
+    """A row of somebody else, its prompt taken apart.
+
+    Attributes:
+        where: file and number of the record, from 1.
+        layout: of the file.
+        task: of the prompt, by its text.
+        size: length of the config in tokens, by names of files and columns; None if unknown.
+        index: as stored; None if there is none.
+        context: of the prompt, a chat template's opening included.
+        question: likewise, with what closes the user's turn.
+        answer_prefix: of the task where the row has lost it.
+        has_prefix: whether the row has it.
+        outputs: gold answers.
+        length: tokens, as stored.
+        budget: tokens of the answer, as stored.
+        opening: of a chat template, before the instruction; likewise `closing`.
+    """
+
+    where: str
+    layout: str
+    task: Task
+    size: int | None
+    index: int | None
+    context: str
+    question: str
+    answer_prefix: str
+    has_prefix: bool
+    outputs: tuple[str, ...]
+    length: int | None
+    budget: int | None
+    opening: str
+    closing: str
+
+    @property
+    def prompt(self) -> str:
+        """The text that a model continues, as far as the row has it."""
+        return self.context + self.question + (self.answer_prefix if self.has_prefix else "")
+
+    @property
+    def template(self) -> str:
+        """Name of upstream's chat template in the prompt; a text where it is another one."""
+        for name, text in TEMPLATES.items():
+            before, _, after = text.partition("{task_template}")
+            if (self.opening, self.closing) in ((before, after), _singular(before, after)):
+                return name
+        return f"{self.opening}{{task_template}}{self.closing}"
+
+    def row(self, index: int) -> Row:
+        """Return the row in the columns of this dataset, without length and evidence."""
+        budget = self.budget or self.task.max_new_tokens
+        return Row(index, self.task.name, self.context, self.question, self.answer_prefix,
+                   self.outputs, budget, 0, ())  # fmt: skip
+
+
+def _singular(*texts: str) -> tuple[str, ...]:
+    """Return texts as upstream's niah changes them where one value is asked for."""
+    pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
+    for plural, singular in pairs:
+        texts = tuple(text.replace(plural, singular) for text in texts)
+    return texts
+
+
+def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Path], str]:
+    """Return the files of rows of a file, a folder or a Hub repo, and the repo with its commit.
+
+    Raises:
+        UsageError: there are none.
+        RulerError: the Hub does not provide them.
+    """
+    path = Path(place).expanduser()
+    repo = ""
+    if path.exists():
+        if revision:
+            msg = f"--revision {quote(revision)}: {quote(place)} is not a repo"
+            raise UsageError(msg)
+        files = [path] if path.is_file() else sorted(path.glob(pattern))
+    else:
+        commit, files = fetch_tables(place, revision or "main", pattern, SUFFIXES)
+        repo = f"{place}@{commit}"
+    known = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
+    if not known:
+        msg = f"{quote(place)}: has no rows; files of rows end in {', '.join(SUFFIXES)}"
+        raise UsageError(msg)
+    return known, repo
+
+
+def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[OtherRow | str]:
+    """Yield the rows of a file, or for a bad one where it is and what is wrong.
+
+    Args:
+        path: of the file.
+        task: of all rows, instead of what the prompts tell.
+        size: length of their config in tokens, instead of what names tell.
+
+    Raises:
+        RulerError: the file cannot be read.
+    """
+    try:
+        for number, record in enumerate(_records(path), 1):
+            if record is None:
+                continue  # a blank line
+            where = f"{path.name} row {number}"
+            try:
+                yield _row(record, where, path, task, size)
+            except (ValueError, TypeError, KeyError) as error:
+                yield f"{where}: {error}"
+    except UNREADABLE as error:
+        msg = f"{path}: cannot be read ({type(error).__name__}: {' '.join(str(error).split())})"
+        raise RulerError(msg) from error
+
+
+def _records(path: Path) -> Iterator[Any]:
+    """Yield the records of a file: an error for what is not JSON, None for a blank line."""
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(16):
+                yield from batch.to_pylist()
+    elif path.suffix == ".csv":
+        csv.field_size_limit(2**28)
+        with path.open(encoding="utf-8", newline="") as lines:
+            yield from csv.DictReader(lines)
+    elif path.suffix == ".json":
+        body = json.loads(path.read_bytes())
+        yield from body if isinstance(body, list) else [body]
+    else:
+        with path.open("rb") as raw:
+            for line in raw:
+                try:
+                    yield json.loads(line) if line.strip() else None
+                except (ValueError, RecursionError) as error:
+                    yield error
+
+
+def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> OtherRow:  # noqa: ANN401
+    if isinstance(record, Exception):
+        msg = f"not JSON ({type(record).__name__})"
+        raise TypeError(msg)
+    if not isinstance(record, Mapping):
+        msg = f"a mapping expected, found {type(record).__name__}"
+        raise TypeError(msg)
+    doc = record.get("doc")
+    record = doc if isinstance(doc, Mapping) else record
+    layout = next((layout for layout in LAYOUTS if layout.fits(record)), None)
+    if layout is None:
+        msg = f"no known layout: its columns are {', '.join(map(str, record))[:120] or 'none'}"
+        raise ValueError(msg)
+    text = "".join(_text(record, name) for name in layout.texts)
+    prefix = _text(record, layout.prefix) if layout.prefix else ""
+    if prefix and not prefix[0].isspace() and not text[-1:].isspace():
+        prefix = " " + prefix  # the harness puts the space, NeMo-Skills strips it
+    outputs = record[layout.outputs]
+    if isinstance(outputs, str):
+        outputs = [outputs]
+    if not isinstance(outputs, list) or not outputs or not all(isinstance(o, str) for o in outputs):
+        msg = f"column {layout.outputs}: a list of texts expected, found {ascii(outputs)[:60]}"
+        raise TypeError(msg)
+    found = size or _number(record, "max_length") or _size_of(path, str(record.get("config") or ""))
+    parts = _parts(text, prefix)
+    known = task or str(record.get("task") or "")
+    chosen = TASKS.get(known) or _task(parts, outputs)
+    row = OtherRow(
+        where, layout.name, chosen, found, _number(record, "index"), parts.context, parts.question,
+        parts.prefix, bool(parts.prefix), tuple(outputs), _number(record, "length"),
+        _number(record, "max_new_tokens"), parts.opening, parts.closing,
+    )  # fmt: skip
+    if row.has_prefix:
+        return row
+    return replace(row, answer_prefix=template_of(chosen, row.row(0)).prefix)
+
+
+def _text(record: Mapping[str, Any], name: str) -> str:
+    value = record[name]
+    if not isinstance(value, str):
+        msg = f"column {name}: text expected, found {type(value).__name__}"
+        raise TypeError(msg)
+    value.encode()  # a lone surrogate is an error of the row
+    return value
+
+
+def _number(record: Mapping[str, Any], name: str) -> int | None:
+    value = record.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if type(value) is int else None
+
+
+#: Tokens of the shortest config that a name is taken to mean.
+SHORTEST = 500
+_LENGTHS = re.compile(
+    r"(?<![0-9A-Za-z.])([1-9][0-9]{2,7})(?![0-9A-Za-z])|(?<![0-9])([1-9][0-9]{0,3})([kKmM])(?![A-Za-z0-9])"
+)
+
+
+def _size_of(path: Path, config: str) -> int | None:
+    """Return the length in tokens that a config, a file's name or a folder above it names."""
+    cached = [
+        part for part in path.parts if part.startswith("datasets--")
+    ]  # the repo, in the cache
+    above = [parent.name for parent in path.parents[:4]]
+    for part in (config, path.stem, *above, *cached):
+        clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", part).replace("_", " ")
+        for number, short, unit in _LENGTHS.findall(clean):
+            if number and int(number) >= SHORTEST:
+                return int(number)
+            if short:
+                return int(short) * (1024 if unit in "kK" else 1024 * 1024)
+    return None
+
+
+class _Parts(NamedTuple):
+    family: str
+    opening: str
+    context: str
+    question: str
+    closing: str
+    prefix: str
+
+
+_ONLY = r"Answer the question based on the given documents\. Only give me the answer and do not "
+#: By family: how the instruction begins, the question, and how the answer prefix begins.
+_SHAPES = {
+    "niah": (
+        "(?:A|Some) special magic",
+        r"What (?:is|are all) the special magic \w+ for (.+?) mentioned in the provided text\?",
+        r"\s?The special magic",
+    ),
+    "vt": (
+        "Memorize and track",
+        r"Question: Find all variables that are assigned the value [0-9]+ in the text above\.",
+        r"\s?Answer:",
+    ),
+    "cwe": (
+        "Below is a numbered list",
+        r"Question: What are the 10 most common words in the above list\?",
+        r"\s?Answer:",
+    ),
+    "fwe": (
+        "Read the following coded text",
+        r"Question: Do not provide any explanation\..+? coded text\?",
+        r"\s?Answer:",
+    ),
+    "qa": (
+        _ONLY,
+        _ONLY
+        + r"output any other words\.\n\nQuestion: (.+?)(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)",
+        r"\s?Answer:",
+    ),
+}
+_COMPILED = {name: tuple(map(re.compile, shape)) for name, shape in _SHAPES.items()}
+
+
+def _parts(text: str, prefix: str) -> _Parts:
+    """Take a prompt apart; the prefix is empty where the text has none either."""
+    best: tuple[str, re.Match[str]] | None = None
+    tail = max(len(text) - 4000, 0)  # no question is longer
+    for family, (_, question, _) in _COMPILED.items():
+        for match in question.finditer(text, tail):
+            if best is None or match.start() > best[1].start():
+                best = family, match
+    if best is None:
+        msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
+        raise ValueError(msg)
+    family, match = best
+    opening = _COMPILED[family][0].search(text)
+    start = opening.start() if opening and opening.start() < match.start() else 0
+    rest = text[match.end() :]
+    found = _COMPILED[family][2].search(rest)
+    if not prefix and found:
+        rest, prefix = rest[: found.start()], rest[found.start() :]
+    context = text[: match.start()]
+    before = text[:start] if text[:start].strip() else ""  # vt of 2024-04 begins with a space
+    return _Parts(family, before, context, match[0] + rest, rest, prefix)
+
+
+_KEYS = re.compile(r", and |, ")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+def _task(parts: _Parts, outputs: list[str]) -> Task:
+    """Return the task of the 13 that a prompt and its answers have the form of."""
+    if parts.family != "niah":
+        documents = parts.context.split("\n\nDocument ")[1:]
+        titled = sum(document.count("\n") > 1 for document in documents)
+        qa = "qa_2" if 2 * titled > len(documents) else "qa_1"
+        return TASKS[qa if parts.family == "qa" else parts.family]
+    match = _COMPILED["niah"][1].match(parts.question)
+    keys = _KEYS.split(match[1]) if match else [""]
+    needles = parts.context.count("One of the special magic")
+    noise = parts.context.count("The grass is green.") > 1
+    essays = not noise and needles < 16
+    for task in TASKS.values():
+        params = task.params
+        if not isinstance(params, Niah):
+            continue
+        form = (params.queries, params.values * params.queries, params.haystack)
+        haystack = "noise" if noise else "essays" if essays else "needles"
+        kinds = (params.key_type == "uuids", params.value_type == "uuids")
+        uuids = (bool(_UUID.fullmatch(keys[0])), bool(_UUID.fullmatch(outputs[0])))
+        several = params.keys * params.values > 1
+        fits = form == (len(keys), len(outputs), haystack) and kinds == uuids
+        if fits and (not essays or several == (needles > 1)):
+            return task
+    msg = f"no task has {len(keys)} keys, {len(outputs)} answers and {needles} needles"
+    raise ValueError(msg)

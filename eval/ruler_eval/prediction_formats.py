@@ -1,0 +1,303 @@
+"""The forms in which other tools write predictions, as tables.
+
+    {"id": "vt_4096/17", "prediction": "..."}   plain, also with config, index and text
+    vt_4096.jsonl, 4096/pred/vt.jsonl           upstream
+    samples_ruler_vt_4096_DATE.jsonl            lm-evaluation-harness (`--log_samples`)
+    ruler.llama_4096.vt/output.jsonl            NeMo-Skills
+    predictions.csv                             kvpress, with its config.yaml
+    *.eval, *.json                              Inspect
+    details_*.parquet                           lighteval
+
+`READERS` opens the files that are not of lines; `_FORMS` says where a record has the row, the text
+and the gold answers. Most tools also draw rows of their own under the same names, so their gold
+answers are kept: `ruler_eval.scoring` compares them with those of the frozen rows.
+"""
+
+import csv
+import json
+import re
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ruler_data.errors import RulerError
+from ruler_data.names import config_name, quote
+from ruler_data.tasks import TASKS
+from ruler_eval.schema import Prediction
+
+
+@dataclass(frozen=True)
+class ImportedPrediction(Prediction):
+    """A prediction that another tool wrote.
+
+    Attributes:
+        outputs: the gold answers that its line has for the row; None if the line has none.
+    """
+
+    outputs: tuple[str, ...] | None = None
+
+
+class Line(NamedTuple):
+    """A line of a file: its offset in bytes and its number from 1."""
+
+    path: Path
+    offset: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.path.name} line {self.number}"
+
+
+def parse_line(line: bytes, where: Line, configs: Collection[str] = ()) -> ImportedPrediction:
+    """Return the prediction of a line of any form that another tool writes.
+
+    `configs` are those of the data: a file whose name gives only a task is of its only length.
+
+    Raises:
+        RulerError: the line has none of the forms, or a field is missing or of another type.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        msg = f"{where}: not JSON ({type(error).__name__})"
+        raise RulerError(msg) from error
+    return parse_record(record, str(where), where, configs)
+
+
+#: Most bytes of one sample of an Inspect log, uncompressed.
+LARGEST_SAMPLE = 2**29
+
+
+def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the lines of `predictions.csv`; without a column index, rows count within a task.
+
+    The gold answers were written by numpy: `['a' 'b']`.
+    """
+    csv.field_size_limit(2**28)
+    settings = path.with_name("config.yaml")
+    text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
+    length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
+    seen: Counter[str] = Counter()
+    with path.open(encoding="utf-8", newline="") as file:
+        for record in csv.DictReader(file):
+            if "predicted_answer" not in record:
+                return
+            task = record.get("task") or ""
+            gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
+            yield {
+                **record,
+                "answer": [re.sub(r"\\(.)", r"\1", one or other) for one, other in gold],
+                "name": record.get("config") or f"{task}_{length[1]}" if length else task,
+                "index": int(record.get("index") or seen[task]),
+            }
+            seen[task] += 1
+
+
+def _inspect_json(path: Path) -> Iterator[Mapping[str, Any]]:
+    body = json.loads(path.read_bytes())
+    samples = body.get("samples") if isinstance(body, dict) and "eval" in body else None
+    return iter(samples or ())
+
+
+def _inspect_zip(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the samples of a log; its members are deflated, or compressed by zstd (kind 93)."""
+    with zipfile.ZipFile(path) as archive, path.open("rb") as raw:
+        for member in archive.infolist():
+            if not member.filename.startswith("samples/"):
+                continue
+            if member.file_size > LARGEST_SAMPLE:
+                msg = f"{member.filename}: {member.file_size} bytes, at most {LARGEST_SAMPLE}"
+                raise ValueError(msg)
+            if member.compress_type != 93:
+                yield json.loads(archive.read(member))
+                continue
+            raw.seek(member.header_offset + 26)  # lengths of the name and of the extra field
+            skip = sum(int.from_bytes(raw.read(2), "little") for _ in range(2))
+            raw.seek(skip, 1)
+            with pa.input_stream(pa.py_buffer(raw.read(member.compress_size)), "zstd") as stream:
+                yield json.loads(stream.read(member.file_size))
+
+
+def _lighteval(path: Path) -> Iterator[Mapping[str, Any]]:
+    columns = ["doc.id", "doc.task_name", "doc.choices", "model_response.text"]
+    with pq.ParquetFile(path) as file:
+        if {"doc", "model_response"} <= set(file.schema_arrow.names):
+            for batch in file.iter_batches(64, columns=columns):
+                yield from batch.to_pylist()
+
+
+#: Files that are not of lines, by suffix: yields their records, none of a file of something else.
+READERS: Mapping[str, Callable[[Path], Iterator[Mapping[str, Any]]]] = {
+    ".csv": _kvpress,
+    ".eval": _inspect_zip,
+    ".json": _inspect_json,
+    ".parquet": _lighteval,
+}
+
+
+class Form(NamedTuple):
+    """How one tool writes a prediction; a path is of fields, and enters a list at its first item.
+
+    Attributes:
+        mark: field that only this form has.
+        text: path of the generated text.
+        outputs: path of the gold answers; empty if there are none.
+        row: path of the row's index, a number or its digits; or of its id, CONFIG/INDEX.
+        name: path of the name of the config or task; empty for that of the file.
+    """
+
+    mark: str
+    text: str
+    outputs: str = ""
+    row: str = "index"
+    name: str = ""
+
+
+_FORMS = (
+    Form("prediction", "prediction", row="id"),
+    Form("pred", "pred", "outputs"),
+    Form("filtered_resps", "filtered_resps", "doc.outputs", "doc.index"),  # lm-eval
+    Form("resps", "resps", "doc.outputs", "doc.index"),
+    Form("expected_answer", "generation", "expected_answer"),  # NeMo-Skills
+    Form("predicted_answer", "predicted_answer", "answer", name="name"),  # kvpress
+    Form("model_response", "model_response.text", "doc.choices", "doc.id", "doc.task_name"),
+    Form("output", "output.choices.message.content", "target", row="id"),  # Inspect
+    Form("text", "text", row="id"),
+)
+_SAMPLES = re.compile(r"samples_(?P<task>.+?)_\d{4}-\d{2}-\d{2}T.*")
+#: Reasons of Inspect for the end of an answer.
+_ENDS = ("stop", "max_tokens", None)
+#: The harness's names of tasks that differ from upstream's (its tasks/ruler, 0.4.13).
+_HARNESS = {"qa_squad": "qa_1", "qa_hotpot": "qa_2"}
+_LENGTH = re.compile(
+    r"(?<![0-9a-z])([1-9][0-9]{2,7})(?![0-9a-z])|(?<![0-9a-z])([0-9]{1,4})k\b", re.I
+)
+
+
+def parse_record(
+    record: Any,  # noqa: ANN401
+    shown: str,
+    where: Line,
+    configs: Collection[str],
+) -> ImportedPrediction:
+    """Return the prediction of a record; errors show where it is."""
+    try:
+        if not isinstance(record, Mapping):
+            msg = f"a mapping expected, found {type(record).__name__}"
+            raise TypeError(msg)
+        form = next((form for form in _FORMS if form.mark in record), None)
+        if form is None:
+            msg = f"no prediction: none of the fields {', '.join(form.mark for form in _FORMS)}"
+            raise ValueError(msg)
+        return _formed(form, record, where, configs)
+    except (TypeError, ValueError) as error:
+        msg = f"{shown}: {error}"
+        raise RulerError(msg) from error
+
+
+def _formed(
+    form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
+) -> ImportedPrediction:
+    outputs = _at(record, form.outputs, list) if form.outputs else None
+    if outputs is not None and not all(isinstance(output, str) for output in outputs):
+        msg = f"field {form.outputs}: a list of strings expected"
+        raise ValueError(msg)
+    config, index = _row(form, record, where, configs)
+    error = record.get("error") if form.mark == "output" else None
+    if form.mark == "output" and not error:
+        end = (
+            _at(record, "output.stop_reason", object)
+            if record["output"].get("choices")
+            else "no answer"
+        )
+        error = None if end in _ENDS else f"ended by {end}"
+    text = None if error else _at(record, form.text, str)
+    gold = None if outputs is None else tuple(outputs)
+    why = str(error)[:200] if error else None
+    return ImportedPrediction(config, index, text, None, None, None, None, why, outputs=gold)
+
+
+def _row(
+    form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
+) -> tuple[str, int]:
+    """Return the config and the index of a record."""
+    if form.row == "id" and "id" in record:
+        row = _at(record, "id", str)
+        config, slash, index = row.rpartition("/")
+        if not (slash and index.isascii() and index.isdigit() and len(index) < 10):
+            msg = f"id {quote(row)} is not a row; a row is CONFIG/INDEX, e.g. vt_4096/17"
+            raise ValueError(msg)
+        return config, int(index)
+    if form.row == "id":
+        return _at(record, "config", str), _at(record, "index", int)
+    index = _at(record, form.row, object)
+    if isinstance(index, str) and index.isascii() and index.isdigit():
+        index = int(index)
+    if type(index) is not int:
+        msg = f"field {form.row}: int expected, found {type(index).__name__}"
+        raise ValueError(msg)
+    text, gold = record.get("input"), record.get("outputs")
+    if isinstance(text, str) and gold and index > 0 and text.find(str(gold[0])) == index:
+        index = where.number - 1  # since 2025-06 upstream's niah writes the answer's place instead
+    doc = record.get("doc")
+    if isinstance(doc, Mapping) and isinstance(doc.get("max_length"), int):
+        return config_name(_task(_stem(where.path)), doc["max_length"]), index
+    name = _at(record, form.name, str) if form.name else _stem(where.path)
+    return _config_of(name, where.path, configs), index
+
+
+def _stem(path: Path) -> str:
+    """Return what a file's name says of its config; NeMo-Skills has it in the folder's."""
+    if path.stem.startswith("output"):
+        return path.parent.name.rpartition(".")[2]
+    match = _SAMPLES.fullmatch(path.stem)
+    return match["task"] if match else path.stem
+
+
+def _task(name: str) -> str:
+    """Return upstream's name of a task, or the config, that a tool calls by another one."""
+    name = name.partition("|")[0].rpartition(":")[2].removeprefix("ruler_")
+    return _HARNESS.get(name, name)
+
+
+def _config_of(name: str, path: Path, configs: Collection[str]) -> str:
+    """Return the config of a name: itself, or its task with a length of the folders above."""
+    name = _task(name)
+    if name in configs:
+        return name
+    same = [config for config in configs if config.rpartition("_")[0] == name]
+    if name in TASKS or same:
+        for part in (path.parent.name, path.parent.parent.name):
+            for number, kilo in _LENGTH.findall(part):
+                config = config_name(name, int(number) if number else int(kilo) * 1024)
+                if not configs or config in configs:
+                    return config
+        if len(same) == 1:
+            return same[0]
+    elif (match := re.fullmatch(r"[a-z0-9_]+_[1-9][0-9]*", name)) is not None:
+        return match[0]
+    msg = "the file name has no config; name it CONFIG.jsonl, e.g. vt_4096.jsonl"
+    raise ValueError(msg)
+
+
+def _at(record: Any, path: str, kind: type) -> Any:  # noqa: ANN401 - of that kind
+    """Return the value at a path."""
+    value, missing = record, False
+    for name in path.split("."):
+        while isinstance(value, list) and value:
+            value = value[0]
+        missing = not isinstance(value, Mapping) or name not in value
+        value = None if missing else value[name]
+    while isinstance(value, list) and value and kind is str:
+        value = value[0] if not isinstance(value[0], Mapping) else value[0].get("text")
+    if not isinstance(value, kind) or isinstance(value, bool):
+        found = "missing" if missing else type(value).__name__
+        msg = f"field {path}: {kind.__name__} expected, found {found}"
+        raise ValueError(msg)
+    return value

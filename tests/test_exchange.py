@@ -1,0 +1,268 @@
+"""identify, import and export: rows from other tools and for them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ruler_builders
+import ruler_data
+import ruler_eval
+from ruler_builders.upstream import (
+    Arguments,
+    UpstreamRow,
+    UpstreamSources,
+    edition_of,
+    model_template,
+    replay,
+)
+from ruler_data.tasks import TASKS
+from ruler_data.tokenizers import load_tokenizer
+from tests.conftest import Cli
+
+Record = dict[str, object]
+OLD, NEW = "upstream-2025-01", "upstream-2026-07"
+TOKENIZER = "mistral-v0.2"
+
+
+def upstream_rows(
+    edition: str, task: str, rows: int = 3, template: str = "base", words: str = "",
+    tokenizer: str = TOKENIZER,
+) -> list[UpstreamRow]:  # fmt: skip
+    counter = load_tokenizer(tokenizer)
+    arguments = Arguments(
+        edition_of(edition), TASKS[task], 4096, rows, template=model_template(template)
+    )
+    sources = UpstreamSources(None, version=words)
+    return list(replay(arguments, sources, lambda text: counter.count([text])[0]))
+
+
+def as_upstream(row: UpstreamRow) -> Record:
+    record = {"index": row.index, "input": row.input, "outputs": row.outputs, "length": row.length}
+    return {**record, "answer_prefix": row.answer_prefix} if row.answer_prefix else record
+
+
+def _cut(row: UpstreamRow) -> tuple[str, str, str]:
+    """Return context, question and prefix of a niah row as kvpress cuts them."""
+    text = row.input + row.answer_prefix
+    question, prefix = text.rindex("What is the special"), text.rindex(" The special")
+    return text[:question], text[question:prefix], text[prefix:]
+
+
+def as_kvpress(row: UpstreamRow) -> Record:
+    context, question, prefix = _cut(row)
+    return {"context": context, "question": question, "answer_prefix": prefix,
+            "answer": row.outputs, "task": "niah_single_1", "max_new_tokens": 128}  # fmt: skip
+
+
+def as_nemo(row: UpstreamRow) -> Record:
+    context, question, prefix = _cut(row)
+    return {"index": row.index, "question": context + question, "expected_answer": row.outputs,
+            "length": row.length, "generation": prefix.strip()}  # fmt: skip
+
+
+def as_harness(row: UpstreamRow) -> Record:
+    context, question, prefix = _cut(row)
+    doc = {"index": row.index, "input": context + question, "outputs": row.outputs,
+           "length": row.length, "max_length": 4096, "gen_prefix": prefix.strip()}  # fmt: skip
+    return {"doc_id": 0, "doc": doc, "filtered_resps": [" 1"]}
+
+
+def as_self_long(row: UpstreamRow) -> Record:
+    return {"index": row.index, "input": row.input, "answers": row.outputs, "length": row.length,
+            "predictions": {"a/b": "c"}}  # fmt: skip
+
+
+LAYOUTS: dict[str, tuple[Callable[[UpstreamRow], Record], str]] = {
+    "upstream": (as_upstream, "4096/data/niah_single_1/validation.jsonl"),
+    "lighteval": (as_upstream, "RULER-4096-X/data/niah_single_1-00000-of-00001.parquet"),
+    "kvpress": (as_kvpress, "4096/test-00000-of-00001.parquet"),
+    "NeMo-Skills": (as_nemo, "llama_4k/niah_single_1/test.jsonl"),
+    "lm-eval": (as_harness, "samples_niah_single_1_2026-01-01T00-00-00.0.jsonl"),
+    "self-long": (as_self_long, "niah_single_1_4k/validation-00000-of-00001.parquet"),
+}
+
+
+def write(path: Path, records: Iterator[Record] | list[Record]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(list(records)), path)
+    else:
+        path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_of_every_layout_are_identified_and_imported(layout: str, tmp_path: Path) -> None:
+    form, name = LAYOUTS[layout]
+    theirs = upstream_rows(OLD, "niah_single_1", words="2.2.0")
+    write(tmp_path / "theirs" / name, map(form, theirs))
+    (found,) = ruler_builders.identify(tmp_path / "theirs")
+    assert found.edition.startswith(OLD) and found.same == found.rows == 3
+    assert (found.task, found.length, found.words) == ("niah_single_1", 4096, "2.2.0")
+    assert TOKENIZER in found.tokenizer.split(" or ")
+    done = ruler_builders.import_rows(
+        tmp_path / "theirs", tokenizer=TOKENIZER, out=tmp_path / "mine"
+    )
+    rows = ruler_data.load(tmp_path / "mine", "niah_single_1_4096")
+    assert [row.prompt for row in rows] == [row.input + row.answer_prefix for row in theirs]
+    assert [list(row.outputs) for row in rows] == [row.outputs for row in theirs]
+    for row, other in zip(rows, theirs, strict=True):
+        assert [row.context[start:end] for start, end in row.evidence] == other.evidence
+        assert row.question.startswith("What is the") and row.answer_prefix.startswith(" The")
+    assert not done.skipped and done.manifest.edition == "imported"
+    report = ruler_builders.verify(tmp_path / "mine")
+    assert report.clean and "who made them is unknown" in report.untested[-1]
+
+
+@pytest.mark.parametrize("edition", ["upstream-2024-04", OLD, NEW])
+def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
+    write(tmp_path / "vt_4096.jsonl", map(as_upstream, upstream_rows(edition, "vt")))
+    (found,) = ruler_builders.identify(tmp_path / "vt_4096.jsonl")
+    assert (found.edition, found.same, found.tokenizer) == (edition, 3, TOKENIZER)
+
+
+@pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multikey_3"])
+def test_a_chat_template_is_found_and_stays_in_the_prompt(task: str, tmp_path: Path) -> None:
+    theirs = upstream_rows(NEW, task, template="meta-chat")
+    path = write(tmp_path / f"{task}_4096.jsonl", map(as_upstream, theirs))
+    (found,) = ruler_builders.identify(path)
+    assert (found.task, found.edition, found.template) == (task, NEW, "meta-chat")
+    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    assert done.manifest.chat_template == "meta-chat"
+    assert "run with the protocol base" in done.report()
+    assert ruler_builders.verify(tmp_path / "mine").clean
+    assert {*done.defects[f"{task}_4096"]}.isdisjoint(
+        {"an answer is not in the prompt", "the prompt supports other answers too"}
+    )
+
+
+def test_without_the_tokenizer_characters_tell_edition_and_words(tmp_path: Path) -> None:
+    theirs = upstream_rows(OLD, "niah_multikey_2", words="2.2.0")
+    path = write(tmp_path / "niah_multikey_2_4096.jsonl", map(as_upstream, theirs))
+    (found,) = ruler_builders.identify(path, tokenizer="mistral")
+    assert found.edition.startswith(OLD) and (found.words, found.tokenizer) == ("2.2.0", "")
+    assert "no tokenizer here counts the stored lengths" in found.untested
+
+
+def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -> None:
+    ruler_builders.build("mistral", tasks=["vt", "fwe"], rows=2, out=tmp_path / "own")
+    found = ruler_builders.identify(tmp_path / "own")
+    assert [(one.edition, one.tokenizer) for one in found] == [("balanced", "mistral")] * 2
+    other = upstream_rows(NEW, "niah_single_1")
+    text = other[0].input.replace(other[0].outputs[0], "1234567")
+    record: Record = {
+        "input": text,
+        "outputs": ["1234567"],
+        "answer_prefix": other[0].answer_prefix,
+    }
+    done = cli("identify", write(tmp_path / "x_4096.jsonl", [record]))
+    assert done.returncode == 1 and "no known edition" in done.stderr
+    assert "nearest is" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_the_public_llama3_rows_are_identified(shared: Path, tmp_path: Path) -> None:
+    """The first rows of niah_single_1 at 4,096 in the public set of 2024-12 begin like this."""
+    tokenizer = str(shared / "tokenizers" / "llama3")
+    theirs = upstream_rows(OLD, "niah_single_1", words="2.2.0", tokenizer=tokenizer)
+    assert [row.outputs[0] for row in theirs] == ["8090293", "4612365", "7374122"]
+    assert [row.length for row in theirs] == [3799, 3802, 3799]
+    path = write(tmp_path / "niah_single_1_4096.jsonl", map(as_upstream, theirs))
+    (found,) = ruler_builders.identify(path, tokenizer=tokenizer)
+    assert (found.edition[:16], found.words, found.same) == (OLD, "2.2.0", 3)
+
+
+def test_defects_are_reported(tmp_path: Path) -> None:
+    (first, second, third) = map(as_upstream, upstream_rows(NEW, "niah_single_1"))
+    del first["answer_prefix"]
+    second["outputs"] = ["7654321"]
+    double = str(third["input"]).replace("\n", f"\n{'One of the special magic numbers for '}", 1)
+    key = double.rpartition(" for ")[2].split(" mentioned")[0]
+    double = double.replace(
+        "special magic numbers for ", f"special magic numbers for {key} is: 9. ", 1
+    )
+    records = [first, second, third, third, {**third, "input": double}]
+    path = write(tmp_path / "niah_single_1_4096.jsonl", records)
+    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    found = done.defects["niah_single_1_4096"]
+    assert found["answer prefix lost, and put back"] == "1 of 5 rows"
+    assert found["an answer is not in the prompt"] == "1 of 5 rows"
+    assert found["same prompt as an earlier row"] == "1 of 5 rows"
+    assert found["stored index is not the row's number"] == "5 of 5 rows"
+    assert found["the prompt supports other answers too"] == "2 of 5 rows"
+    assert "| niah_single_1_4096 | 5 |" in done.report()
+
+
+def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path, cli: Cli) -> None:
+    good = as_upstream(upstream_rows(NEW, "fwe", rows=1)[0])
+    path = tmp_path / "fwe_4096.jsonl"
+    lines = [json.dumps(good), "", "{", "[]", '{"a": 1}', '{"input": "?", "outputs": ["a"]}',
+             json.dumps({**good, "outputs": [1]}), json.dumps({**good, "outputs": []})]  # fmt: skip
+    path.write_text("\n".join(lines))
+    out = tmp_path / "mine"
+    done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out)
+    assert done.returncode == 1 and not out.exists() and len(done.stderr.splitlines()) == 1
+    assert "row 3: not JSON" in done.stderr and "row 5: no known layout" in done.stderr
+    done = cli("import", path, "--tokenizer", TOKENIZER, "--out", out, "--skip-bad")
+    assert done.returncode == 0 and "Rows left out: 6." in done.stdout
+    assert list(tmp_path.iterdir()) != [] and not list(tmp_path.glob(".mine*"))
+    for name, where, said in (
+        ("none", tmp_path / "new", "is not a registry name"),
+        (TOKENIZER, out, "exists already"),
+    ):
+        done = cli("import", path, "--tokenizer", name, "--out", where)
+        assert done.returncode == 2 and said in done.stderr
+
+
+def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli: Cli) -> None:
+    path = write(tmp_path / "vt_4096.jsonl", map(as_upstream, upstream_rows(OLD, "vt")))
+    data = tmp_path / "mine"
+    ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=data)
+    ruler_eval.run(data, generate=lambda asked: [" ".join(one.row.outputs) for one in asked],
+                   out=tmp_path / "run")  # fmt: skip
+    assert ruler_eval.score(tmp_path / "run", data).to_records()[0]["score"] == 1
+    card = (data / "README.md").read_text()
+    assert "# RULER (imported)" in card and "Somebody else drew these rows" in card
+    assert cli("card", data, "--check").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "tool", ["kvpress", "lm-eval", "inspect", "lighteval", "upstream", "jsonl"]
+)
+def test_an_export_holds_every_config_with_its_limit(
+    tool: str, sample_build: Path, tmp_path: Path
+) -> None:
+    out = ruler_builders.export(sample_build, tool=tool, out=tmp_path / "out")  # type: ignore[arg-type]
+    about = json.loads((out / "ruler.json").read_text())
+    manifest = ruler_data.load(sample_build).manifest
+    assert list(about["configs"]) == list(manifest.configs)
+    assert about["configs"]["vt_4096"]["max_new_tokens"] == 30
+    assert "ruler-eval score" in (out / "README.md").read_text()
+    rows = ruler_data.load(sample_build, "vt_4096")
+    prompts = [row.prompt for row in rows]
+    if tool == "kvpress":
+        table = pq.read_table(out / "4096" / "test-00000-of-00001.parquet").to_pylist()
+        found = [one for one in table if one["task"] == "vt"]
+        assert len(table) == 13 * 6 and found[0]["answer"] == list(rows[0].outputs)
+        assert [f["context"] + f["question"] + f["answer_prefix"] for f in found] == prompts
+    elif tool in ("upstream", "jsonl"):
+        file = out / ("4096/data/vt/validation.jsonl" if tool == "upstream" else "vt_4096.jsonl")
+        found = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [one["input" if tool == "upstream" else "prompt"] for one in found] == prompts
+    elif tool == "lm-eval":
+        assert len(list(out.glob("*.yaml"))) == 13 + 1
+    for module in out.glob("*.py"):
+        subprocess.run([sys.executable, "-m", "py_compile", module], check=True)
+
+
+def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "kept").write_text("x")
+    done = cli("export", sample_build, "--for", "jsonl", "--out", tmp_path)
+    assert done.returncode == 2 and "exists already" in done.stderr
+    done = cli("export", sample_build, "--for", "nothing", "--out", tmp_path / "new")
+    assert done.returncode == 2 and not (tmp_path / "new").exists()

@@ -1,0 +1,119 @@
+"""What other tools wrote is read back: files that the tools themselves wrote, on these rows.
+
+`tests/predictions` was written by kvpress, lm-evaluation-harness, Inspect and lighteval from
+exports of the build below, with a model that names the first three names or numbers of the prompt
+(and nothing about documents). The expected scores are those that the tools printed.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_builders
+import ruler_data
+import ruler_eval
+from ruler_data.errors import RulerError
+from ruler_eval.prediction_formats import READERS
+
+FILES = Path(__file__).parent / "predictions"
+#: Means that each tool printed itself; kvpress in percent.
+PRINTED = {"niah_multivalue_1024": 0.75, "vt_1024": 0.4, "qa_1_1024": 0.0}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("read-back") / "data"
+    tasks = [name.rpartition("_")[0] for name in PRINTED]
+    ruler_builders.build(
+        "mistral", sources_kind="sample", tasks=tasks, lengths=[1024], rows=3, out=out
+    )
+    return out
+
+
+def means(place: Path, data: Path) -> dict[str, float]:
+    records = ruler_eval.score(place, data).to_records()
+    assert all(record["scored"] == 3 for record in records)
+    return {record["config"]: round(record["score"], 9) for record in records}
+
+
+@pytest.mark.parametrize("tool", ["kvpress", "lm-eval", "inspect", "lighteval"])
+def test_what_a_tool_wrote_scores_as_the_tool_says(tool: str, data: Path) -> None:
+    found = means(FILES / tool, data)
+    assert found and found == {name: PRINTED[name] for name in found}
+    assert len(found) == (2 if tool == "lighteval" else 3)
+    if tool == "kvpress":
+        printed = json.loads((FILES / tool / "metrics.json").read_text())
+        shares = {f"{task}_1024": one["string_match"] / 100 for task, one in printed.items()}
+        assert shares == found
+
+
+def test_kvpress_on_its_own_columns_is_told_by_the_length_of_its_config(
+    data: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(FILES / "kvpress", tmp_path / "run")
+    csv = tmp_path / "run" / "predictions.csv"
+    csv.write_text(csv.read_text().replace("index,", "other,").replace("config", "setting"))
+    csv.write_text(csv.read_text().replace(",index", ",other"))
+    assert means(tmp_path / "run", data) == PRINTED
+
+
+def test_an_inspect_log_of_json_reads_as_the_zip_does(data: Path, tmp_path: Path) -> None:
+    samples = [dict(one) for one in READERS[".eval"](FILES / "inspect" / "ruler.eval")]
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps({"version": 2, "eval": {}, "samples": samples}))
+    assert means(log, data) == PRINTED
+    samples[0]["error"] = {"message": "the model broke down"}
+    log.write_text(json.dumps({"version": 2, "eval": {}, "samples": samples}))
+    with pytest.raises(RulerError, match="8 of 9 rows have an answer"):
+        means(log, data)
+
+
+def test_nemo_skills_output_is_told_by_its_folder(data: Path, tmp_path: Path) -> None:
+    rows = rows_of(data, "vt_1024")
+    out = tmp_path / "eval-results" / "ruler.llama_1k.vt" / "output.jsonl"
+    out.parent.mkdir(parents=True)
+    lines = (
+        {"index": row["index"], "question": row["context"], "length": row["length"],
+         "expected_answer": row["outputs"], "generation": row["outputs"][0], "num_generated": 3}
+        for row in rows
+    )  # fmt: skip
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert means(tmp_path, data) == {"vt_1024": 0.2}
+
+
+def test_upstream_s_overwritten_index_of_niah_gives_way_to_the_line(
+    data: Path, tmp_path: Path
+) -> None:
+    rows = rows_of(data, "niah_multivalue_1024")
+    out = tmp_path / "1024" / "pred" / "niah_multivalue.jsonl"
+    out.parent.mkdir(parents=True)
+    lines = (
+        {"index": row["context"].find(row["outputs"][0]), "input": row["context"],
+         "outputs": row["outputs"], "pred": " ".join(row["outputs"])}
+        for row in rows
+    )  # fmt: skip
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert means(tmp_path, data) == {"niah_multivalue_1024": 1.0}
+
+
+def test_predictions_on_other_rows_are_refused(data: Path, tmp_path: Path) -> None:
+    shutil.copytree(FILES / "kvpress", tmp_path / "run")
+    csv = tmp_path / "run" / "predictions.csv"
+    first = rows_of(data, "vt_1024")[0]["outputs"][0]
+    csv.write_text(csv.read_text().replace(f"'{first}'", "'ABCDE'"))
+    with pytest.raises(RulerError, match="the gold answers beside the prediction"):
+        means(tmp_path / "run", data)
+
+
+@pytest.mark.parametrize("name", ["a.eval", "a.parquet", "a.json", "a.csv"])
+def test_a_damaged_file_is_one_line(name: str, data: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"predicted_answer\n\xff\n" if name == "a.csv" else b"PK\x03junk")
+    with pytest.raises(RulerError, match=rf"{name}"):
+        means(tmp_path / name, data)
+
+
+def rows_of(data: Path, config: str) -> list[dict[str, Any]]:
+    return ruler_data.load(data, config).to_records()
