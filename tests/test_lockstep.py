@@ -177,7 +177,8 @@ def test_an_index_of_a_stranger_is_checked_before_it_is_used() -> None:
     assert Index.from_json(newer.encode(), "x") == Index((sibling,))
     for wrong in (
         text.replace('"format": 1', '"format": 2'), text.replace("org/ruler", "../x/y"),
-        text.replace("v1.0.0", "a b"), text.replace("c" * 40, "main"), text.replace("llama3", "a b"),
+        text.replace("v1.0.0", "a b"), text.replace("c" * 40, "main"),
+        text.replace("llama3", "a b"),
         "[" * 100_000, "{}", "\xff",
         text + " " * 4_000_000,
     ):  # fmt: skip
