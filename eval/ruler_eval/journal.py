@@ -65,6 +65,23 @@ class Journal:
                 os.ftruncate(self._file, end)
             raise _unwritable(self._path, error) from error
 
+    def set_aside(self, count: int, path: Path) -> None:
+        """Move the last lines to another file, to which they are appended.
+
+        Raises:
+            RulerError: it cannot be written; the journal is as before.
+        """
+        lines = self._path.read_bytes().splitlines(keepends=True)
+        moved = b"".join(lines[len(lines) - count :])
+        try:
+            with path.open("ab") as file:
+                file.write(moved)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        os.ftruncate(self._file, os.fstat(self._file).st_size - len(moved))
+
     def __enter__(self) -> Self:
         return self
 
@@ -88,6 +105,8 @@ def to_line(prediction: Prediction) -> bytes:
         text = prediction.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         prediction = replace(prediction, text=text)
     record = {name: getattr(prediction, name) for name in _FIELDS}
+    if not prediction.sample:
+        del record["sample"]  # as in runs of versions without samples
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -113,7 +132,7 @@ def parse(line: bytes, where: str) -> Prediction:
             msg = f"unknown field {quote(min(unknown))}"
             raise ValueError(msg)
         for name, kind in _FIELDS.items():
-            value = body.get(name)
+            value = body.get(name, 0 if name == "sample" else None)
             if not isinstance(value, kind) or isinstance(value, bool):
                 msg = f"field {name} holds {type(value).__name__}"
                 raise TypeError(msg)
@@ -179,7 +198,7 @@ def mend(path: Path) -> Mended:
     """
     if not path.exists():
         return Mended()
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, int]] = set()
     end = unscored = 0
     torn: RulerError | None = None
     with path.open("rb") as file:

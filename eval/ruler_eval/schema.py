@@ -8,6 +8,7 @@ Scores, reports and comparisons read nothing else.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,40 @@ from ruler_data.manifest import BALANCED, Manifest
 FORMAT = 1
 RUN_FILE = "run.json"
 ANSWER_FILES = "answers-*.jsonl"
+
+
+#: Options of engines that do not decide on answers, with the reason. They may change from one start
+#: of a run to the next, and `starts.jsonl` records them. All others are part of a run's identity.
+#: (vLLM computes a row in whatever batch is at hand, so that its last bits vary from run to run
+#: anyway.)
+FREE: Mapping[str, str] = {
+    "gpu_memory_utilization": "share of the GPU's memory to use",
+    "kv_cache_memory_bytes": "memory for keys and values",
+    "num_gpu_blocks_override": "memory for keys and values",
+    "swap_space": "memory for rows that wait",
+    "cpu_offload_gb": "where weights are kept",
+    "block_size": "unit in which keys and values are stored",
+    "enable_prefix_caching": "keys and values of a common prefix are kept, not computed again",
+    "max_num_seqs": "rows at once",
+    "max_num_batched_tokens": "tokens per step",
+    "enable_chunked_prefill": "cuts a prompt into steps",
+    "max_num_partial_prefills": "prompts at once in one step",
+    "max_long_partial_prefills": "prompts at once in one step",
+    "long_prefill_token_threshold": "what counts as a long prompt",
+    "scheduling_policy": "order of rows",
+    "async_scheduling": "prepares a step during the one before",
+    "max_parallel_loading_workers": "how weights are loaded",
+    "safetensors_load_strategy": "how weights are loaded",
+    "distributed_executor_backend": "how processes are started",
+    "download_dir": "where files are kept",
+    "disable_log_stats": "logging",
+    "use_tqdm_on_load": "logging",
+    "copies": "copies of the model (ray)",
+    "concurrency": "requests at once (openai)",
+    "patience": "seconds of retries (openai)",
+    "timeout": "seconds of one try (openai)",
+    "tolerance": "which answers are accepted, not what they are (openai)",
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +121,11 @@ class RunInfo:
     format: int = FORMAT
 
     @property
+    def samples(self) -> int:
+        """Number of answers to each row."""
+        return int(self.sampling.get("samples", 1))
+
+    @property
     def fingerprint(self) -> str:
         """One sha256 over all of it. Answers of different fingerprints are never mixed."""
         body = asdict(self)
@@ -103,14 +143,14 @@ class Prediction:
         config: e.g. `vt_4096`.
         index: of the row.
         text: the generated text, unchanged; None if the row is unscored.
-        finish: `stop`, `length`, or what else the engine reports; None if the row is unscored or
-            the engine does not report it.
+        finish: `stop` or `length`; None if the row is unscored, or in other tools' predictions.
         prompt_tokens: tokens sent; None where the engine does not report them.
         answer_tokens: tokens generated; likewise.
         seconds: from sending the request to the last token; likewise.
         error: why the row is unscored; None if it was answered.
         cached_tokens: prompt tokens that a prefix cache held; None where the engine does not
             report them.
+        sample: number of the sample, from 0; a journal names it only if it is not 0.
     """
 
     config: str
@@ -122,11 +162,12 @@ class Prediction:
     seconds: float | None
     error: str | None = None
     cached_tokens: int | None = None
+    sample: int = 0
 
     @property
-    def key(self) -> tuple[str, int]:
-        """The row that it belongs to."""
-        return self.config, self.index
+    def key(self) -> tuple[str, int, int]:
+        """The row and the sample that it belongs to."""
+        return self.config, self.index, self.sample
 
 
 def published_seed(manifest: Manifest) -> int:

@@ -151,8 +151,6 @@ def _prediction(request: Request, result: object, seconds: float) -> Prediction:
     if not (isinstance(result, Generation) and isinstance(result.text, str)):
         kind = type(getattr(result, "text", result)).__name__
         return request.unscored(f"the function returned {kind}, not text")
-    if result.finish_reason not in ("stop", "length"):
-        return request.unscored(f"finish reason {result.finish_reason!r} is not stop or length")
     return request.answered(result.text, result.finish_reason, result.tokens, seconds)
 
 
