@@ -29,10 +29,7 @@ COMMANDS = {
         "ruler_eval.cli.run",
         "Run a model over the rows; the same command resumes an interrupted run.",
     ),
-    "mend": (
-        "ruler_eval.cli.mend",
-        "Say what is wrong with the folder of a run, and mend what can be; a copy is kept.",
-    ),
+    "mend": ("ruler_eval.cli.mend", "Find and mend damage in the folder of a run; a copy is kept."),
 }
 
 

@@ -55,7 +55,7 @@ def mend(
         ),
     ] = False,
 ) -> None:
-    """Say what is wrong with the folder of a run, and mend what can be; a copy is kept."""
+    """Find and mend damage in the folder of a run; a copy is kept."""
     folder = RunFolder(place)
     if not folder.journals():
         msg = f"{quote(str(place))}: holds no answers of a run; give the folder of a run"
