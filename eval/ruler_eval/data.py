@@ -53,9 +53,6 @@ def read_alike(
 
     Rows with a common beginning then follow one another, so that a prefix cache that holds only the
     last row saves as much as one without limit.
-
-    Raises:
-        RulerError: the file cannot be read, or rows are not where they belong.
     """
     with readable(config), closing(row_places(path, config, rows)) as places:
         wanted = ((group, place) for index, group, place in places if index in indices)
@@ -160,36 +157,20 @@ class Dataset:
         )
 
     def fetch(self) -> "Dataset":
-        """Fetch the files of the chosen configs, and check each against the manifest.
-
-        Raises:
-            RulerError: a file is not available, or is not the one that the manifest names.
-        """
+        """Fetch the files of the chosen configs, and check each against the manifest."""
         self.source.fetch(self.rows)
         return self
 
     def read(self, config: str) -> Generator[Row, None, None]:
-        """Yield the chosen rows of a config, in order.
-
-        Raises:
-            RulerError: the file cannot be read, or rows are not where they belong.
-        """
+        """Yield the chosen rows of a config, in order."""
         return read_in_order(self._file(config), config, self.rows[config])
 
     def read_alike(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
-        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`.
-
-        Raises:
-            RulerError: the file cannot be read, or rows are not where they belong.
-        """
+        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`."""
         return read_alike(self._file(config), config, self.rows[config], indices)
 
     def sizes(self, config: str) -> list[Size]:
-        """Return the size of each chosen row of a config.
-
-        Raises:
-            RulerError: the file cannot be read, or holds fewer rows than the manifest says.
-        """
+        """Return the size of each chosen row of a config."""
         return read_sizes(self._file(config), config, self.rows[config])
 
     def _file(self, config: str) -> Path:

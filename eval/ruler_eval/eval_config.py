@@ -167,20 +167,12 @@ class RunConfig(EvalConfig):
 
     @property
     def folder(self) -> Path:
-        """Folder of the run.
-
-        Raises:
-            UsageError: its name is empty.
-        """
+        """Folder of the run."""
         return named_path(self.out)
 
     @property
     def share(self) -> Shard:
-        """Share of the rows to answer.
-
-        Raises:
-            UsageError: the option is not a shard.
-        """
+        """Share of the rows to answer."""
         return Shard(*parse_shard(self.shard))
 
 

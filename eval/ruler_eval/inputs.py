@@ -119,11 +119,7 @@ class Inputs:
 
 
 def open_inputs(config: EvalConfig) -> Inputs:
-    """Return the inputs that the options name.
-
-    Raises:
-        UsageError: one of them is not available, or they do not go together.
-    """
+    """Return the inputs that the options name."""
     data = open_dataset(str(config.data), config.revision)
     data = data.choose(
         parse_names(config.configs), config.first_rows, parse_names(config.tasks)

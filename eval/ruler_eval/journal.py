@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from ruler_data.errors import RulerError
-from ruler_data.files import sync_folder
+from ruler_data.files import write_bytes
 from ruler_data.names import quote
 from ruler_eval.schema import Prediction
 
@@ -147,11 +147,7 @@ def parse(line: bytes, where: str) -> Prediction:
 
 
 def read(path: Path) -> Iterator[Prediction]:
-    """Yield the predictions of a whole journal, in the order of its lines.
-
-    Raises:
-        RulerError: a line is not a prediction.
-    """
+    """Yield the predictions of a whole journal, in the order of its lines."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             yield parse(line, f"{path.name}:{number}")
@@ -161,9 +157,6 @@ def read_growing(path: Path, start: int = 0) -> Iterator[tuple[Prediction, int]]
     """Yield the predictions from a byte on, each with the byte where the next line starts.
 
     A line that another process is still writing is left for the next call.
-
-    Raises:
-        RulerError: a line is not a prediction.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -221,22 +214,8 @@ def mend(path: Path) -> Mended:
     if cut:
         os.truncate(path, end)
     if unscored:
-        _remove_unscored(path)
+        write_bytes(path, b"".join(to_line(each) for each in read(path) if each.error is None))
     return Mended(cut, unscored)
-
-
-def _remove_unscored(path: Path) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(to_line(each) for each in read(path) if each.error is None)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
 
 
 def _unwritable(path: Path, error: OSError) -> RulerError:

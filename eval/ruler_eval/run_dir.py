@@ -61,20 +61,13 @@ class RunFolder:
         Args:
             info: the run.
             held: the shard that this process has locked, if any.
-
-        Raises:
-            UsageError: the folder holds another run or a dataset, or cannot be written.
         """
         with self._locked():
             self._begin(info, held)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Lock the folder for a moment; it is made if it does not exist.
-
-        Raises:
-            UsageError: it holds a dataset, or cannot be written.
-        """
+        """Lock the folder for a moment; it is made if it does not exist."""
         where = f"--out {quote(str(self.path), 200)}"
         if (self.path / FILENAME).exists():
             msg = f"{where}: holds a dataset; give the run its own folder"
@@ -150,12 +143,7 @@ class RunFolder:
 
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:
-        """Hold a shard, so that no other process answers its rows.
-
-        Raises:
-            UsageError: the folder cannot be written.
-            RulerError: this shard, or one of another number of shards, is running.
-        """
+        """Hold a shard, so that no other process answers its rows."""
         with ExitStack() as held:
             with self._locked():
                 self._take(shard, held)
@@ -167,23 +155,14 @@ class RunFolder:
 
     @contextmanager
     def hold_all(self) -> Iterator[None]:
-        """Hold every shard that there has been.
-
-        Raises:
-            UsageError: the folder cannot be written.
-            RulerError: a shard is running.
-        """
+        """Hold every shard that there has been."""
         with ExitStack() as held, self._locked():
             for shard in self._shards("*answers-*.*"):
                 self._take(shard, held)
             yield
 
     def _take(self, shard: Shard, held: ExitStack) -> None:
-        """Lock a shard, and show that it runs, until `held` is closed.
-
-        Raises:
-            RulerError: it is running.
-        """
+        """Lock a shard, and show that it runs, until `held` is closed."""
         msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
         alive = self.path / f".answers-{shard.name}.alive"
         try:
@@ -219,9 +198,6 @@ class RunFolder:
 
         Journals of another number of shards keep their answers; their unscored rows are removed,
         because they are assigned anew.
-
-        Raises:
-            RulerError: a line is not a prediction, or a row occurs twice.
         """
         for other in sorted(self.journals()):
             if other.count != shard.count:
@@ -265,11 +241,7 @@ class RunFolder:
                 yield prediction
 
     def answered(self) -> set[Key]:
-        """Return the rows that any shard has answered; running shards may add to them.
-
-        Raises:
-            RulerError: a line is not a prediction.
-        """
+        """Return the rows that any shard has answered; running shards may add to them."""
         return {
             prediction.key
             for shard in self.journals()

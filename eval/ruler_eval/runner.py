@@ -78,12 +78,7 @@ class RunJob:
 
 
 def open_job(config: EvalConfig) -> RunJob:
-    """Return a run whose prompts all fit; nothing heavy is loaded.
-
-    Raises:
-        UsageError: data, model, tokenizer, engine or options are not available, or a prompt does
-            not fit the window.
-    """
+    """Return a run whose prompts all fit; nothing heavy is loaded."""
     inputs = open_inputs(config)
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
@@ -155,11 +150,7 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
-    """Yield rows as requests, config by config, read as they are needed; samples together.
-
-    Raises:
-        RulerError: a prompt does not fit the window.
-    """
+    """Yield rows as requests, config by config, read as they are needed; samples together."""
     wanted: dict[str, dict[int, list[int]]] = {}
     for item in pending:
         wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
@@ -171,11 +162,7 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
 
 
 def _request(job: RunJob, config: str, row: Row) -> Request:
-    """Return a row as a request.
-
-    Raises:
-        RulerError: its prompt does not fit the window, or has not the length that the data says.
-    """
+    """Return a row as a request."""
     inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
     ids = prompts.ids(inputs.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)

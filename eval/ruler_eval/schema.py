@@ -25,32 +25,22 @@ ANSWER_FILES = "answers-*.jsonl"
 #: (vLLM computes a row in whatever batch is at hand, so that its last bits vary from run to run
 #: anyway.)
 FREE: Mapping[str, str] = {
-    "gpu_memory_utilization": "share of the GPU's memory to use",
-    "kv_cache_memory_bytes": "memory for keys and values",
-    "num_gpu_blocks_override": "memory for keys and values",
-    "swap_space": "memory for rows that wait",
-    "cpu_offload_gb": "where weights are kept",
-    "block_size": "unit in which keys and values are stored",
-    "enable_prefix_caching": "keys and values of a common prefix are kept, not computed again",
-    "max_num_seqs": "rows at once",
-    "max_num_batched_tokens": "tokens per step",
-    "enable_chunked_prefill": "cuts a prompt into steps",
-    "max_num_partial_prefills": "prompts at once in one step",
-    "max_long_partial_prefills": "prompts at once in one step",
-    "long_prefill_token_threshold": "what counts as a long prompt",
-    "scheduling_policy": "order of rows",
-    "async_scheduling": "prepares a step during the one before",
-    "max_parallel_loading_workers": "how weights are loaded",
-    "safetensors_load_strategy": "how weights are loaded",
-    "distributed_executor_backend": "how processes are started",
-    "download_dir": "where files are kept",
-    "disable_log_stats": "logging",
-    "use_tqdm_on_load": "logging",
-    "copies": "copies of the model (ray)",
-    "concurrency": "requests at once (openai)",
-    "patience": "seconds of retries (openai)",
-    "timeout": "seconds of one try (openai)",
-    "tolerance": "which answers are accepted, not what they are (openai)",
+    name: reason
+    for reason, names in {
+        "memory of the GPU": "gpu_memory_utilization kv_cache_memory_bytes num_gpu_blocks_override "
+        "swap_space cpu_offload_gb block_size",
+        "keys and values of a common prefix are kept, not computed again": "enable_prefix_caching",
+        "rows and tokens at once, and their order": "max_num_seqs max_num_batched_tokens "
+        "enable_chunked_prefill max_num_partial_prefills max_long_partial_prefills "
+        "long_prefill_token_threshold scheduling_policy async_scheduling",
+        "how weights are loaded and processes started": "max_parallel_loading_workers "
+        "safetensors_load_strategy distributed_executor_backend download_dir",
+        "logging": "disable_log_stats use_tqdm_on_load",
+        "copies of the model (ray)": "copies",
+        "requests at once, and when to give up (openai)": "concurrency patience timeout",
+        "which answers are accepted, not what they are (openai)": "tolerance",
+    }.items()
+    for name in names.split()
 }
 
 

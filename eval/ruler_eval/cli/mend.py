@@ -1,9 +1,7 @@
 """`ruler-eval mend`: what is wrong with the folder of a run, and what can be mended."""
 
-from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -15,35 +13,27 @@ from ruler_eval import journal
 from ruler_eval.predictions import read_info
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_eval.sharding import Key, Shard
+from ruler_eval.sharding import Key
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a journal; `prediction` is None if it is not one."""
 
-    shard: Shard
+    path: Path
     number: int
     data: bytes
     prediction: Prediction | None
 
-    def __str__(self) -> str:
-        return f"answers-{self.shard.name}.jsonl:{self.number}"
+    @property
+    def where(self) -> str:
+        """File and number, for messages."""
+        return f"{self.path.name}:{self.number}"
 
-
-@dataclass(frozen=True)
-class Findings:
-    """What is wrong with a run.
-
-    Attributes:
-        drop: lines to remove.
-        mended: what removing them mends, one text each.
-        open: what is left for the user.
-    """
-
-    drop: list[Line]
-    mended: list[str]
-    open: list[str]
+    @property
+    def answer(self) -> tuple[str | None, str | None] | None:
+        """Text and finish reason, if the row is answered."""
+        found = self.prediction
+        return (found.text, found.finish) if found and found.error is None else None
 
 
 def mend(
@@ -61,101 +51,102 @@ def mend(
         msg = f"{quote(str(place))}: holds no answers of a run; give the folder of a run"
         raise UsageError(msg)
     with folder.hold_all():
-        lines = [line for shard in folder.journals() for line in _lines(folder, shard)]
-        found = examine(lines, ask_again=ask_again)
+        lines = [line for shard in folder.journals() for line in _read(folder.journal(shard))]
+        drop, mended, left = examine(lines, ask_again=ask_again)
         try:
-            found.open.extend(_strangers(lines, read_info(place)))
+            left += _strangers(lines, read_info(place))
         except RulerError as error:
-            found.open.append(f"{error}; copy run.json of a run with the same options here")
-        if found.drop:
-            copy = _rewrite(folder, lines, found.drop)
-            found.mended.append(f"the journals as they were are in {copy}")
-    for text in (*found.mended, *found.open):
+            left.append(f"{error}; copy run.json of a run with the same options here")
+        if drop:
+            copy = _rewrite(folder, lines, drop)
+            mended.append(f"the journals as they were are in {copy}")
+    for text in (*mended, *left):
         say(text)
-    if found.open:
-        msg = f"{place}: {len(found.open)} findings are left"
+    if left:
+        msg = f"{place}: {len(left)} findings are left"
         raise RulerError(msg)
-    answered = sum(bool(line.prediction and not line.prediction.error) for line in lines)
-    dropped = sum(bool(line.prediction and not line.prediction.error) for line in found.drop)
-    say(f"{place}: in order, {answered - dropped} answers")
+    answers = sum(line.answer is not None for line in lines if line.where not in drop)
+    say(f"{place}: in order, {answers} answers")
 
 
-def examine(lines: list[Line], *, ask_again: bool) -> Findings:
-    """Return what is wrong with the lines of all journals of a run.
+def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str], list[str]]:
+    """Return the lines of journals to drop, what this mends, and what is left for the user.
 
     Of a row that was answered several times the first answer is kept, if all are the same text.
     """
-    found = Findings([], [], [])
-    last = {line.shard: line.number for line in lines if line.prediction}
+    drop, mended, left = set[str](), list[str](), list[str]()
+    last = {line.path: line.number for line in lines if line.prediction}
     rows: dict[Key, list[Line]] = {}
     for line in lines:
         if line.prediction:
             rows.setdefault(line.prediction.key, []).append(line)
-        elif line.number > last.get(line.shard, 0):
-            found.drop.append(line)
-            found.mended.append(f"{line}: incomplete end, {len(line.data)} bytes removed")
+        elif line.number > last.get(line.path, 0):
+            drop.add(line.where)
+            mended.append(f"{line.where}: incomplete end, {len(line.data)} bytes removed")
         else:
-            found.open.append(f"{line}: not a line of a journal; remove it, or correct it")
-    counts: Counter[str] = Counter()
-    for key, several in rows.items():
-        if len(several) == 1:
-            continue
-        row = f"{key[0]}/{key[1]}" + (f" sample {key[2]}" if key[2] else "")
-        answers = [line for line in several if line.prediction and not line.prediction.error]
-        texts = {(line.prediction.text, line.prediction.finish) for line in answers}  # type: ignore[union-attr]
-        if len(texts) <= 1:
-            kept = (answers or several)[0]
-            found.drop.extend(line for line in several if line is not kept)
-            counts["answered twice with the same text, the first is kept"] += 1
-        elif ask_again:
-            found.drop.extend(several)
-            counts["with different answers, all removed: run again to ask them"] += 1
-        else:
-            told = "; ".join(f"{line}: {quote(str(line.prediction.text))}" for line in answers)  # type: ignore[union-attr]
-            found.open.append(
-                f"{row}: different answers: {told}; remove all lines but one, or all by --ask-again"
+            left.append(f"{line.where}: not a line of a journal; remove it, or correct it")
+    same = different = 0
+    for (config, index, sample), several in rows.items():
+        answers = {line.where: line.answer for line in several if line.answer}
+        distinct = len(set(answers.values()))
+        if len(several) > 1 and distinct <= 1:
+            kept = next(iter(answers), several[0].where)
+            drop |= {line.where for line in several} - {kept}
+            same += 1
+        elif distinct > 1 and ask_again:
+            drop |= {line.where for line in several}
+            different += 1
+        elif distinct > 1:
+            texts = "; ".join(
+                f"{where}: {quote(str(text))}" for where, (text, _) in answers.items()
             )
-    found.mended.extend(f"{count} rows {what}" for what, count in counts.items())
-    return found
+            row = f"{config}/{index}" + (f" sample {sample}" if sample else "")
+            left.append(
+                f"{row}: different answers: {texts}; remove all lines but one, or all by "
+                "--ask-again"
+            )
+    if same:
+        mended.append(f"{same} rows answered twice with the same text, the first is kept")
+    if different:
+        mended.append(f"{different} rows with different answers removed: run again to ask them")
+    return drop, mended, left
 
 
-def _lines(folder: RunFolder, shard: Shard) -> list[Line]:
+def _read(path: Path) -> list[Line]:
     lines = []
-    with folder.journal(shard).open("rb") as file:
+    with path.open("rb") as file:
         for number, data in enumerate(file, 1):
             try:
                 prediction = journal.parse(data, "")
             except RulerError:
                 prediction = None
-            lines.append(Line(shard, number, data, prediction))
+            lines.append(Line(path, number, data, prediction))
     return lines
 
 
 def _strangers(lines: list[Line], run: RunInfo) -> list[str]:
     """Return the rows that are not of the run."""
+    known = {(config, index) for config, rows in run.data.rows.items() for index in range(rows)}
     return [
-        f"{line}: {line.prediction.config}/{line.prediction.index} is not a row of this run; "
-        "move the line to the run that it is from"
+        f"{line.where}: {each.config}/{each.index} is not a row of this run; move the line to the "
+        "run that it is from"
         for line in lines
-        if line.prediction
-        and not (
-            0 <= line.prediction.index < run.data.rows.get(line.prediction.config, 0)
-            and 0 <= line.prediction.sample < run.samples
-        )
+        if (each := line.prediction)
+        and not (each.key[:2] in known and 0 <= each.sample < run.samples)
     ]
 
 
-def _rewrite(folder: RunFolder, lines: list[Line], drop: list[Line]) -> Path:
+def _rewrite(folder: RunFolder, lines: list[Line], drop: set[str]) -> Path:
     """Write journals without some lines; return the folder with those that were there."""
     number = 1
     while (copy := folder.path / f"before-mend-{number}").exists():
         number += 1
-    dropped = {id(line) for line in drop}
-    shards = {line.shard for line in drop}
-    for shard in sorted(shards):
-        path = folder.journal(shard)
+    changed = {line.path: list[bytes]() for line in lines if line.where in drop}
+    for path in changed:
         write_bytes(copy / path.name, path.read_bytes())
-    for shard in sorted(shards):
-        kept = (line.data for line in lines if line.shard == shard and id(line) not in dropped)
-        write_bytes(folder.journal(shard), b"".join(kept))
+    for line in lines:
+        if line.path in changed and line.where not in drop:
+            changed[line.path].append(line.data)
+    for path, kept in changed.items():
+        write_bytes(path, b"".join(kept))
     return copy

@@ -327,11 +327,7 @@ class Client:
         return path, {name: value for name, value in body.items() if value is not None}
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
-        """Return the prediction that a reply holds.
-
-        Raises:
-            RequestError: it holds none, or the server read another prompt than was rendered.
-        """
+        """Return the prediction that a reply holds."""
         text, reasoning, finish = _choice(reply, self.options.api)
         usage = reply.get("usage")
         usage = usage if isinstance(usage, dict) else {}
@@ -352,11 +348,7 @@ class Client:
         return replace(answer, prompt_tokens=read)
 
     def _compare(self, read: int, rendered: int) -> None:
-        """Check that the server read the prompt that was rendered here.
-
-        Raises:
-            RequestError: it read more or fewer tokens.
-        """
+        """Check that the server read the prompt that was rendered here."""
         slack = SLACK[self.options.api]
         slack = max(slack, int(self.options.tolerance * rendered)) if slack else 0
         if abs(read - rendered) <= slack:
@@ -412,11 +404,7 @@ def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
 
 
 def _choice(reply: Mapping[str, Any], api: Api) -> tuple[str, str, str | None]:
-    """Return the text of a reply, its reasoning and its finish reason.
-
-    Raises:
-        RequestError: it holds no text, or a call of a tool.
-    """
+    """Return the text of a reply, its reasoning and its finish reason."""
     try:
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice

@@ -130,9 +130,6 @@ class Server:
             body: of the request.
             stop: set when the reply is not wanted any more.
             patience: seconds after which a failing request is not tried again, if not the server's.
-
-        Raises:
-            RequestError: the request is refused, or the patience is used up.
         """
         send = partial(self._send, "POST", path, body, self._timeout)
         seconds = self._patience if patience is None else patience

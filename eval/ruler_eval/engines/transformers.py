@@ -41,11 +41,7 @@ class TransformersOptions:
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine, not loaded.
-
-    Raises:
-        UsageError: transformers is not installed, or an option is not known.
-    """
+    """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.engine_options)
     thinking = config.protocol == "thinking"

@@ -35,11 +35,7 @@ FEED = 2
 def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
-    """Return the engine, not loaded; its arguments are checked against those of installed vLLM.
-
-    Raises:
-        UsageError: vLLM is not installed, or has no such argument.
-    """
+    """Return the engine, not loaded; its arguments are checked against those of installed vLLM."""
     versions = installed_versions("vllm", "vllm", "torch", "transformers")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results
