@@ -45,6 +45,7 @@ class FakeServer:
         self.card: Body = {"id": "m", "max_model_len": 4096, **card}
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
         self.refuses: set[str] = set()  # fields
+        self.denies = False
         self.fingerprint: str | None = None
         self.probes: list[Body] = []
         self.seen: list[Body] = []
@@ -96,6 +97,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if server.denies:
+                return self._send(401, {}, b"no such key")
             if refused := server.refuses & body.keys():
                 reason = f"Unrecognized request argument supplied: {min(refused)}"
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -103,6 +104,35 @@ def test_one_short_prompt_may_differ_and_what_is_not_stable_is_not_compared(
         done = evaluate(*order(frozen, server.url, tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("no stable answers to short prompts") == 1
+
+
+def test_a_server_that_is_gone_at_the_end_costs_no_answer(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    server = FakeServer(golden)
+
+    def leave(number: int, body: Body) -> object:
+        if number == 12:
+            server.refuses = {"prompt"}  # keeps to itself from now on
+            Thread(target=server.close).start()
+        return well(number, body)
+
+    server.fault = leave  # type: ignore[assignment]
+    asked = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
+    done = evaluate(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "short prompts could not be asked again" in done.stderr or "not known" in done.stderr
+    assert_golden(frozen, tmp_path)
+
+
+def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        server.denies = True
+        said = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
+        assert "status 401: 'no such key'" in said and not server.seen
+    assert not (tmp_path / "run.json").exists()
 
 
 def test_threads_share_connections_that_stay_open(

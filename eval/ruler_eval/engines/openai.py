@@ -51,6 +51,8 @@ PROTOCOLS: dict[Api, tuple[str, ...]] = {
 SLACK: dict[Api, int] = {"completions": 0, "text": 2, "chat": 64}
 #: Fields that servers may refuse; they are then left out.
 OPTIONAL = ("min_tokens", "seed")
+#: Statuses after which no request will succeed: no key, not allowed, no such model.
+REFUSED = (401, 403, 404)
 #: Short prompts whose greedy continuations differ from model to model, the tokens asked for, the
 #: characters that must agree, the prompts that may differ all the same (a server computes rows in
 #: batches, and its last bits vary with them), and the seconds to try.
@@ -197,13 +199,15 @@ class Client:
         for prompt in PROBES:
             row = Row(0, "", "", prompt, "", ("",), PROBE_TOKENS, 0, ())
             ids = self.prompts.ids(self.tokenizer, row)
-            request = Request("", row, ids, PROBE_TOKENS)
             try:
-                reply = self._post_known(request, greedy)
-                text, message, _ = _choice(reply, self.options.api)
-            except RequestError:
+                reply = self._post_known(Request("", row, ids, PROBE_TOKENS), greedy)
+                text, reasoning, _ = _choice(reply, self.options.api)
+            except RequestError as error:
+                if error.status in REFUSED:
+                    msg = f"{self.server.name}: {error}"
+                    raise RulerError(msg) from error
                 return {}
-            found[prompt] = message + text
+            found[prompt] = reasoning + text
             if fingerprint := reply.get("system_fingerprint"):
                 found["system_fingerprint"] = str(fingerprint)
         return found
@@ -212,7 +216,6 @@ class Client:
         """Return the reply to a short prompt, without the fields that the server refuses."""
         while True:
             path, body = self._message(request)
-            body = {name: value for name, value in body.items() if name not in ("seed", "top_p")}
             try:
                 return self.server.post(path, {**body, **fields}, Event(), PROBE_SECONDS)
             except RequestError as error:
@@ -263,7 +266,10 @@ class Client:
                             f"{prediction.error}; run the same command again to resume"
                         )
                         raise RulerError(msg)
-            self._check(always=True)
+            try:
+                self._check(always=True)
+            except RulerError as error:  # every row is answered all the same
+                self._tell(f"whether the model was the same to the end is not known: {error}")
             if self._changed:
                 raise ModelChanged(self._changed, doubtful)
         finally:
@@ -283,7 +289,8 @@ class Client:
             reply = self.server.post(*self._message(request), stop)
             seconds = time.monotonic() - started
             known = self.start.get("probe", {}).get("system_fingerprint")
-            self._check(always=known not in (None, reply.get("system_fingerprint")))
+            found = reply.get("system_fingerprint")
+            self._check(always=None not in (known, found) and known != found)
             if self._changed:
                 return request.unscored(self._changed)
             return self._read_reply(request, reply, seconds)
@@ -301,6 +308,8 @@ class Client:
             facts = self.server.facts(self.model)
             before = {"facts": self.facts, **self.start}
             now = {"facts": self.facts if facts is None else facts, "probe": self._probe()}
+            if self.start["probe"] and not now["probe"]:
+                self._tell(f"{self.server.name}: the short prompts could not be asked again")
             self._checked = self.server.outages
             if found := _contradictions(before, now):
                 self._changed = (

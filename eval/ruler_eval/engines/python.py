@@ -192,7 +192,7 @@ def _unwrapped(function: Function) -> Function:
 
 
 def _load(spec: str) -> Function:
-    """Return the function that `package.module:name` names; the working directory is searched too."""
+    """Return the function that a text names; the working directory is searched too."""
     module, _, name = spec.partition(":")
     where = f"--option function={quote(spec)}"
     if not (module and name):
