@@ -61,21 +61,6 @@ def read_alike(
                 yield checked_row(group, place)
 
 
-def read_sizes(path: Path, config: str, rows: int) -> list[Size]:
-    """Return the size of each of the first rows.
-
-    Raises:
-        RulerError: the file cannot be read, or holds fewer rows.
-    """
-    columns = ["length", "max_new_tokens"]
-    with readable(config):
-        table = read_columns(path, columns)
-        found = [Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)]
-    if len(found) < rows:
-        raise damaged(config, f"it holds only {len(found)} rows")
-    return found[:rows]
-
-
 def _text(where: tuple[pa.Table, int]) -> bytes:
     """Return a row's context in UTF-8, which sorts like its characters."""
     group, place = where
@@ -171,7 +156,15 @@ class Dataset:
 
     def sizes(self, config: str) -> list[Size]:
         """Return the size of each chosen row of a config."""
-        return read_sizes(self._file(config), config, self.rows[config])
+        columns, rows = ["length", "max_new_tokens"], self.rows[config]
+        with readable(config):
+            table = read_columns(self._file(config), columns)
+            found = [
+                Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)
+            ]
+        if len(found) < rows:
+            raise damaged(config, f"it holds only {len(found)} rows")
+        return found[:rows]
 
     def _file(self, config: str) -> Path:
         return self.source.folder / config_file(config)

@@ -114,19 +114,19 @@ class EvalConfig:
             if value is not None and value < least:
                 msg = f"{name} {value}: must be at least {least}"
                 raise UsageError(msg)
-        if self.top_p is not None and not (self.temperature and 0 < self.top_p <= 1):
+        python, greedy = self.engine == "python", not self.temperature
+        if self.top_p is not None and (greedy or not 0 < self.top_p <= 1):
             msg = f"top_p {self.top_p}: must be over 0 and at most 1, with a temperature over 0"
-            raise UsageError(msg)
-        if self.engine == "python" and self.temperature is not None:
+        elif python and self.temperature is not None:
             msg = "temperature: engine python samples by itself; give its function an --option"
-            raise UsageError(msg)
-        if self.samples > 1 and not (self.temperature or self.engine in ("python", "oracle")):
+        elif self.samples > 1 and greedy and self.engine not in ("python", "oracle"):
             msg = f"samples {self.samples}: greedy answers are all the same; add a temperature"
-            raise UsageError(msg)
-        if not self.model and self.engine != "python":
+        elif not self.model and not python:
             msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
-            raise UsageError(msg)
-        _ = self.engine_options, self.first_rows
+        else:
+            _ = self.engine_options, self.first_rows
+            return
+        raise UsageError(msg)
 
     @cached_property
     def first_rows(self) -> int | dict[int, int] | None:

@@ -205,7 +205,8 @@ def mend(path: Path) -> Mended:
             if torn is not None:
                 raise torn  # a prediction follows it, so it is not the work of a crash
             if prediction.key in seen:
-                msg = f"{where}: {prediction.config}/{prediction.index} occurs twice"
+                row = f"{prediction.config}/{prediction.index}"
+                msg = f"{where}: {row} occurs twice; see `ruler-eval mend`"
                 raise RulerError(msg)
             seen.add(prediction.key)
             end += len(line)

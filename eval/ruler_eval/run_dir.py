@@ -97,7 +97,7 @@ class RunFolder:
             msg = f"{path}: is not the description of a run; name a new folder"
             raise UsageError(msg) from error
         if differences := list(_differences(present, json.loads(text))):
-            if self._is_blank(held):
+            if self.is_blank(held):
                 write_file(path, text)
                 return
             msg = (
@@ -106,8 +106,8 @@ class RunFolder:
             )
             raise UsageError(msg)
 
-    def _is_blank(self, held: Shard | None) -> bool:
-        """Whether no shard has answered a row or is running; unscored rows are run again."""
+    def is_blank(self, held: Shard | None) -> bool:
+        """Whether no shard has answered a row, and none but `held` is running."""
         if self.answered():
             return False
         try:
@@ -119,9 +119,10 @@ class RunFolder:
             return False
         return True
 
-    def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
+    def log_start(self, info: RunInfo, shard: Shard, first: bool, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
         record = {
+            "first": first,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "shard": str(shard),
             "version": __version__,
@@ -132,14 +133,15 @@ class RunFolder:
             file.write(json.dumps(record).encode() + b"\n")
 
     def first_start(self, info: RunInfo) -> dict[str, Any]:
-        """Return the record of the first start of the run; nothing where there is none."""
+        """Return the record of the start that the answers began with; nothing without one."""
+        found: dict[str, Any] = {}
         with suppress(OSError):
             for line in (self.path / STARTS_FILE).read_bytes().splitlines():
-                with suppress(ValueError, AttributeError):  # a crash may have cut a line
+                with suppress(ValueError):  # a crash may have cut a line
                     record = json.loads(line)
-                    if record.get("fingerprint") == info.fingerprint:
-                        return dict(record)
-        return {}
+                    if record["first"] and record["fingerprint"] == info.fingerprint:
+                        found = record
+        return found
 
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:

@@ -119,13 +119,14 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
         mended = folder.mend(shard)
         answered = folder.answered()
-        if found := job.engine.differences(folder.first_start(job.info) if answered else {}):
+        blank = folder.is_blank(shard)
+        if found := job.engine.differences({} if blank else folder.first_start(job.info)):
             msg = (
                 f"{folder.path}: the server holds another model than when the run began: "
                 f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
             )
             raise UsageError(msg)
-        folder.log_start(job.info, shard, job.engine.start)
+        folder.log_start(job.info, shard, blank, job.engine.start)
         folder.failure(shard).unlink(missing_ok=True)
         share = shares_of(job.inputs.data, shard.count, inputs.config.samples)[shard.index]
         pending = [item for item in share if item.key not in answered]

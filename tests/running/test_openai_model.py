@@ -106,6 +106,22 @@ def test_one_short_prompt_may_differ_and_what_is_not_stable_is_not_compared(
     assert done.stderr.count("no stable answers to short prompts") == 1
 
 
+def test_the_model_of_a_start_without_answers_is_not_that_of_the_run(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden, lambda n, b: (400, {}, b"no")) as server:
+        asked = order(frozen, server.url, tmp_path)
+        assert evaluate(*asked).returncode == 1
+        server.voice, server.fault = (
+            "Here is",
+            lambda n, b: (400, {}, b"no") if n > 14 else well(n, b),
+        )
+        assert evaluate(*asked).returncode == 1
+        server.fault = well
+        assert evaluate(*asked).returncode == 0
+    assert_golden(frozen, tmp_path)
+
+
 def test_a_server_that_is_gone_at_the_end_costs_no_answer(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
