@@ -30,8 +30,9 @@ TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_PAUSE = 60.0
 #: Seconds to wait for a connection, and the most bytes of a reply.
 CONNECT, LARGEST = 10.0, 64 * 2**20
-#: Seconds to try for a list of models from a server that answers, but with errors.
-LISTING = 3.0
+#: Seconds to try for a list of models from a server that answers, but with errors; and that a short
+#: prompt may take, which some servers load the model for.
+LISTING, LOADING = 3.0, 300.0
 #: What an entry of `/models` says of the model itself. Not `created`: vLLM, SGLang and llama.cpp
 #: give the time of the request, and Ollama the time of the file. `meta` is llama.cpp's (number of
 #: parameters, size, vocabulary).
@@ -131,7 +132,8 @@ class Server:
             stop: set when the reply is not wanted any more.
             patience: seconds after which a failing request is not tried again, if not the server's.
         """
-        send = partial(self._send, "POST", path, body, self._timeout)
+        timeout = self._timeout if patience is None else min(self._timeout, LOADING)
+        send = partial(self._send, "POST", path, body, timeout)
         seconds = self._patience if patience is None else patience
         return self._retried(send, seconds, seconds, stop)
 
@@ -142,12 +144,13 @@ class Server:
         unreachable: float,
         stop: Event | None = None,
     ) -> Mapping[str, Any]:
-        """Return the reply to a request; `unreachable` is the patience without a connection."""
+        """Return the reply; `unreachable` is the patience with a server that is not up yet."""
         stop = stop or Event()
 
         def enough(state: RetryCallState) -> bool:
-            limit = unreachable if getattr(_error(state), "unreachable", False) else patience
-            return stop.is_set() or stop_before_delay(limit)(state)
+            error = _error(state)
+            gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
+            return stop.is_set() or stop_before_delay(unreachable if gone else patience)(state)
 
         reply: Mapping[str, Any] = Retrying(
             retry=retry_if_exception_type(_TemporaryError),
