@@ -94,7 +94,9 @@ def test_memory_options_may_change_on_resume_and_are_logged_with_the_start(
     half = ("--option", "max_num_seqs=4", "--shard", "0/2")
     succeeded(order("vllm", tmp_path / "run", *ONE, *half))
     succeeded(order("vllm", tmp_path / "run", *ONE, "--option", "max_num_seqs=2"))
-    starts = [json.loads(line) for line in (tmp_path / "run" / "starts.jsonl").open()]
+    starts = [
+        json.loads(line) for line in (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
+    ]
     assert [start["max_num_seqs"] for start in starts] == [4, 2]
     assert starts[0]["fingerprint"] == starts[1]["fingerprint"]
     info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
