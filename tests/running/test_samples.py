@@ -36,7 +36,7 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["configs"]["vt_2048"]["samples"] == [1, 1, 0.5, 0]
     assert results["configs"]["vt_2048"]["scores"] == [0.75, 0.5] * 3
-    assert results["summary"]["spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
+    assert results["summary"]["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
     assert results["run"]["sampling"]["samples"] == 4
 
 
