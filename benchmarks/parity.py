@@ -59,7 +59,7 @@ def of_run(run: Path, data: Path) -> Iterator[Said]:
     """Yield the answers of a run."""
     frozen, (_, answers) = open_dataset(str(data)), read_run(run)
     for config in frozen.rows:
-        for row, answer in pair_rows(frozen, answers, config):
+        for row, (answer,) in pair_rows(frozen, answers, config):
             if answer and answer.text is not None:
                 yield Said(config, row.index, answer.text, row.prompt, row.outputs)
 

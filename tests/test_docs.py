@@ -18,6 +18,7 @@ from ruler_builders.cli import COMMANDS as BUILDERS
 from ruler_data import TASKS
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 from ruler_eval.cli import COMMANDS as EVALUATOR
+from ruler_eval.schema import FREE
 from ruler_report.results import schema
 from tests.commands import PROGRAMS, call
 from tests.conftest import ROOT
@@ -63,6 +64,15 @@ def test_the_table_of_tokenizers_is_the_registry() -> None:
 def test_the_schema_of_results_is_what_the_code_reads() -> None:
     text = json.dumps(schema(), indent=1) + "\n"
     compare("../../docs/results.schema.json", text)
+
+
+def test_the_options_that_may_change_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "eval.md").read_text(encoding="utf-8")
+    table = text.partition("| option | why it does not decide |\n|---|---|\n")[2].partition("\n\n")[
+        0
+    ]
+    lines = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    assert {name.strip("`"): why for names, why in lines for name in names.split(", ")} == FREE
 
 
 @pytest.mark.parametrize(("program", "command"), COMMANDS)

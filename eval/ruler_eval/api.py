@@ -23,7 +23,7 @@ class ConfigSummary:
 
     Attributes:
         config: e.g. `vt_4096`.
-        rows: number of rows of the run.
+        rows: number of rows of the run; of samples, where there are several of each row.
         answered: rows with an answer.
         unscored: rows that could not be answered.
         truncated: answers that ended at their limit of tokens.
@@ -53,12 +53,14 @@ class Run:
         configs: what it has of each config, over all shards.
         unscored: why rows have no answer, by row, e.g. `vt_4096/17`.
         outcome: what the call that returned this did.
+        samples: answers to each row.
     """
 
     folder: Path
     configs: tuple[ConfigSummary, ...]
     unscored: dict[str, str]
     outcome: Outcome
+    samples: int = 1
 
     @property
     def rows(self) -> int:
@@ -88,12 +90,18 @@ class Run:
             *([line[0], *(f"{number:,}" for number in line[1:])] for line in lines),
         ]
 
+    @property
+    def coverage(self) -> str:
+        """How much of it is answered, in words."""
+        what = "rows" if self.samples == 1 else "samples"
+        return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered"
+
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
         return str(self.folder)
 
     def __repr__(self) -> str:
-        text = f"{self.folder}: {self.answered:,} of {self.rows:,} rows answered"
+        text = self.coverage
         if self.unscored:
             row, reason = next(iter(self.unscored.items()))
             text += f"; {len(self.unscored)} unscored, e.g. {row}: {reason}"
@@ -143,7 +151,9 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
     Raises:
         RulerError: a journal is damaged.
     """
-    configs = {name: ConfigSummary(name, rows) for name, rows in job.inputs.data.rows.items()}
+    samples = job.inputs.config.samples
+    rows = job.inputs.data.rows.items()
+    configs = {name: ConfigSummary(name, count * samples) for name, count in rows}
     unscored: dict[str, str] = {}
     for prediction in folder.predictions():
         summary = configs.get(prediction.config)
@@ -151,7 +161,8 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
             continue
         if prediction.error is not None:
             summary.unscored += 1
-            unscored[f"{prediction.config}/{prediction.index}"] = prediction.error
+            row = f"{prediction.config}/{prediction.index}"
+            unscored[row + (f"/{prediction.sample}" if samples > 1 else "")] = prediction.error
             continue
         summary.answered += 1
         summary.truncated += prediction.finish == "length"
@@ -161,7 +172,7 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
         summary.seconds += prediction.seconds or 0.0
     for summary in configs.values():
         summary.seconds = round(summary.seconds, 1)
-    return Run(folder.path, tuple(configs.values()), unscored, outcome)
+    return Run(folder.path, tuple(configs.values()), unscored, outcome, samples)
 
 
 def warn_of_other_tokenizer(job: RunJob) -> None:

@@ -53,30 +53,12 @@ def read_alike(
 
     Rows with a common beginning then follow one another, so that a prefix cache that holds only the
     last row saves as much as one without limit.
-
-    Raises:
-        RulerError: the file cannot be read, or rows are not where they belong.
     """
     with readable(config), closing(row_places(path, config, rows)) as places:
         wanted = ((group, place) for index, group, place in places if index in indices)
         while held := list(islice(wanted, ALIKE)):
             for group, place in sorted(held, key=_text):
                 yield checked_row(group, place)
-
-
-def read_sizes(path: Path, config: str, rows: int) -> list[Size]:
-    """Return the size of each of the first rows.
-
-    Raises:
-        RulerError: the file cannot be read, or holds fewer rows.
-    """
-    columns = ["length", "max_new_tokens"]
-    with readable(config):
-        table = read_columns(path, columns)
-        found = [Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)]
-    if len(found) < rows:
-        raise damaged(config, f"it holds only {len(found)} rows")
-    return found[:rows]
 
 
 def _text(where: tuple[pa.Table, int]) -> bytes:
@@ -160,37 +142,29 @@ class Dataset:
         )
 
     def fetch(self) -> "Dataset":
-        """Fetch the files of the chosen configs, and check each against the manifest.
-
-        Raises:
-            RulerError: a file is not available, or is not the one that the manifest names.
-        """
+        """Fetch the files of the chosen configs, and check each against the manifest."""
         self.source.fetch(self.rows)
         return self
 
     def read(self, config: str) -> Generator[Row, None, None]:
-        """Yield the chosen rows of a config, in order.
-
-        Raises:
-            RulerError: the file cannot be read, or rows are not where they belong.
-        """
+        """Yield the chosen rows of a config, in order."""
         return read_in_order(self._file(config), config, self.rows[config])
 
     def read_alike(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
-        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`.
-
-        Raises:
-            RulerError: the file cannot be read, or rows are not where they belong.
-        """
+        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`."""
         return read_alike(self._file(config), config, self.rows[config], indices)
 
     def sizes(self, config: str) -> list[Size]:
-        """Return the size of each chosen row of a config.
-
-        Raises:
-            RulerError: the file cannot be read, or holds fewer rows than the manifest says.
-        """
-        return read_sizes(self._file(config), config, self.rows[config])
+        """Return the size of each chosen row of a config."""
+        columns, rows = ["length", "max_new_tokens"], self.rows[config]
+        with readable(config):
+            table = read_columns(self._file(config), columns)
+            found = [
+                Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)
+            ]
+        if len(found) < rows:
+            raise damaged(config, f"it holds only {len(found)} rows")
+        return found[:rows]
 
     def _file(self, config: str) -> Path:
         return self.source.folder / config_file(config)

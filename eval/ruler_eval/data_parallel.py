@@ -21,7 +21,7 @@ from ruler_eval.progress import bar
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob
 from ruler_eval.schema import Prediction
-from ruler_eval.sharding import Key, Shard, assign, items_of
+from ruler_eval.sharding import Key, Shard, shares_of
 
 #: Seconds that processes have to end by themselves, and between checks of what they do.
 GRACE, POLL = 60.0, 0.2
@@ -98,11 +98,12 @@ def run_processes(
         UsageError: the folder holds another run, or there are too few GPUs.
         RulerError: a shard failed; the others ran to their end.
     """
+    job = job.opened()
     folder.begin(job.info)
     gpus = devices(groups, job.inputs.config.tensor_parallel, visible)
     shards = split(shard, groups)
     answered = folder.answered()
-    shares = assign(items_of(job.inputs.data), shards[0].count)
+    shares = shares_of(job.inputs.data, shards[0].count, job.inputs.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     tail = JournalTail(folder, shards, answered)
     with (

@@ -19,6 +19,10 @@ from ruler_eval.sharding import Shard
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
 
 
+#: Smallest values.
+LEAST = {"tensor_parallel": 1, "extra_tokens": 0, "samples": 1, "temperature": 0}
+
+
 @dataclass(frozen=True)
 class EvalConfig:
     """The options, as the user gave them."""
@@ -61,6 +65,13 @@ class EvalConfig:
             min=0,
         ),
     ] = None
+    samples: Annotated[int, Option("Answers to each row; needs a temperature.", min=1)] = 1
+    temperature: Annotated[
+        float | None, Option("Of sampling [default: 0, greedy decoding].", min=0)
+    ] = None
+    top_p: Annotated[
+        float | None, Option("Share of the probability that sampling keeps [default: 1].")
+    ] = None
     no_context: Annotated[bool, Option("Leave the context out, as a baseline.")] = False
     base_url: Annotated[str | None, Option("Address of an OpenAI-compatible server, with /v1.")] = (
         None
@@ -98,15 +109,24 @@ class EvalConfig:
             if choice not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
                 raise UsageError(msg)
-        for name, least in (("tensor_parallel", 1), ("extra_tokens", 0)):
+        for name, least in LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:
                 msg = f"{name} {value}: must be at least {least}"
                 raise UsageError(msg)
-        if not self.model and self.engine != "python":
+        python, greedy = self.engine == "python", not self.temperature
+        if self.top_p is not None and (greedy or not 0 < self.top_p <= 1):
+            msg = f"top_p {self.top_p}: must be over 0 and at most 1, with a temperature over 0"
+        elif python and self.temperature is not None:
+            msg = "temperature: engine python samples by itself; give its function an --option"
+        elif self.samples > 1 and greedy and self.engine not in ("python", "oracle"):
+            msg = f"samples {self.samples}: greedy answers are all the same; add a temperature"
+        elif not self.model and not python:
             msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
-            raise UsageError(msg)
-        _ = self.engine_options, self.first_rows
+        else:
+            _ = self.engine_options, self.first_rows
+            return
+        raise UsageError(msg)
 
     @cached_property
     def first_rows(self) -> int | dict[int, int] | None:
@@ -119,6 +139,15 @@ class EvalConfig:
         if isinstance(self.options, Mapping):
             return dict(self.options)
         return parse_options(self.options or ())
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What an engine is asked for; at least one token, as an immediate end is no answer."""
+        greedy = {"temperature": self.temperature or 0.0, "min_tokens": 1}
+        if not self.temperature:
+            return greedy
+        top_p = {} if self.top_p is None else {"top_p": self.top_p}
+        return {**greedy, **top_p, "seed": "of the row and the sample"}
 
     @property
     def prompts(self) -> PromptFormat:
@@ -138,20 +167,12 @@ class RunConfig(EvalConfig):
 
     @property
     def folder(self) -> Path:
-        """Folder of the run.
-
-        Raises:
-            UsageError: its name is empty.
-        """
+        """Folder of the run."""
         return named_path(self.out)
 
     @property
     def share(self) -> Shard:
-        """Share of the rows to answer.
-
-        Raises:
-            UsageError: the option is not a shard.
-        """
+        """Share of the rows to answer."""
         return Shard(*parse_shard(self.shard))
 
 

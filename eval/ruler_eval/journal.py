@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from ruler_data.errors import RulerError
-from ruler_data.files import sync_folder
+from ruler_data.files import write_bytes
 from ruler_data.names import quote
 from ruler_eval.schema import Prediction
 
@@ -65,6 +65,23 @@ class Journal:
                 os.ftruncate(self._file, end)
             raise _unwritable(self._path, error) from error
 
+    def set_aside(self, count: int, path: Path) -> None:
+        """Move the last lines to another file, to which they are appended.
+
+        Raises:
+            RulerError: it cannot be written; the journal is as before.
+        """
+        lines = self._path.read_bytes().splitlines(keepends=True)
+        moved = b"".join(lines[len(lines) - count :])
+        try:
+            with path.open("ab") as file:
+                file.write(moved)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        os.ftruncate(self._file, os.fstat(self._file).st_size - len(moved))
+
     def __enter__(self) -> Self:
         return self
 
@@ -88,6 +105,8 @@ def to_line(prediction: Prediction) -> bytes:
         text = prediction.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         prediction = replace(prediction, text=text)
     record = {name: getattr(prediction, name) for name in _FIELDS}
+    if not prediction.sample:
+        del record["sample"]  # as in runs of versions without samples
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -113,7 +132,7 @@ def parse(line: bytes, where: str) -> Prediction:
             msg = f"unknown field {quote(min(unknown))}"
             raise ValueError(msg)
         for name, kind in _FIELDS.items():
-            value = body.get(name)
+            value = body.get(name, 0 if name == "sample" else None)
             if not isinstance(value, kind) or isinstance(value, bool):
                 msg = f"field {name} holds {type(value).__name__}"
                 raise TypeError(msg)
@@ -128,11 +147,7 @@ def parse(line: bytes, where: str) -> Prediction:
 
 
 def read(path: Path) -> Iterator[Prediction]:
-    """Yield the predictions of a whole journal, in the order of its lines.
-
-    Raises:
-        RulerError: a line is not a prediction.
-    """
+    """Yield the predictions of a whole journal, in the order of its lines."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             yield parse(line, f"{path.name}:{number}")
@@ -142,9 +157,6 @@ def read_growing(path: Path, start: int = 0) -> Iterator[tuple[Prediction, int]]
     """Yield the predictions from a byte on, each with the byte where the next line starts.
 
     A line that another process is still writing is left for the next call.
-
-    Raises:
-        RulerError: a line is not a prediction.
     """
     with path.open("rb") as file:
         file.seek(start)
@@ -179,7 +191,7 @@ def mend(path: Path) -> Mended:
     """
     if not path.exists():
         return Mended()
-    seen: set[tuple[str, int]] = set()
+    seen: set[tuple[str, int, int]] = set()
     end = unscored = 0
     torn: RulerError | None = None
     with path.open("rb") as file:
@@ -193,7 +205,8 @@ def mend(path: Path) -> Mended:
             if torn is not None:
                 raise torn  # a prediction follows it, so it is not the work of a crash
             if prediction.key in seen:
-                msg = f"{where}: {prediction.config}/{prediction.index} occurs twice"
+                row = f"{prediction.config}/{prediction.index}"
+                msg = f"{where}: {row} occurs twice; see `ruler-eval mend`"
                 raise RulerError(msg)
             seen.add(prediction.key)
             end += len(line)
@@ -202,22 +215,8 @@ def mend(path: Path) -> Mended:
     if cut:
         os.truncate(path, end)
     if unscored:
-        _remove_unscored(path)
+        write_bytes(path, b"".join(to_line(each) for each in read(path) if each.error is None))
     return Mended(cut, unscored)
-
-
-def _remove_unscored(path: Path) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(to_line(each) for each in read(path) if each.error is None)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise _unwritable(path, error) from error
 
 
 def _unwritable(path: Path, error: OSError) -> RulerError:

@@ -60,11 +60,7 @@ class Model:
         return self.limit if self.limit is not None else window(self.config)
 
     def tokenizer(self) -> PromptTokenizer:
-        """Return the model's own tokenizer.
-
-        Raises:
-            UsageError: its files hold none that can be read.
-        """
+        """Return the model's own tokenizer."""
         if self.folder is None:
             return load_tokenizer(self.source)
         hub_id = self.source if self.hub_revision else None

@@ -45,14 +45,14 @@ class Predictions:
     @property
     def configs(self) -> set[str]:
         """The configs that have a prediction."""
-        return {config for config, _ in self.entries}
+        return {config for config, *_ in self.entries}
 
-    def of(self, config: str, rows: int) -> Iterator[Prediction | None]:
+    def of(self, config: str, rows: int, sample: int = 0) -> Iterator[Prediction | None]:
         """Yield the predictions for the first rows of a config; None for a row without one."""
         files: dict[Path, BinaryIO] = {}
         with ExitStack() as stack:
             for index in range(rows):
-                entry = self.entries.get((config, index))
+                entry = self.entries.get((config, index, sample))
                 if isinstance(entry, Line):
                     if entry.path not in files:
                         files[entry.path] = stack.enter_context(entry.path.open("rb"))
@@ -69,6 +69,23 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     Raises:
         UsageError: the folder holds no run, or the run has no prediction yet.
         RulerError: a file is damaged.
+    """
+    run = read_info(folder)
+    files = sorted(folder.glob(ANSWER_FILES))
+    if not files:
+        msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
+        raise UsageError(msg)
+    notes: list[str] = []
+    entries = _index(_read(files, _parse_journal, notes), run.data.rows)
+    return run, Predictions(entries, _parse_journal, tuple(notes))
+
+
+def read_info(folder: Path) -> RunInfo:
+    """Return the description of a run.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: it is damaged.
     """
     path = folder / RUN_FILE
     if not path.is_file():
@@ -88,13 +105,7 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
             f"content {run.fingerprint}"
         )
         raise RulerError(msg)
-    files = sorted(folder.glob(ANSWER_FILES))
-    if not files:
-        msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
-        raise UsageError(msg)
-    notes: list[str] = []
-    entries = _index(_read(files, _parse_journal, notes), run.data.rows)
-    return run, Predictions(entries, _parse_journal, tuple(notes))
+    return run
 
 
 def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
@@ -181,7 +192,8 @@ def _index(
     entries: dict[Key, Prediction | Line] = {}
     failed: set[Key] = set()
     for prediction, where in predictions:
-        key = config, index = prediction.config, prediction.index
+        key = prediction.key
+        config, index, _ = key
         if not 0 <= index < rows.get(config, 0):
             last = rows.get(config, 0) - 1
             known = f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(config)} is"

@@ -11,7 +11,7 @@ from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Item, cost
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 #: Configs that have a bar at once; the others count in the total.
 SHOWN = 6
@@ -19,52 +19,38 @@ SHOWN = 6
 
 @contextmanager
 def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
-    """Yield a function that advances the bars by a prediction.
+    """Yield a function that advances the bars by a prediction: one for all configs, one for each.
 
     Bars move by the cost of rows, so that short rows promise nothing about long ones.
     """
+    tokens = {item.key: item.tokens for item in pending}
+    rows = Counter(item.config for item in pending)
+    costs: Counter[str] = Counter()
+    for item in pending:
+        costs[item.config] += round(cost(item.tokens))
+    done: Counter[str] = Counter()
+    prefilled, started = 0, time.monotonic()
     with progress_bars() as bars:
-        yield _Bars(bars, pending).advance
-
-
-class _Bars:
-    """One bar for all configs, and one for each that is being worked on."""
-
-    def __init__(self, bars: "Progress", pending: Sequence[Item]) -> None:
-        self._progress = bars
-        self._tokens = {item.key: item.tokens for item in pending}
-        self._rows = Counter(item.config for item in pending)
-        self._costs: Counter[str] = Counter()
-        for item in pending:
-            self._costs[item.config] += round(cost(item.tokens))
-        self._done: Counter[str] = Counter()
-        self._prefilled, self._started = 0, time.monotonic()
-        self._all = bars.add_task(
-            "loading the model", total=self._costs.total(), rows=f"0/{len(pending)}", speed=""
+        total = bars.add_task(
+            "loading the model", total=costs.total(), rows=f"0/{len(pending)}", speed=""
         )
-        self._tasks: dict[str, TaskID] = {}
+        tasks: dict[str, TaskID] = {}
 
-    def advance(self, prediction: Prediction) -> None:
-        """Count a prediction."""
-        raise_if_interrupted()
-        config = prediction.config
-        tokens = self._tokens.get(prediction.key, 0)
-        step = round(cost(tokens))
-        self._done[config] += 1
-        self._prefilled += prediction.prompt_tokens or tokens
-        seconds = time.monotonic() - self._started
-        done, rows = self._done.total(), self._rows.total()
-        speed = f"{done / seconds:.1f} rows/s, {self._prefilled / seconds:,.0f} tokens/s"
-        self._progress.update(
-            self._all, advance=step, description="all configs", rows=f"{done}/{rows}", speed=speed
-        )
-        if config not in self._tasks:
-            self._tasks[config] = self._progress.add_task(
-                config, total=self._costs[config], rows="", speed=""
-            )
-        share = f"{self._done[config]}/{self._rows[config]}"
-        self._progress.update(self._tasks[config], advance=step, rows=share)
-        tasks = [task for task in self._progress.tasks if task.id != self._all]
-        visible = [task.id for task in tasks if not task.finished][:SHOWN]
-        for task in tasks:
-            self._progress.update(task.id, visible=task.id in visible)
+        def advance(prediction: Prediction) -> None:
+            nonlocal prefilled
+            raise_if_interrupted()
+            config, length = prediction.config, tokens.get(prediction.key, 0)
+            step, seconds = round(cost(length)), time.monotonic() - started
+            done[config] += 1
+            prefilled += prediction.prompt_tokens or length
+            speed = f"{done.total() / seconds:.1f} rows/s, {prefilled / seconds:,.0f} tokens/s"
+            share = f"{done.total()}/{len(pending)}"
+            bars.update(total, advance=step, description="all configs", rows=share, speed=speed)
+            if config not in tasks:
+                tasks[config] = bars.add_task(config, total=costs[config], rows="", speed="")
+            bars.update(tasks[config], advance=step, rows=f"{done[config]}/{rows[config]}")
+            shown = [task.id for task in bars.tasks if not task.finished and task.id != total]
+            for task in tasks.values():
+                bars.update(task, visible=task in shown[:SHOWN])
+
+        yield advance

@@ -90,29 +90,17 @@ class PromptFormat:
         return content, row.answer_prefix if self.protocol.prefix else ""
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
-        """Return the token ids of a row's prompt.
-
-        Raises:
-            UsageError: the protocol needs a chat template, and the model has none.
-        """
+        """Return the token ids of a row's prompt."""
         self.check(tokenizer)
         return tokenizer.prompt_ids(*self.parts(row), self._variables)
 
     def text(self, tokenizer: PromptTokenizer, row: Row) -> str:
-        """Return a row's prompt as text; a BOS that the tokenizer adds itself is not in it.
-
-        Raises:
-            UsageError: the protocol needs a chat template, and the model has none.
-        """
+        """Return a row's prompt as text; a BOS that the tokenizer adds itself is not in it."""
         self.check(tokenizer)
         return tokenizer.render(*self.parts(row), self._variables)
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
-        """Return the prompt with placeholders for its two parts.
-
-        Raises:
-            UsageError: the protocol needs a chat template, and the model has none.
-        """
+        """Return the prompt with placeholders for its two parts."""
         self.check(tokenizer)
         prefix = "{answer_prefix}" if self.protocol.prefix else ""
         return tokenizer.render("{content}", prefix, self._variables)

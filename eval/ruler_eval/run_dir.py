@@ -1,18 +1,29 @@
 """The folder of a run: its description, the journals of its shards, and their locks.
 
 runs/x/run.json                 everything that decides on the answers
+runs/x/starts.jsonl             one line for each start: what may differ between them
 runs/x/answers-0-of-8.jsonl     the journal of one shard
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
+runs/x/.answers-0-of-8.alive    rewritten every few seconds meanwhile
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
+
+Shards of one count run side by side; shards of another count would answer the same rows. Where the
+file system passes locks from machine to machine, the locks are enough. Where it does not, a shard
+that another machine runs is noticed by its `.alive` file, which changes.
 """
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -21,11 +32,19 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
+from ruler_data.terminal import warn
+from ruler_data.version import __version__
 from ruler_eval import journal
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
+from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, Prediction, RunInfo
 from ruler_eval.sharding import Key, Shard
 
-_JOURNAL = re.compile(r"answers-([0-9]+)-of-([0-9]+)\.jsonl")
+STARTS_FILE = "starts.jsonl"
+_SHARD = re.compile(r"\.?answers-([0-9]+)-of-([0-9]+)\.(?:jsonl|lock|alive)")
+#: Seconds between two changes of an `.alive` file, and after which one that does not change is that
+#: of a dead process.
+BEAT, DEAD = 5.0, 30.0
+#: Names this machine in `.alive` files.
+HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -34,14 +53,21 @@ class RunFolder:
 
     path: Path
 
-    def begin(self, info: RunInfo) -> None:
+    def begin(self, info: RunInfo, held: Shard | None = None) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
         The description of a run without answered rows is replaced, e.g. after a mistyped option.
 
-        Raises:
-            UsageError: the folder holds another run or a dataset, or cannot be written.
+        Args:
+            info: the run.
+            held: the shard that this process has locked, if any.
         """
+        with self._locked():
+            self._begin(info, held)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Lock the folder for a moment; it is made if it does not exist."""
         where = f"--out {quote(str(self.path), 200)}"
         if (self.path / FILENAME).exists():
             msg = f"{where}: holds a dataset; give the run its own folder"
@@ -49,12 +75,12 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".run.lock"):
-                self._begin(info)
+                yield
         except OSError as error:
             msg = f"{where}: cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(msg) from error
 
-    def _begin(self, info: RunInfo) -> None:
+    def _begin(self, info: RunInfo, held: Shard | None) -> None:
         body = {"fingerprint": info.fingerprint, **asdict(info)}
         text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
         path = self.path / RUN_FILE
@@ -71,7 +97,7 @@ class RunFolder:
             msg = f"{path}: is not the description of a run; name a new folder"
             raise UsageError(msg) from error
         if differences := list(_differences(present, json.loads(text))):
-            if self._is_blank():
+            if self.is_blank(held):
                 write_file(path, text)
                 return
             msg = (
@@ -80,47 +106,105 @@ class RunFolder:
             )
             raise UsageError(msg)
 
-    def _is_blank(self) -> bool:
-        """Whether no shard has answered a row or is running; unscored rows are run again."""
+    def is_blank(self, held: Shard | None) -> bool:
+        """Whether no shard has answered a row, and none but `held` is running."""
         if self.answered():
             return False
         try:
             with ExitStack() as locks:
-                for lock in self.path.glob(".answers-*.lock"):
-                    locks.enter_context(FileLock(lock, timeout=0))
+                for shard in self._shards(".answers-*.lock"):
+                    if shard != held:
+                        locks.enter_context(FileLock(self._lock(shard), timeout=0))
         except Timeout:
             return False
         return True
 
+    def log_start(self, info: RunInfo, shard: Shard, first: bool, start: Mapping[str, Any]) -> None:
+        """Append what may differ between the starts of a run to `starts.jsonl`."""
+        record = {
+            "first": first,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "shard": str(shard),
+            "version": __version__,
+            "fingerprint": info.fingerprint,
+            **start,
+        }
+        with (self.path / STARTS_FILE).open("ab") as file:
+            file.write(json.dumps(record).encode() + b"\n")
+
+    def first_start(self, info: RunInfo) -> dict[str, Any]:
+        """Return the record of the start that the answers began with; nothing without one."""
+        found: dict[str, Any] = {}
+        with suppress(OSError):
+            for line in (self.path / STARTS_FILE).read_bytes().splitlines():
+                with suppress(ValueError):  # a crash may have cut a line
+                    record = json.loads(line)
+                    if record["first"] and record["fingerprint"] == info.fingerprint:
+                        found = record
+        return found
+
     @contextmanager
-    def hold(self, shard: Shard) -> Iterator[journal.Mended]:
-        """Hold the lock of a shard; yield what was mended in its journal.
+    def hold(self, shard: Shard) -> Iterator[None]:
+        """Hold a shard, so that no other process answers its rows."""
+        with ExitStack() as held:
+            with self._locked():
+                self._take(shard, held)
+                for other in self._shards(".answers-*.*"):
+                    if other.count != shard.count:
+                        with ExitStack() as briefly:
+                            self._take(other, briefly)
+            yield
+
+    @contextmanager
+    def hold_all(self) -> Iterator[None]:
+        """Hold every shard that there has been."""
+        with ExitStack() as held, self._locked():
+            for shard in self._shards("*answers-*.*"):
+                self._take(shard, held)
+            yield
+
+    def _take(self, shard: Shard, held: ExitStack) -> None:
+        """Lock a shard, and show that it runs, until `held` is closed."""
+        msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
+        alive = self.path / f".answers-{shard.name}.alive"
+        try:
+            held.enter_context(FileLock(self._lock(shard), timeout=0))
+        except Timeout:
+            raise RulerError(msg) from None
+        if _beats(alive):
+            msg += " (on another machine)"
+            raise RulerError(msg)
+        stop = Event()
+
+        def beat() -> None:
+            while True:
+                with suppress(OSError):
+                    alive.write_text(f"{HOST} {time.time_ns()}")
+                if stop.wait(BEAT):
+                    return
+
+        def end() -> None:
+            stop.set()
+            thread.join()
+            alive.unlink(missing_ok=True)
+
+        thread = Thread(target=beat, daemon=True)
+        thread.start()
+        held.callback(end)
+
+    def _lock(self, shard: Shard) -> Path:
+        return self.path / f".answers-{shard.name}.lock"
+
+    def mend(self, shard: Shard) -> journal.Mended:
+        """Mend the journal of a shard that is held; return what was mended.
 
         Journals of another number of shards keep their answers; their unscored rows are removed,
         because they are assigned anew.
-
-        Raises:
-            RulerError: this shard, or one of another number of shards, is running.
         """
-        with self._lock(shard):
-            for other in sorted(self.journals()):
-                if other.count != shard.count:
-                    with self._lock(other):
-                        journal.mend(self.journal(other))
-            yield journal.mend(self.journal(shard))
-
-    @contextmanager
-    def _lock(self, shard: Shard) -> Iterator[None]:
-        lock = FileLock(self.path / f".answers-{shard.name}.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
-            raise RulerError(msg) from None
-        try:
-            yield
-        finally:
-            lock.release()
+        for other in sorted(self.journals()):
+            if other.count != shard.count:
+                journal.mend(self.journal(other))
+        return journal.mend(self.journal(shard))
 
     def journal(self, shard: Shard) -> Path:
         """Return the path of a shard's journal."""
@@ -136,8 +220,11 @@ class RunFolder:
 
     def journals(self) -> list[Shard]:
         """Return the shards that have a journal."""
-        matches = (_JOURNAL.fullmatch(path.name) for path in self.path.glob(ANSWER_FILES))
-        return [Shard(int(match[1]), int(match[2])) for match in matches if match]
+        return self._shards(ANSWER_FILES)
+
+    def _shards(self, pattern: str) -> list[Shard]:
+        matches = (_SHARD.fullmatch(path.name) for path in self.path.glob(pattern))
+        return sorted({Shard(int(match[1]), int(match[2])) for match in matches if match})
 
     def predictions(self) -> Iterator[Prediction]:
         """Yield the predictions of all shards, each row once.
@@ -150,17 +237,13 @@ class RunFolder:
             for prediction in journal.read(self.journal(shard)):
                 if prediction.key in seen:
                     row = f"{prediction.config}/{prediction.index}"
-                    msg = f"{self.path}: {row} was answered twice"
+                    msg = f"{self.path}: {row} was answered twice; `ruler-eval mend` says more"
                     raise RulerError(msg)
                 seen.add(prediction.key)
                 yield prediction
 
     def answered(self) -> set[Key]:
-        """Return the rows that any shard has answered; running shards may add to them.
-
-        Raises:
-            RulerError: a line is not a prediction.
-        """
+        """Return the rows that any shard has answered; running shards may add to them."""
         return {
             prediction.key
             for shard in self.journals()
@@ -169,11 +252,31 @@ class RunFolder:
         }
 
 
+def _beats(alive: Path) -> bool:
+    """Whether another machine shows that it runs a shard; this takes a while where it has died."""
+    try:
+        first = alive.read_bytes()
+        if not first or first.split()[0] == HOST.encode():  # its lock was free: it has died
+            return False
+        warn(f"{alive.name}: another machine had this shard; waiting {DEAD:.0f} s for a sign of it")
+        deadline = time.monotonic() + DEAD
+        while time.monotonic() < deadline:
+            time.sleep(BEAT / 5)
+            if alive.read_bytes() != first:
+                return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401
     """Yield each value that differs, as `name is X in the folder and Y now`."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in sorted(there.keys() | here.keys()):
             inner = f"{name}.{key}" if name else key
-            yield from _differences(there.get(key), here.get(key), inner)
+            free = name == "engine_info.options" and key in FREE  # older versions recorded these
+            unknown = inner == "engine_info.server" and key not in there  # and not this
+            if not (free or unknown):
+                yield from _differences(there.get(key), here.get(key), inner)
     elif there != here:
         yield f"{name} is {quote(str(there))} in the folder and {quote(str(here))} now"

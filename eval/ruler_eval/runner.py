@@ -11,22 +11,23 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.row import Row
 from ruler_eval.engines import Engine, Request, prepare
+from ruler_eval.engines.interface import ModelChanged
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.journal import Journal, Mended
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_eval.sharding import Item, Shard, assign, items_of
+from ruler_eval.sharding import Item, Shard, shares_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -61,20 +62,23 @@ class RunJob:
             protocol=prompts.protocol.name,
             engine=inputs.config.engine,
             engine_info=self.engine.info,
-            sampling={"extra_tokens": prompts.extra_tokens, **self.engine.sampling},
+            sampling={
+                "extra_tokens": prompts.extra_tokens,
+                **self.engine.sampling,
+                **({"samples": inputs.config.samples} if inputs.config.samples > 1 else {}),
+            },
             no_context=prompts.no_context,
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
         )
 
+    def opened(self) -> "RunJob":
+        """Return the same with what only requests to a server show."""
+        return replace(self, engine=self.engine.opened()) if self.engine.opened else self
+
 
 def open_job(config: EvalConfig) -> RunJob:
-    """Return a run whose prompts all fit; nothing heavy is loaded.
-
-    Raises:
-        UsageError: data, model, tokenizer, engine or options are not available, or a prompt does
-            not fit the window.
-    """
+    """Return a run whose prompts all fit; nothing heavy is loaded."""
     inputs = open_inputs(config)
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
@@ -107,47 +111,61 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         UsageError: the folder holds another run.
         RulerError: the shard is running elsewhere, or the engine failed.
     """
-    folder.begin(job.info)
-    with folder.hold(shard) as mended:
-        folder.begin(job.info)  # another run may have replaced it before the shard was held
-        folder.failure(shard).unlink(missing_ok=True)
+    if job.engine.opened is None:  # else the server is asked first, once the shard is held
+        folder.begin(job.info)
+    inputs = job.inputs
+    with folder.hold(shard):
+        job = job.opened()
+        folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
+        mended = folder.mend(shard)
         answered = folder.answered()
-        share = assign(items_of(job.inputs.data), shard.count)[shard.index]
+        blank = folder.is_blank(shard)
+        if found := job.engine.differences({} if blank else folder.first_start(job.info)):
+            msg = (
+                f"{folder.path}: the server holds another model than when the run began: "
+                f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
+            )
+            raise UsageError(msg)
+        folder.log_start(job.info, shard, blank, job.engine.start)
+        folder.failure(shard).unlink(missing_ok=True)
+        share = shares_of(job.inputs.data, shard.count, inputs.config.samples)[shard.index]
         pending = [item for item in share if item.key not in answered]
         done = unscored = 0
         first_error = None
         with watch(pending, mended) as progress, Journal(folder.journal(shard)) as journal:
-            for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
-                journal.add(prediction)
-                progress(prediction)
-                done += prediction.error is None
-                unscored += prediction.error is not None
-                first_error = first_error or prediction.error
+            try:
+                for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
+                    journal.add(prediction)
+                    progress(prediction)
+                    done += prediction.error is None
+                    unscored += prediction.error is not None
+                    first_error = first_error or prediction.error
+            except ModelChanged as error:
+                if error.doubtful:
+                    aside = folder.path / f"doubtful-{shard.name}.jsonl"
+                    journal.set_aside(error.doubtful, aside)
+                    msg = f"{error}; {error.doubtful} answers since then are now in {aside.name}"
+                    raise RulerError(msg) from error
+                raise
     return Outcome(done, unscored, len(pending) - done - unscored, first_error)
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
-    """Yield rows as requests, config by config, read as they are needed.
-
-    Raises:
-        RulerError: a prompt does not fit the window.
-    """
-    wanted: dict[str, set[int]] = {}
+    """Yield rows as requests, config by config, read as they are needed; samples together."""
+    wanted: dict[str, dict[int, list[int]]] = {}
     for item in pending:
-        wanted.setdefault(item.config, set()).add(item.index)
-    for config, indices in wanted.items():
-        for row in job.inputs.data.read_alike(config, indices):
-            yield _request(job, config, row)
+        wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
+    for config, rows in wanted.items():
+        for row in job.inputs.data.read_alike(config, rows):
+            request = _request(job, config, row)
+            for sample in rows[row.index]:
+                yield replace(request, sample=sample)
 
 
 def _request(job: RunJob, config: str, row: Row) -> Request:
-    """Return a row as a request.
-
-    Raises:
-        RulerError: its prompt does not fit the window, or has not the length that the data says.
-    """
+    """Return a row as a request."""
     inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
-    ids = [] if job.engine.renders_prompts else prompts.ids(inputs.tokenizer, row)
+    ids = prompts.ids(inputs.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)
     if window is not None and len(ids) + max_tokens > window:
         msg = (
@@ -155,7 +173,7 @@ def _request(job: RunJob, config: str, row: Row) -> Request:
             f"are over the window of {window}; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    if ids and prompts.is_counted and inputs.counts_alike:
+    if prompts.is_counted and inputs.counts_alike:
         length = len(ids) + row.max_new_tokens
         if length != row.length:
             msg = (

@@ -8,6 +8,7 @@ Scores, reports and comparisons read nothing else.
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -17,6 +18,30 @@ from ruler_data.manifest import BALANCED, Manifest
 FORMAT = 1
 RUN_FILE = "run.json"
 ANSWER_FILES = "answers-*.jsonl"
+
+
+#: Options of engines that do not decide on answers, with the reason. They may change from one start
+#: of a run to the next, and `starts.jsonl` records them. All others are part of a run's identity.
+#: (vLLM computes a row in whatever batch is at hand, so that its last bits vary from run to run
+#: anyway.)
+FREE: Mapping[str, str] = {
+    name: reason
+    for reason, names in {
+        "memory of the GPU": "gpu_memory_utilization kv_cache_memory_bytes num_gpu_blocks_override "
+        "swap_space cpu_offload_gb block_size",
+        "keys and values of a common prefix are kept, not computed again": "enable_prefix_caching",
+        "rows and tokens at once, and their order": "max_num_seqs max_num_batched_tokens "
+        "enable_chunked_prefill max_num_partial_prefills max_long_partial_prefills "
+        "long_prefill_token_threshold scheduling_policy async_scheduling",
+        "how weights are loaded and processes started": "max_parallel_loading_workers "
+        "safetensors_load_strategy distributed_executor_backend download_dir",
+        "logging": "disable_log_stats use_tqdm_on_load",
+        "copies of the model (ray)": "copies",
+        "requests at once, and when to give up (openai)": "concurrency patience timeout",
+        "which answers are accepted, not what they are (openai)": "tolerance",
+    }.items()
+    for name in names.split()
+}
 
 
 @dataclass(frozen=True)
@@ -86,6 +111,11 @@ class RunInfo:
     format: int = FORMAT
 
     @property
+    def samples(self) -> int:
+        """Number of answers to each row."""
+        return int(self.sampling.get("samples", 1))
+
+    @property
     def fingerprint(self) -> str:
         """One sha256 over all of it. Answers of different fingerprints are never mixed."""
         body = asdict(self)
@@ -103,14 +133,14 @@ class Prediction:
         config: e.g. `vt_4096`.
         index: of the row.
         text: the generated text, unchanged; None if the row is unscored.
-        finish: `stop`, `length`, or what else the engine reports; None if the row is unscored or
-            the engine does not report it.
+        finish: `stop` or `length`; None if the row is unscored, or in other tools' predictions.
         prompt_tokens: tokens sent; None where the engine does not report them.
         answer_tokens: tokens generated; likewise.
         seconds: from sending the request to the last token; likewise.
         error: why the row is unscored; None if it was answered.
         cached_tokens: prompt tokens that a prefix cache held; None where the engine does not
             report them.
+        sample: number of the sample, from 0; a journal names it only if it is not 0.
     """
 
     config: str
@@ -122,11 +152,12 @@ class Prediction:
     seconds: float | None
     error: str | None = None
     cached_tokens: int | None = None
+    sample: int = 0
 
     @property
-    def key(self) -> tuple[str, int]:
-        """The row that it belongs to."""
-        return self.config, self.index
+    def key(self) -> tuple[str, int, int]:
+        """The row and the sample that it belongs to."""
+        return self.config, self.index, self.sample
 
 
 def published_seed(manifest: Manifest) -> int:

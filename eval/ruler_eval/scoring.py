@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, repeat
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ruler_data.dataset import Dataset as LoadedDataset
@@ -45,8 +46,8 @@ class Scores:
     """Official scores; printed as a table of means in percent, tasks by lengths.
 
     Attributes:
-        configs: by config, the score of each row in order, in [0, 1]; None for a row without an
-            answer.
+        configs: by config, the score of each row in order, in [0, 1], the mean over its samples;
+            None for a row without an answer, or without one of its samples.
         exact: likewise, the exact score and the F1 of each row (`ruler_eval.exact`).
         notes: what was left out of the predictions, e.g. a torn line.
     """
@@ -165,13 +166,16 @@ def score(
     for config in rows.rows:
         task = rows.manifest.table[parse_config(config)[0]]
         column: list[tuple[float, tuple[float, float]] | None] = []
-        for row, prediction in pair_rows(rows, found, config):
-            answer = answer_of(run, prediction)
-            if answer is None:
+        for row, several in pair_rows(rows, found, config, run.samples):
+            answers = [answer_of(run, each) for each in several]
+            if None in answers:
                 column.append(None)
                 continue
-            official = score_row(row, task, answer)
-            column.append((official, exact_scores(row, task, answer, official)))
+            known = [answer for answer in answers if answer is not None]
+            official = [score_row(row, task, answer) for answer in known]
+            pairs = [exact_scores(row, task, *each) for each in zip(known, official, strict=True)]
+            exacts, f1s = zip(*pairs, strict=True)
+            column.append((fmean(official), (fmean(exacts), fmean(f1s))))
         configs[config] = tuple(one and one[0] for one in column)
         exact[config] = tuple(one and one[1] for one in column)
     scores = Scores(configs, exact, found.notes)
@@ -273,16 +277,18 @@ def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
 
 
 def pair_rows(
-    data: Dataset, predictions: Predictions, config: str
-) -> Iterator[tuple[Row, Prediction | None]]:
-    """Yield each row of a config with its prediction, None where there is none.
+    data: Dataset, predictions: Predictions, config: str, samples: int = 1
+) -> Iterator[tuple[Row, tuple[Prediction | None, ...]]]:
+    """Yield each row of a config with the predictions of its samples, None where there is none.
 
     Raises:
         RulerError: the rows cannot be read, or a prediction has other gold answers than its row.
     """
-    found = predictions.of(config, data.rows[config])
+    count = data.rows[config]
+    found = zip(*(predictions.of(config, count, n) for n in range(samples)), strict=True)
     with closing(data.read(config)) as rows:
-        for row, prediction in zip(rows, found, strict=True):
+        for row, several in zip(rows, found, strict=True):
+            prediction = several[0]
             outputs = prediction.outputs if isinstance(prediction, ImportedPrediction) else None
             if outputs is not None and set(outputs) != set(row.outputs):
                 msg = (
@@ -291,7 +297,7 @@ def pair_rows(
                     "; score predictions on the data that they were made on"
                 )
                 raise RulerError(msg)
-            yield row, prediction
+            yield row, several
 
 
 def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:

@@ -8,7 +8,7 @@ number of tokens at which both cost the same.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ruler_data import sharding
 from ruler_eval.data import Dataset
@@ -16,8 +16,8 @@ from ruler_eval.data import Dataset
 #: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Models of its kind are close to it.
 CROSSOVER = 61_000
 
-#: A row: its config and its index.
-Key = tuple[str, int]
+#: A sample of a row: its config, its index, and the number of the sample (0 unless several).
+Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -38,22 +38,24 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row to answer.
+    """One row to answer, or one sample of it.
 
     Attributes:
         config: e.g. `vt_4096`.
         index: of the row.
         tokens: length of the row, room for the answer included.
+        sample: number of the sample.
     """
 
     config: str
     index: int
     tokens: int
+    sample: int = 0
 
     @property
     def key(self) -> Key:
-        """The row's identity."""
-        return self.config, self.index
+        """Its identity."""
+        return self.config, self.index, self.sample
 
 
 def cost(tokens: int, crossover: int = CROSSOVER) -> float:
@@ -71,6 +73,14 @@ def items_of(data: Dataset) -> list[Item]:
         Item(config, index, size.length)
         for config in data.rows
         for index, size in enumerate(data.sizes(config))
+    ]
+
+
+def shares_of(data: Dataset, shards: int, samples: int) -> list[list[Item]]:
+    """Return what each shard answers; all samples of a row are in one, for its prefix cache."""
+    return [
+        [replace(item, sample=sample) for item in share for sample in range(samples)]
+        for share in assign(items_of(data), shards)
     ]
 
 

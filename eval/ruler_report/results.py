@@ -73,6 +73,10 @@ class ConfigResult:
         question_digest: of what the rows ask: equal for all tokenizers and lengths that ask the
             same; empty if the data or the results are of a version that did not record it.
         same_questions_as: the task whose questions it has; None for its own.
+        samples: with several samples of each row, the mean headline score of the first samples of
+            all rows, of the second ones, and so on. All scores of a row are then means over its
+            samples, `truncated` and `empty` name rows with such a sample, `failures` is of the
+            first sample that fails, and lengths and depth are those of the first samples.
     """
 
     digest: str
@@ -96,6 +100,7 @@ class ConfigResult:
     exact: tuple[float | None, ...] = ()
     f1: tuple[float | None, ...] = ()
     headline: ScoreName = "official"
+    samples: tuple[float, ...] = ()
 
     @property
     def headline_scores(self) -> tuple[float | None, ...]:
@@ -216,6 +221,8 @@ def read_results(run: Run) -> Results:
 
 def _inconsistency(config: ConfigResult) -> str | None:
     """Return what contradicts the rest of a config's results; None if nothing does."""
+    if not all(0 <= mean <= 1 for mean in config.samples):
+        return "the mean of a sample is not between 0 and 1"
     for column in ("scores", "strict", "characters", "tokens", "exact", "f1"):
         count = len(getattr(config, column))
         if count != config.rows and (count or column not in ("exact", "f1")):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
@@ -145,19 +146,47 @@ def _score_config(
     counts: Counter[str] = Counter()
     count = data.rows[config]
     others = bare.of(config, count) if bare else iter([None] * count)
-    for (row, prediction), other in zip(pair_rows(data, predictions, config), others, strict=True):
-        answer = answer_of(run, prediction)
-        if prediction is None or answer is None:
-            (missing if prediction is None else failed).append(row.index)
+    pairs = pair_rows(data, predictions, config, run.samples)
+    sums = [0.0] * run.samples
+    for (row, several), other in zip(pairs, others, strict=True):
+        answers = [
+            (answer, prediction)
+            for prediction in several
+            if prediction and (answer := answer_of(run, prediction)) is not None
+        ]
+        if len(answers) < len(several):
+            (failed if any(several) else missing).append(row.index)
             rows.append(None)
             continue
-        scored = _analyze(row, task, answer, prediction, answer_of(run, other))
+        samples = [_analyze(row, task, *pair, answer_of(run, other)) for pair in answers]
+        name = "score" if task.headline == "official" else task.headline
+        sums = [n + getattr(each, name) for n, each in zip(sums, samples, strict=True)]
+        scored = _merged(samples)
         rows.append(scored)
         if scored.failure and counts[scored.failure] < EXAMPLES:
             counts[scored.failure] += 1
-            examples.append(_example(config, row, scored.failure, scored.score, answer))
+            first = next(place for place, each in enumerate(samples) if each.failure)
+            said = answers[first][0]
+            examples.append(_example(config, row, scored.failure, scored.score, said))
     info = data.manifest.configs[config]
-    return _config_result(task, info, rows, failed, missing), examples
+    result = _config_result(task, info, rows, failed, missing)
+    if run.samples > 1 and result.scored:
+        result = replace(result, samples=tuple(total / result.scored for total in sums))
+    return result, examples
+
+
+def _merged(samples: list[_Scored]) -> _Scored:
+    """Return one scored row for all its samples; `ConfigResult.samples` says how."""
+    return replace(
+        samples[0],
+        score=fmean(each.score for each in samples),
+        strict=fmean(each.strict for each in samples),
+        exact=fmean(each.exact for each in samples),
+        f1=fmean(each.f1 for each in samples),
+        truncated=any(each.truncated for each in samples),
+        empty=any(each.empty for each in samples),
+        failure=next((each.failure for each in samples if each.failure), None),
+    )
 
 
 def _analyze(

@@ -8,7 +8,7 @@ import pytest
 from ruler_data import Row
 from tests.commands import Done, succeeded
 from tests.engines.conftest import FLOAT, ONE, Answers, Order, answers, assert_same
-from tests.running.processes import evaluate
+from tests.running.processes import evaluate, lines
 
 #: YaRN as model cards tell it: the window itself is left as it was.
 YARN = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 512}
@@ -86,3 +86,34 @@ def test_a_value_that_vllm_refuses_is_named(order: Order, tmp_path: Path) -> Non
     done = order("vllm", tmp_path / "run", *ONE[2:], "--option", "dtype=float99")
     said = [line for line in done.stderr.splitlines() if line.startswith("ruler-eval: ")]
     assert done.returncode == 1 and "dtype" in said[-1] and "failure-0-of-1.txt" in said[-1]
+
+
+def test_memory_options_may_change_on_resume_and_are_logged_with_the_start(
+    order: Order, tmp_path: Path
+) -> None:
+    half = ("--option", "max_num_seqs=4", "--shard", "0/2")
+    succeeded(order("vllm", tmp_path / "run", *ONE, *half))
+    succeeded(order("vllm", tmp_path / "run", *ONE, "--option", "max_num_seqs=2"))
+    starts = [
+        json.loads(line) for line in (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
+    ]
+    assert [start["max_num_seqs"] for start in starts] == [4, 2]
+    assert starts[0]["fingerprint"] == starts[1]["fingerprint"]
+    info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
+    assert info["options"] == {"dtype": "float32", "enforce_eager": True}
+    assert len(answers(tmp_path / "run")) == 12
+
+
+@pytest.mark.parametrize("engine", ["vllm", "transformers"])
+def test_samples_differ_from_one_another_and_come_out_the_same_again(
+    order: Order, tmp_path: Path, engine: str
+) -> None:
+    sampled = ("--samples", 2, "--temperature", 1.0, "--rows", 2, "--configs", "fwe_512")
+    given = ONE if engine == "vllm" else FLOAT
+    for name in ("first", "second"):
+        succeeded(order(engine, tmp_path / name, *given, *sampled))
+    first, second = (
+        {(line["index"], line.get("sample", 0)): line["text"] for line in lines(tmp_path / name)}
+        for name in ("first", "second")
+    )
+    assert len(set(first.values())) == 4 and first == second

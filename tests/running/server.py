@@ -1,6 +1,7 @@
 """A small completions server that answers as it is told: right, wrong, late or not at all.
 
-It finds the golden answer by the row's question, so an answer that went to another row shows.
+It finds the golden answer by the row's question, so an answer that went to another row shows. Short
+prompts, by which the engine recognizes the model, it answers with its `voice`.
 """
 
 import json
@@ -33,9 +34,20 @@ def well(_number: int, _body: Body) -> "Answer":
 class FakeServer:
     """Answers `/v1/completions` and `/v1/chat/completions` on a free port."""
 
-    def __init__(self, say: Say, fault: Fault = well, port: int = 0) -> None:
-        """Answer with `say(body)`, but for what `fault(number, body)` does instead."""
-        self.say, self.fault = say, fault
+    def __init__(
+        self, say: Say, fault: Fault = well, port: int = 0, voice: str = "It was", **card: object
+    ) -> None:
+        """Answer with `say(body)`, but for what `fault(number, body)` does instead.
+
+        `voice` begins the answers to short prompts; `card` is added to what `/models` lists.
+        """
+        self.say, self.fault, self.voice = say, fault, voice
+        self.card: Body = {"id": "m", "max_model_len": 4096, **card}
+        self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
+        self.refuses: set[str] = set()  # fields
+        self.denies = False
+        self.fingerprint: str | None = None
+        self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.connections = 0
@@ -80,21 +92,33 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             pass
 
         def do_GET(self) -> None:
-            self._send(200, {}, json.dumps({"data": [{"id": "m", "max_model_len": 4096}]}).encode())
+            card = {**server.card, "created": time.time_ns()}  # as vLLM's changes with each call
+            self._send(200, {}, json.dumps({"data": [card]}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if server.denies:
+                return self._send(401, {}, b"no such key")
+            if refused := server.refuses & body.keys():
+                reason = f"Unrecognized request argument supplied: {min(refused)}"
+                return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
+            if 16 in (body.get("max_tokens"), body.get("max_completion_tokens")):
+                with server.lock:
+                    server.probes.append(body)
+                asked = json.dumps(body.get("prompt") or body["messages"])
+                text = f"{server.voice} {sum(asked.encode())}"
+                return self._send(200, {}, json.dumps(_reply(text, body, server)).encode())
             with server.lock:
                 server.seen.append(body)
                 server.headers.append(dict(self.headers.items()))
                 number = len(server.seen)
             reply = server.fault(number, body)
             if isinstance(reply, Answer):
-                reply = 200, {}, json.dumps(_reply(server.say(body), body)).encode()
+                reply = 200, {}, json.dumps(_reply(server.say(body), body, server)).encode()
             if reply is not None:
-                self._send(*reply)
-            else:
-                self.close_connection = True
+                return self._send(*reply)
+            self.close_connection = True
+            return None
 
         def _send(self, status: int, headers: dict[str, str], data: bytes) -> None:
             try:
@@ -110,12 +134,12 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _reply(text: str, body: Body) -> Body:
+def _reply(text: str, body: Body, server: FakeServer) -> Body:
     chat = "messages" in body
     choice: Body = {"index": 0, "finish_reason": "stop"}
     choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
-    usage = {"completion_tokens": 3, "prompt_tokens": 9 if chat else len(body["prompt"])}
-    return {"choices": [choice], "usage": usage}
+    usage = {"completion_tokens": 3, "prompt_tokens": server.reads(body)}
+    return {"choices": [choice], "usage": usage, "system_fingerprint": server.fingerprint}
 
 
 def hang(seconds: float) -> Reply:

@@ -126,6 +126,19 @@ def test_a_server_that_dies_and_comes_back_costs_nothing(
     assert_golden(frozen, tmp_path)
 
 
+def test_a_server_that_answers_no_row_any_more_ends_the_run_in_bounded_time(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden, lambda n, b: status(500)) as server:
+        asked = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
+        said = refusal(evaluate(*asked), 1)
+        assert "6 rows failed, one after the other: status 500" in said
+        assert whole_lines(tmp_path) == 6
+        server.fault = well
+        assert evaluate(*asked).returncode == 0
+    assert_golden(frozen, tmp_path)
+
+
 def test_a_server_that_is_gone_ends_the_run_in_bounded_time(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
@@ -133,8 +146,8 @@ def test_a_server_that_is_gone_ends_the_run_in_bounded_time(
     server.close()
     asked = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
     said = refusal(evaluate(*asked), 1)
-    assert "6 rows failed, one after the other: the server does not answer" in said
-    assert whole_lines(tmp_path) == 6
+    assert "the server does not answer (ConnectError)" in said and "start the server" in said
+    assert not tmp_path.joinpath("run.json").exists()
     with FakeServer(golden, port=server.port):
         assert evaluate(*asked).returncode == 0
     assert_golden(frozen, tmp_path)

@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.running.processes import evaluate, lines, refusal
+from ruler_data.tokenizers import PromptTokenizer
+from tests.running.processes import evaluate, keys, lines, refusal
 from tests.running.server import Body, FakeServer, Reply, Say
 from tests.running.test_openai import order, status
 
@@ -20,12 +22,135 @@ def test_a_server_that_reads_another_prompt_than_was_sent_is_found(
     assert "the server read 7 prompt tokens" in said
 
 
+CHAT = ("--protocol", "chat", "--option", "api=chat")
+
+
+@pytest.mark.parametrize("window", [1024, 1850])
+def test_a_chat_server_that_cuts_prompts_answers_no_row_and_the_remedy_is_named(
+    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer, window: int
+) -> None:
+    with FakeServer(golden) as server:
+        server.reads = reads_chat(tokenizer, window)
+        said = refusal(evaluate(*order(frozen, server.url, tmp_path, *CHAT)), 1)
+        assert f"the server read {window} prompt tokens" in said and "num_ctx" in said
+        assert all(line["text"] is None for line in lines(tmp_path))
+        server.reads = reads_chat(tokenizer)
+        done = evaluate(*order(frozen, server.url, tmp_path, *CHAT))
+    assert done.returncode == 0, done.stderr
+    assert {line["error"] for line in lines(tmp_path)} == {None}
+
+
+def test_a_server_with_another_tokenizer_can_be_allowed_to_count_differently(
+    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer
+) -> None:
+    count = reads_chat(tokenizer)
+    with FakeServer(golden) as server:
+        server.reads = lambda body: int(1.1 * count(body))
+        asked = order(frozen, server.url, tmp_path, *CHAT)
+        assert "give that one with --tokenizer" in refusal(evaluate(*asked), 1)
+        assert evaluate(*asked, "--option", "tolerance=0.15").returncode == 0
+
+
+def test_text_is_counted_too(frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer) -> None:
+    text = ("--protocol", "base", "--option", "api=text")
+    with FakeServer(lambda body: "x") as server:
+        server.reads = lambda body: tokenizer.count([str(body["prompt"])])[0]  # without the BOS
+        assert evaluate(*order(frozen, server.url, tmp_path, *text)).returncode == 0
+        server.reads = lambda body: 1000
+        said = refusal(evaluate(*order(frozen, server.url, tmp_path / "cut", *text)), 1)
+    assert "the server read 1000 prompt tokens" in said
+
+
+def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        server.reads = lambda body: None
+        done = evaluate(*order(frozen, server.url, tmp_path))
+    assert done.returncode == 0 and done.stderr.count("does not report how many tokens") == 1
+    assert {line["prompt_tokens"] for line in lines(tmp_path)} == {None}
+
+
+UNFINISHED: dict[str, Body] = {
+    "content_filter": {"finish_reason": "content_filter"},
+    "abort": {"finish_reason": "abort"},
+    "tool_calls": {"finish_reason": "tool_calls"},
+    "eos": {"finish_reason": "eos"},
+    "None": {"finish_reason": None},
+    "missing": {},
+    "a tool": {"finish_reason": "stop", "tool_calls": [{"id": "1"}]},
+    "a function": {"finish_reason": "stop", "function_call": {"name": "f"}},
+}
+
+
+def test_only_stop_and_length_end_an_answer(frozen: Path, tmp_path: Path) -> None:
+    ends = [*UNFINISHED.values(), {"finish_reason": "stop"}, {"finish_reason": "length"}]
+
+    def say(number: int, body: Body) -> Reply:
+        choice = {"text": "x", **ends[number - 1]}
+        usage = {"prompt_tokens": len(body["prompt"])}
+        return status(200, json.dumps({"choices": [choice], "usage": usage}).encode())
+
+    with FakeServer(str, say) as server:
+        asked = order(frozen, server.url, tmp_path)[:-4]
+        few = ("--rows", len(ends), "--option", "concurrency=5")
+        said = refusal(evaluate(*asked, *few), 1)
+    assert f"{len(UNFINISHED)} rows could not be answered" in said
+    assert sorted(str(line["finish"]) for line in lines(tmp_path) if line["text"]) == [
+        "length", "stop",
+    ]  # fmt: skip
+    errors = [str(line["error"]) for line in lines(tmp_path) if line["error"]]
+    assert sum("is not stop or length" in error for error in errors) == 6
+    assert sum("called a tool" in error for error in errors) == 2
+
+
+def test_fields_that_a_server_refuses_are_left_out_and_recorded(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        server.refuses = {"min_tokens", "max_tokens"}
+        renamed = ("--option", "max_completion_tokens=true", "--option", "reasoning_effort=low")
+        done = evaluate(*order(frozen, server.url, tmp_path, *renamed))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("refuses min_tokens") == 1
+    assert all(body["max_completion_tokens"] == 30 for body in server.seen)
+    assert all(body["reasoning_effort"] == "low" for body in server.seen)
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0, "reasoning_effort": "low"}
+    assert run["engine_info"]["limit"] == "max_completion_tokens"
+
+
+def test_each_sample_is_asked_once_with_its_own_seed(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    sampled = ("--samples", 3, "--temperature", 0.6, "--top-p", 0.9)
+    with FakeServer(golden) as server:
+        asked = order(frozen, server.url, tmp_path, *sampled)
+        done = evaluate(*asked)
+        assert done.returncode == 0, done.stderr
+        assert "36 of 36 samples answered" in done.stdout
+        seeds = {(json.dumps(body["prompt"]), body["seed"]) for body in server.seen}
+        assert len(server.seen) == len(seeds) == 36
+        assert {(body["temperature"], body["top_p"]) for body in server.seen} == {(0.6, 0.9)}
+        assert all(body["temperature"] == 0 for body in server.probes)
+        journal = tmp_path / "answers-0-of-1.jsonl"
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:20]))
+        assert evaluate(*asked).returncode == 0
+        assert len(server.seen) == 36 + 16
+    samples = Counter((line["index"], line.get("sample", 0)) for line in lines(tmp_path))
+    assert samples == Counter((index, sample) for index in range(12) for sample in range(3))
+    assert len(keys(tmp_path)) == 36
+    with FakeServer(golden) as server:
+        more = order(frozen, server.url, tmp_path, "--samples", 4, *sampled[2:])
+        assert "sampling.samples is '3' in the folder and '4' now" in refusal(evaluate(*more))
+
+
 HOSTILE = ["", "\0", "\x1b[2J", "\ud800", "x" * 1_000_000, "\u2028\x85\r\n", None]
 
 
 def test_hostile_answers_are_recorded_as_utf8_json(frozen: Path, tmp_path: Path) -> None:
     def say(number: int, _body: Body) -> Reply:
-        choice = {"text": HOSTILE[number - 1], "finish_reason": None}
+        choice = {"text": HOSTILE[number - 1], "finish_reason": "stop"}
         return status(200, json.dumps({"choices": [choice]}).encode())
 
     with FakeServer(str, say) as server:
@@ -34,13 +159,21 @@ def test_hostile_answers_are_recorded_as_utf8_json(frozen: Path, tmp_path: Path)
     assert done.returncode == 0, done.stderr
     expected = [(text or "").replace("\ud800", "\ufffd") for text in HOSTILE]
     assert sorted(str(line["text"]) for line in lines(tmp_path)) == sorted(expected)
-    assert {line["finish"] for line in lines(tmp_path)} == {None}
+
+
+def reads_chat(tokenizer: PromptTokenizer, limit: int = 10_000) -> Callable[[Body], int]:
+    """Count what a server reads that renders the turn itself and cuts it at a limit."""
+    no = {"enable_thinking": False}
+    return lambda body: min(
+        limit, len(tokenizer.prompt_ids(str(body["messages"][0]["content"]), "", no))
+    )
 
 
 def test_chat_sends_the_turn_and_records_that_the_server_renders(
-    frozen: Path, tmp_path: Path, golden: Say
+    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer
 ) -> None:
     with FakeServer(golden) as server:
+        server.reads = reads_chat(tokenizer)
         chat = (
             "--protocol",
             "chat",

@@ -1,17 +1,23 @@
 """`ruler-eval run`: every row exactly once, killed anywhere, resumed by the same command."""
 
 import json
+import shutil
 import signal
 import time
 from collections import Counter
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 from ruler_data import Row, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
+from ruler_eval import run_dir
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.schema import RunInfo
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import (
@@ -24,6 +30,7 @@ from tests.running.processes import (
     started,
     whole_lines,
 )  # fmt: skip
+from tests.runs import run_info
 
 
 def _has_lines(folder: Path, wanted: int) -> bool:
@@ -160,6 +167,67 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
     assert rest.returncode == 0, rest.stderr
     assert keys(tmp_path) == all_keys(frozen)
     assert "40 of 40 rows answered" in rest.stdout
+
+
+@pytest.mark.slow
+def test_of_two_counts_of_shards_begun_at_once_one_runs_and_one_is_refused(
+    frozen: Path, tmp_path: Path
+) -> None:
+    for trial in range(4):
+        out = tmp_path / str(trial)
+        slow = order(frozen, out, "--option", "seconds=0.05")
+        with started(*slow, "--shard", "0/2") as two, started(*slow, "--shard", "0/3") as three:
+            done = [finish(two), finish(three)]
+        assert sorted(each.returncode for each in done) == [0, 1], done
+        assert "is running" in next(each.stderr for each in done if each.returncode)
+        assert len(set(keys(out))) == whole_lines(out) and len(list(out.glob("answers-*"))) == 1
+
+
+def test_a_shard_that_another_machine_runs_is_noticed_and_one_that_it_left_is_taken_over(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_dir, "BEAT", 0.2)
+    monkeypatch.setattr(run_dir, "DEAD", 2.0)
+    alive = tmp_path / ".answers-0-of-3.alive"
+    alive.write_text("elsewhere 1")
+    ended = Event()
+
+    def beat() -> None:
+        while not ended.wait(0.1):
+            alive.write_text(f"elsewhere {time.time_ns()}")
+
+    thread = Thread(target=beat)
+    thread.start()
+    try:
+        said = refusal(evaluate(*order(frozen, tmp_path, "--shard", "0/2")), 1)
+        assert "shard 0/3 is running; wait for it, or stop it (on another machine)" in said
+    finally:
+        ended.set()
+        thread.join()
+    done = evaluate(*order(frozen, tmp_path))  # it has died meanwhile
+    assert done.returncode == 0 and "another machine had this shard" in done.stderr
+    assert keys(tmp_path) == all_keys(frozen) and not list(tmp_path.glob(".*.alive"))
+
+
+def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
+    frozen: Path, begun: Path, tmp_path: Path
+) -> None:
+    """That vLLM's are not recorded any more is tested in tests/engines."""
+    shutil.copytree(begun, tmp_path / "run")
+    folder = RunFolder(tmp_path / "run")
+
+    def info(**options: object) -> RunInfo:
+        return run_info(frozen, ["vt_2048"], engine_info={"options": options})
+
+    old = info(max_num_seqs=8, quantization="fp8")
+    written = {"fingerprint": old.fingerprint, **asdict(old)}
+    (folder.path / "run.json").write_text(json.dumps(written))
+    folder.begin(info(quantization="fp8"))
+    with pytest.raises(
+        UsageError, match=r"engine_info\.options\.quantization is 'fp8' in the folder"
+    ):
+        folder.begin(info(quantization="int8"))
+    assert json.loads((folder.path / "run.json").read_text()) == written
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])

@@ -29,6 +29,7 @@ COMMANDS = {
         "ruler_eval.cli.run",
         "Run a model over the rows; the same command resumes an interrupted run.",
     ),
+    "mend": ("ruler_eval.cli.mend", "Find and mend damage in the folder of a run; a copy is kept."),
 }
 
 

@@ -12,7 +12,7 @@ from ruler_eval.doctor.estimate import UTILIZATION, Estimate
 from ruler_eval.eval_config import EvalConfig
 
 
-@command(without=("base_url", "model_name"))
+@command(without=("base_url", "model_name", "samples", "temperature", "top_p"))
 def doctor(
     config: EvalConfig,
     sample: Annotated[

@@ -59,4 +59,4 @@ def _print(done: Run, *, as_json: bool) -> None:
     for line in lines:
         table.add_row(*line)
     out.print(table)
-    say(f"{done.folder}: {done.answered} of {done.rows} rows answered")
+    say(done.coverage)

@@ -21,9 +21,6 @@ def prepare(
         model: the model.
         tokenizer: that renders prompts; None where the engine loads it with the model.
         longest: tokens of the longest prompt with its answer.
-
-    Raises:
-        UsageError: its library is not installed, or it does not know an option.
     """
     module = import_module(f"ruler_eval.engines.{config.engine}")
     engine: Engine = module.prepare(config, model, tokenizer, longest)

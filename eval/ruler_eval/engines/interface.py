@@ -1,35 +1,39 @@
 """The interface of an engine: `Request` in, `Prediction` out, and its options."""
 
 import difflib
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
-from ruler_eval.schema import Prediction
+from ruler_eval.schema import FREE, Prediction
+from ruler_eval.sharding import Key
 
-#: Greedy decoding, with at least one token: an immediate end of text would be no answer.
-GREEDY: Mapping[str, Any] = {"temperature": 0.0, "min_tokens": 1}
+#: Finish reasons of an answer. Any other (`content_filter`, `abort`, `tool_calls`, none at all)
+#: says that something else than the model or its budget ended the text.
+FINISHED = ("stop", "length")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One row, as an engine gets it.
+    """One row, or one sample of it, as an engine gets it.
 
     Attributes:
         config: e.g. `vt_4096`.
         row: the frozen row; its context and its question are separate.
-        ids: token ids of the prompt; empty where the server renders it.
+        ids: token ids of the prompt, as rendered here.
         max_tokens: tokens that the answer may take.
         prompt: the prompt as text, only for engine `python`; a BOS that the tokenizer adds itself
             is in `ids` only.
+        sample: number of the sample, from 0.
     """
 
     config: str
@@ -37,6 +41,18 @@ class Request:
     ids: list[int]
     max_tokens: int
     prompt: str = ""
+    sample: int = 0
+
+    @property
+    def key(self) -> Key:
+        """The row and the sample that it asks for."""
+        return self.config, self.row.index, self.sample
+
+    @property
+    def seed(self) -> int:
+        """A seed of 31 bits for sampling: the same whenever this sample is asked for."""
+        digest = hashlib.sha256("/".join(map(str, self.key)).encode()).digest()
+        return int.from_bytes(digest[:4]) >> 1
 
     def answered(
         self,
@@ -47,7 +63,9 @@ class Request:
         prompt_tokens: int | None = None,
         cached_tokens: int | None = None,
     ) -> Prediction:
-        """Return the prediction with the generated text."""
+        """Return the prediction with the generated text; unscored if it is not an answer."""
+        if finish not in FINISHED:
+            return self.unscored(f"finish reason {quote(str(finish))} is not stop or length")
         return Prediction(
             config=self.config,
             index=self.row.index,
@@ -57,11 +75,14 @@ class Request:
             answer_tokens=answer_tokens,
             seconds=seconds if seconds is None else round(seconds, 4),
             cached_tokens=cached_tokens,
+            sample=self.sample,
         )
 
     def unscored(self, error: str) -> Prediction:
         """Return the prediction that has no text, for this reason."""
-        return Prediction(self.config, self.row.index, None, None, None, None, None, error)
+        return Prediction(
+            self.config, self.row.index, None, None, None, None, None, error, sample=self.sample
+        )
 
 
 #: Yields a prediction for each request, in any order, taking requests as it has room. None instead
@@ -78,10 +99,14 @@ class Engine:
 
     Attributes:
         generate: from requests to predictions.
-        info: versions, dtype, parallelism and options, for `run.json`.
+        info: versions, dtype, parallelism and options that decide on answers, for `run.json`.
         sampling: what requests ask for beyond the rows' own `max_new_tokens`, for `run.json`.
         window: tokens that a prompt with its answer may take; None where it is not known.
-        renders_prompts: whether it applies the chat template itself, so that requests need no ids.
+        renders_prompts: whether it applies the chat template itself.
+        start: what may differ between two starts of a run, for `starts.jsonl`.
+        opened: returns the engine with what only requests to a server show; called once, when the
+            shard is locked. None where there is no server.
+        differences: what contradicts the record of an earlier start, one text each.
     """
 
     generate: Generate
@@ -89,6 +114,33 @@ class Engine:
     sampling: dict[str, Any]
     window: int | None
     renders_prompts: bool = False
+    start: dict[str, Any] = field(default_factory=dict)
+    opened: "Callable[[], Engine] | None" = None
+    differences: Callable[[Mapping[str, Any]], list[str]] = lambda _: []
+
+
+class ModelChanged(RulerError):
+    """A server holds another model than it did.
+
+    Attributes:
+        doubtful: number of the last answers since the model was known to be the right one.
+    """
+
+    def __init__(self, message: str, doubtful: int) -> None:
+        super().__init__(message)
+        self.doubtful = doubtful
+
+
+def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that decide on answers, and those that do not; without paths.
+
+    >>> split_options({"quantization": "fp8", "max_num_seqs": 8})
+    ({'quantization': 'fp8'}, {'max_num_seqs': 8})
+    """
+    deciding, free = dict[str, Any](), dict[str, Any]()
+    for name, value in published_options(options).items():
+        (free if name in FREE else deciding)[name] = value
+    return deciding, free
 
 
 T = TypeVar("T")

@@ -1,22 +1,38 @@
 """Any OpenAI-compatible server: completions by token ids, or text or chat for servers without.
 
+A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
 Failed requests are retried with growing pauses, or those that the server asks for. A row that still
 fails when the patience is used up is unscored. When one row after the other fails the run ends, and
 the remaining rows are left for the next run.
+
+The model must be the same all along. What `/models` lists of it is part of the run's identity. A
+few short prompts are asked greedily at the start, after each outage, at the end and when the run
+resumes. Other texts prove another model. The same texts do not prove the same one: a model that was
+trained or quantized a little differently may begin them alike.
 """
 
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from queue import Empty, Queue
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Literal
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.names import quote
+from ruler_data.row import Row
+from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import GREEDY, Engine, Request, published_options, read_options
+from ruler_eval.engines.interface import (
+    Engine,
+    ModelChanged,
+    Request,
+    published_options,
+    read_options,
+    split_options,
+)
 from ruler_eval.engines.server import RequestError, Server
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
@@ -30,6 +46,23 @@ PROTOCOLS: dict[Api, tuple[str, ...]] = {
     "text": ("base",),
     "chat": ("chat", "thinking"),
 }
+#: Tokens by which the server's count of a prompt may differ where the server renders it: at least
+#: so many, or the share `tolerance` of the prompt. Templates may add a date, text one BOS.
+SLACK: dict[Api, int] = {"completions": 0, "text": 2, "chat": 64}
+#: Fields that servers may refuse; they are then left out.
+OPTIONAL = ("min_tokens", "seed")
+#: Statuses after which no request will succeed: no key, not allowed, no such model.
+REFUSED = (401, 403, 404)
+#: Short prompts whose greedy continuations differ from model to model, the tokens asked for, the
+#: characters that must agree, the prompts that may differ all the same (a server computes rows in
+#: batches, and its last bits vary with them), and the seconds to try.
+PROBES = (
+    "Write a sentence about a city that you like.",
+    "My favourite word in this language is",
+    "Once upon a time, in a village by the sea,",
+    "Name three things that are found in a kitchen.",
+)
+PROBE_TOKENS, PROBE_CHARACTERS, PROBE_SLACK, PROBE_SECONDS = 16, 12, 1, 5.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +76,9 @@ class OpenAiOptions:
         concurrency: requests at once.
         patience: seconds after which a failing row is not tried again.
         timeout: seconds that one request may take in all.
+        tolerance: share by which the server's count of a prompt may differ where it renders it.
+        max_completion_tokens: send the limit of an answer under this name, not as `max_tokens`.
+        reasoning_effort: of a thinking model, e.g. `low`.
         body: more fields of each request; a field of null is left out.
     """
 
@@ -50,17 +86,22 @@ class OpenAiOptions:
     concurrency: int = 16
     patience: float = 300.0
     timeout: float = 1800.0
+    tolerance: float = 0.02
+    max_completion_tokens: bool = False
+    reasoning_effort: str | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
 def prepare(
-    config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, _longest: int
+    config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine; the server is asked for the model's window.
+    """Return the engine; the server is asked what it lists of the model.
 
     Raises:
         UsageError: no address is given, or the interface cannot send the protocol.
+        RulerError: there is no server at the address.
     """
+    assert tokenizer is not None
     options = read_options("openai", OpenAiOptions, config.engine_options)
     if config.base_url is None:
         msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"
@@ -74,63 +115,163 @@ def prepare(
         raise UsageError(msg)
     key = os.environ.get("OPENAI_API_KEY")
     server = Server(config.base_url, key, options.patience, options.timeout, options.concurrency)
-    client = Client(config.prompts, model.source, options, server)
-    sampling = {**GREEDY, **options.body}  # as far as the server complies
-    return Engine(
-        client.generate,
-        info={"api": options.api, "body": published_options(options.body)},
-        sampling={name: value for name, value in sampling.items() if value is not None},
-        window=server.window(model.source),
-        renders_prompts=options.api == "chat",
-    )
+    effort = {"reasoning_effort": options.reasoning_effort}
+    fields = {**config.sampling, **effort, **options.body}
+    return Client(
+        config.prompts,
+        tokenizer,
+        model.source,
+        options,
+        server,
+        facts=server.facts(model.source) or {},
+        fields={name: value for name, value in fields.items() if value is not None},
+        start=split_options(config.engine_options)[1],
+    ).engine()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Client:
-    """Threads that send requests to a server.
+    """Threads that send requests to a server, and check that its model stays the same.
 
     Attributes:
         prompts: how rows are formatted.
+        tokenizer: that renders and counts prompts.
         model: the server's name for it.
         options: of the engine.
         server: to ask.
+        facts: what it lists of the model.
+        fields: of each request, besides its model, prompt and limit.
+        start: what may differ between two starts: options, and the answers to the short prompts.
     """
 
     prompts: PromptFormat
+    tokenizer: PromptTokenizer
     model: str
     options: OpenAiOptions
     server: Server
+    facts: dict[str, Any]
+    fields: dict[str, Any]
+    start: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        self._lock = Lock()
+        self._checked = self._checks = 0  # outages at the last check, and how many passed
+        self._changed: str | None = None
+        self._told: set[str] = set()
+
+    def engine(self) -> Engine:
+        """Return the engine, as far as the server is known."""
+        options, window = self.options, self.facts.get("max_model_len")
+        renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
+        body = published_options(options.body)
+        return Engine(
+            self.generate,
+            info={"api": options.api, "body": body, **renamed, "server": self.facts},
+            sampling=dict(self.fields),
+            window=window if isinstance(window, int) else None,
+            renders_prompts=options.api == "chat",
+            start=self.start,
+            opened=self.opened,
+            differences=lambda recorded: _contradictions(recorded, self.start),
+        )
+
+    def opened(self) -> Engine:
+        """Ask the short prompts twice; keep those whose answers agree."""
+        first, again = self._probe(), self._probe()
+        stable = {name: text for name, text in first.items() if text and again.get(name) == text}
+        if sum(name in PROBES for name in stable) <= PROBE_SLACK:
+            self._tell(
+                f"{self.server.name}: no stable answers to short prompts, so another model under "
+                "the same name is found only if /models lists it differently"
+            )
+            stable = {}
+        self.start |= {"probe": stable}
+        self._checked = self.server.outages
+        return self.engine()
+
+    def _probe(self) -> dict[str, str]:
+        """Return the greedy answers to the short prompts, and the server's fingerprint.
+
+        Fields that the server refuses are left out from now on. Nothing, if a prompt fails.
+        """
+        found: dict[str, str] = {}
+        greedy = {"temperature": 0.0} if "temperature" in self.fields else {}
+        for prompt in PROBES:
+            row = Row(0, "", "", prompt, "", ("",), PROBE_TOKENS, 0, ())
+            ids = self.prompts.ids(self.tokenizer, row)
+            try:
+                reply = self._post_known(Request("", row, ids, PROBE_TOKENS), greedy)
+                text, reasoning, _ = _choice(reply, self.options.api)
+            except RequestError as error:
+                if error.status in REFUSED:
+                    msg = f"{self.server.name}: {error}"
+                    raise RulerError(msg) from error
+                return {}
+            found[prompt] = reasoning + text
+            if fingerprint := reply.get("system_fingerprint"):
+                found["system_fingerprint"] = str(fingerprint)
+        return found
+
+    def _post_known(self, request: Request, fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the reply to a short prompt, without the fields that the server refuses."""
+        while True:
+            path, body = self._message(request)
+            try:
+                return self.server.post(path, {**body, **fields}, Event(), PROBE_SECONDS)
+            except RequestError as error:
+                refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
+                if error.status not in (400, 422) or not refused:
+                    raise
+                for name in refused:
+                    del self.fields[name]
+                    self._tell(f"{self.server.name}: refuses {name}; it is left out")
+
+    def _tell(self, message: str) -> None:
+        """Warn of something once."""
+        if message not in self._told:
+            self._told.add(message)
+            warn(message)
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield a prediction for each row, as they arrive.
 
         Raises:
-            RulerError: row after row fails.
+            RulerError: row after row fails, or the server holds another model.
         """
         todo: Queue[Request] = Queue()
         done: Queue[Prediction] = Queue()
         stop = Event()
         for _ in range(self.options.concurrency):
             Thread(target=self._work, args=(todo, done, stop), daemon=True).start()
-        waiting = failures = 0
+        waiting = failures = doubtful = checks = 0
         try:
             for request in chain(filter(None, requests), repeat(None)):
                 if request is not None:
                     todo.put(request)
                     waiting += 1
                 elif not waiting:
-                    return
+                    break
                 full = request is None or waiting == self.options.concurrency
                 for prediction in _ready(done, wait=full):
                     waiting -= 1
                     failures = 0 if prediction.error is None else failures + 1
+                    doubtful = 1 if checks != self._checks else doubtful + 1
+                    checks = self._checks
                     yield prediction
+                    if self._changed:
+                        raise ModelChanged(self._changed, 0)
                     if failures == 2 * self.options.concurrency:
                         msg = (
                             f"{self.server.name}: {failures} rows failed, one after the other: "
                             f"{prediction.error}; run the same command again to resume"
                         )
                         raise RulerError(msg)
+            try:
+                self._check(always=True)
+            except RulerError as error:  # every row is answered all the same
+                self._tell(f"whether the model was the same to the end is not known: {error}")
+            if self._changed:
+                raise ModelChanged(self._changed, doubtful)
         finally:
             stop.set()
 
@@ -146,24 +287,119 @@ class Client:
         try:
             started = time.monotonic()
             reply = self.server.post(*self._message(request), stop)
-            return read_reply(request, reply, self.options.api, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            known = self.start.get("probe", {}).get("system_fingerprint")
+            found = reply.get("system_fingerprint")
+            self._check(always=None not in (known, found) and known != found)
+            if self._changed:
+                return request.unscored(self._changed)
+            return self._read_reply(request, reply, seconds)
         except RequestError as error:
             return request.unscored(str(error))
         except Exception as error:  # every row needs a prediction, whatever the server sends
             return request.unscored(f"{type(error).__name__}: {str(error)[:200]}")
 
+    def _check(self, *, always: bool) -> None:
+        """Check, after an outage or always, that the server holds the same model."""
+        with self._lock:
+            outages = self.server.outages
+            if self._changed or (outages == self._checked and not always):
+                return
+            facts = self.server.facts(self.model)
+            before = {"facts": self.facts, **self.start}
+            now = {"facts": self.facts if facts is None else facts, "probe": self._probe()}
+            if self.start["probe"] and not now["probe"]:
+                self._tell(f"{self.server.name}: the short prompts could not be asked again")
+            self._checked = self.server.outages
+            if found := _contradictions(before, now):
+                self._changed = (
+                    f"{self.server.name}: holds another model than at the start: "
+                    f"{'; '.join(found[:3])}; serve the first model again, or start another run"
+                )
+            else:
+                self._checks += 1
+
     def _message(self, request: Request) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the HTTP request for a row."""
-        body = {"model": self.model, "max_tokens": request.max_tokens, **GREEDY}
+        api = self.options.api
+        limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
+        body = {"model": self.model, limit: request.max_tokens}
+        if "seed" in self.fields:
+            body["seed"] = request.seed
         content, prefix = self.prompts.parts(request.row)
-        path = "completions"
-        if self.options.api == "chat":
-            path = "chat/completions"
+        if api == "chat":
             body["messages"] = [{"role": "user", "content": content}]
         else:
-            body["prompt"] = request.ids if self.options.api == "completions" else content + prefix
-        body |= self.options.body
+            body["prompt"] = request.ids if api == "completions" else content + prefix
+        body = {**self.fields, **body, **self.options.body}
+        path = "chat/completions" if api == "chat" else "completions"
         return path, {name: value for name, value in body.items() if value is not None}
+
+    def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
+        """Return the prediction that a reply holds."""
+        text, reasoning, finish = _choice(reply, self.options.api)
+        usage = reply.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        details = usage.get("prompt_tokens_details")
+        cached = details.get("cached_tokens") if isinstance(details, dict) else None
+        counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
+        read, generated, cached = (each if isinstance(each, int) else None for each in counts)
+        if reasoning:
+            text = f"<think>{reasoning}</think>{text}"
+        if read is None:
+            self._tell(
+                f"{self.server.name}: does not report how many tokens of a prompt it read, so "
+                "whether it cuts prompts is not known"
+            )
+        else:
+            self._compare(read, len(request.ids))
+        answer = request.answered(text, finish, generated, seconds, read, cached)
+        return replace(answer, prompt_tokens=read)
+
+    def _compare(self, read: int, rendered: int) -> None:
+        """Check that the server read the prompt that was rendered here."""
+        slack = SLACK[self.options.api]
+        slack = max(slack, int(self.options.tolerance * rendered)) if slack else 0
+        if abs(read - rendered) <= slack:
+            return
+        msg = f"the server read {read} prompt tokens, {rendered} were "
+        msg += f"rendered here (it may differ by {slack}): " if slack else "sent: "
+        if read < rendered:
+            msg += (
+                "it cuts prompts at its context window; raise it (vLLM: --max-model-len, "
+                "llama.cpp: --ctx-size, SGLang: --context-length, Ollama: OLLAMA_CONTEXT_LENGTH or "
+                "num_ctx in the Modelfile)"
+            )
+        else:
+            msg += "it adds tokens of its own, e.g. a second BOS or a system prompt"
+        if slack:
+            msg += (
+                "; or it has another tokenizer: give that one with --tokenizer, or allow the "
+                "difference, e.g. --option tolerance=0.2"
+            )
+        raise RequestError(msg)
+
+
+def _contradictions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return what two looks at a server contradict each other in, one text each."""
+    known, found = before.get("facts", {}), now.get("facts", {})
+    names = sorted(known.keys() | found.keys())
+    lines = [_changed(n, known.get(n), found.get(n)) for n in names if known.get(n) != found.get(n)]
+    first, second = before.get("probe") or {}, now.get("probe") or {}
+    fingerprints = [each.get("system_fingerprint") for each in (first, second)]
+    if all(fingerprints) and fingerprints[0] != fingerprints[1]:
+        lines.append(_changed("system_fingerprint", *fingerprints))
+    other = [
+        _changed(f"the answer to {quote(prompt)}", first[prompt], second[prompt])
+        for prompt in PROBES
+        if prompt in first and prompt in second
+        if first[prompt][:PROBE_CHARACTERS] != second[prompt][:PROBE_CHARACTERS]
+    ]
+    return lines + (other if len(other) > PROBE_SLACK else [])
+
+
+def _changed(name: str, before: object, now: object) -> str:
+    return f"{name} was {quote(str(before))} and is {quote(str(now))}"
 
 
 def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
@@ -176,37 +412,25 @@ def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
         return
 
 
-def read_reply(request: Request, reply: Mapping[str, Any], api: Api, seconds: float) -> Prediction:
-    """Return the prediction that a reply holds.
-
-    Raises:
-        RequestError: it holds none, or the server read another prompt than was sent.
-    """
+def _choice(reply: Mapping[str, Any], api: Api) -> tuple[str, str, str | None]:
+    """Return the text of a reply, its reasoning and its finish reason."""
     try:
         choice = reply["choices"][0]
-        text = choice["message"]["content"] if api == "chat" else choice["text"]
-        if api == "chat" and (reasoning := _reasoning(choice["message"])):
-            text = f"<think>{reasoning}</think>{text or ''}"
-        usage = reply.get("usage") or {}
-        details = usage.get("prompt_tokens_details") or {}
-        counts = [usage.get("completion_tokens"), usage.get("prompt_tokens")]
-        counts.append(details.get("cached_tokens"))
+        message = choice["message"] if api == "chat" else choice
+        text = message["content" if api == "chat" else "text"]
+        calls = [name for name in ("tool_calls", "function_call") if message.get(name)]
+        # Servers with a reasoning parser remove the reasoning from the text.
+        reasoning = message.get("reasoning") or message.get("reasoning_content")
         finish = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         msg = f"the server's reply holds no answer ({type(error).__name__}: {error})"
         raise RequestError(msg) from error
+    if calls:
+        msg = f"the reply has {calls[0]}: the model called a tool, and did not answer"
+        raise RequestError(msg)
     if not isinstance(text, str | None):
         msg = f"the server's answer is {type(text).__name__}, not text"
         raise RequestError(msg)
-    generated, sent, cached = (count if isinstance(count, int) else None for count in counts)
-    if api == "completions" and sent not in (None, len(request.ids)):  # a second BOS, or cut
-        msg = f"the server read {sent} prompt tokens, {len(request.ids)} were sent"
-        raise RequestError(msg)
+    reasoning = reasoning if isinstance(reasoning, str) and api == "chat" else ""
     # Null content is an empty answer.
-    return request.answered(text or "", finish and str(finish), generated, seconds, sent, cached)
-
-
-def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """Return the reasoning that servers with a reasoning parser remove from the text."""
-    text = message.get("reasoning") or message.get("reasoning_content")
-    return text if isinstance(text, str) else None
+    return text or "", reasoning, finish if isinstance(finish, str) else None

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from ruler_data.errors import UsageError
@@ -151,8 +151,6 @@ def _prediction(request: Request, result: object, seconds: float) -> Prediction:
     if not (isinstance(result, Generation) and isinstance(result.text, str)):
         kind = type(getattr(result, "text", result)).__name__
         return request.unscored(f"the function returned {kind}, not text")
-    if result.finish_reason not in ("stop", "length"):
-        return request.unscored(f"finish reason {result.finish_reason!r} is not stop or length")
     return request.answered(result.text, result.finish_reason, result.tokens, seconds)
 
 
@@ -194,22 +192,16 @@ def _unwrapped(function: Function) -> Function:
 
 
 def _load(spec: str) -> Function:
-    """Return the function that `package.module:name` names; the working directory is searched too.
-
-    Raises:
-        UsageError: there is none.
-    """
-    module, colon, name = spec.partition(":")
+    """Return the function that a text names; the working directory is searched too."""
+    module, _, name = spec.partition(":")
     where = f"--option function={quote(spec)}"
-    if not (colon and module and name):
+    if not (module and name):
         msg = f"{where}: write package.module:name"
         raise UsageError(msg)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are texts
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        found = resolve_name(spec)
     except Exception as error:  # a module is the user's and raises anything
         msg = f"{where}: cannot be imported ({type(error).__name__}: {error})"
         raise UsageError(msg) from error

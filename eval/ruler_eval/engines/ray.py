@@ -211,7 +211,7 @@ class ActorHandle:
 
     def send(self, request: Request) -> None:
         """Send a request to it."""
-        self.requests[request.config, request.row.index] = request
+        self.requests[request.key] = request
         self.actor.put.remote(request)
 
 
@@ -233,7 +233,7 @@ class Rows:
     def put_back(self, requests: Iterable[Request]) -> Iterator[Prediction]:
         """Keep the requests of a lost copy; yield those that were lost too often as unscored."""
         for request in requests:
-            self._tries[request.config, request.row.index] += 1
+            self._tries[request.key] += 1
             if self._losses(request) < TRIES:
                 self._again.append(request)
             else:
@@ -241,7 +241,7 @@ class Rows:
                 yield request.unscored(reason)
 
     def _losses(self, request: Request) -> int:
-        return self._tries[request.config, request.row.index]
+        return self._tries[request.key]
 
 
 def dispatch(

@@ -1,28 +1,28 @@
 """Requests to a model server that may refuse, stall, send garbage or be down for a while."""
 
 import json
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from functools import partial
 from threading import Event
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
-from requests.adapters import HTTPAdapter
+import httpx2
 from tenacity import (
     RetryCallState,
     Retrying,
     retry_if_exception_type,
     sleep_using_event,
     stop_before_delay,
-    stop_when_event_set,
     wait_random_exponential,
 )
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.retry import retry_after
 from ruler_data.names import quote
+from ruler_eval.engines.interface import published_options
 
 #: HTTP statuses after which a retry may succeed.
 TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -30,22 +30,44 @@ TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 LONGEST_PAUSE = 60.0
 #: Seconds to wait for a connection, and the most bytes of a reply.
 CONNECT, LARGEST = 10.0, 64 * 2**20
+#: Seconds to try for a list of models from a server that answers, but with errors; and that a short
+#: prompt may take, which some servers load the model for.
+LISTING, LOADING = 3.0, 300.0
+#: What an entry of `/models` says of the model itself. Not `created`: vLLM, SGLang and llama.cpp
+#: give the time of the request, and Ollama the time of the file. `meta` is llama.cpp's (number of
+#: parameters, size, vocabulary).
+FACTS = ("id", "root", "parent", "max_model_len", "meta")
 
 
 class RequestError(Exception):
-    """A request that failed for good; the message says why, without address or key."""
+    """A request that failed for good; the message says why, without address or key.
+
+    Attributes:
+        status: of the reply; None if there was none.
+        reply: its beginning.
+        unreachable: whether not even a connection could be made.
+    """
+
+    unreachable = False
+
+    def __init__(self, reason: str, status: int | None = None, reply: str = "") -> None:
+        super().__init__(reason)
+        self.status, self.reply = status, reply
 
 
 class _TemporaryError(RequestError):
     """A retry may succeed, after `pause` seconds if the server names them."""
 
-    def __init__(self, reason: str, pause: float | None = None) -> None:
-        super().__init__(reason)
-        self.pause = pause
+    pause: float | None = None
 
 
 class Server:
-    """An OpenAI-compatible server; one pool of connections serves all threads."""
+    """An OpenAI-compatible server; one pool of connections serves all threads.
+
+    Attributes:
+        name: the address without user, password or query, for messages.
+        outages: number of requests so far that got no answer, because the server was gone.
+    """
 
     def __init__(
         self, url: str, key: str | None, patience: float, timeout: float, connections: int
@@ -57,35 +79,48 @@ class Server:
             key: sent with each request, or None; it is never printed.
             patience: seconds after which a failing request is not tried again.
             timeout: seconds that one try may take in all.
-            connections: kept open for reuse.
+            connections: at once, kept open for reuse.
 
         Raises:
             UsageError: the address is not one.
         """
         parts = urlsplit(url)
-        #: The address without user, password or query, for messages.
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             msg = f"--base-url {quote(self.name)}: not an address, e.g. http://127.0.0.1:8000/v1"
             raise UsageError(msg)
+        self.outages = 0
         self._url, self._patience, self._timeout = url.rstrip("/"), patience, timeout
-        self._session = requests.Session()
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(pool_maxsize=connections))
-        if key:
-            self._session.headers["Authorization"] = f"Bearer {key}"
+        self._client = httpx2.Client(
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+            limits=httpx2.Limits(
+                max_connections=connections, max_keepalive_connections=connections
+            ),
+        )
+        weakref.finalize(self, self._client.close)
 
-    def window(self, model: str) -> int | None:
-        """Return the tokens that the server says the model takes; None where it does not say."""
+    def facts(self, model: str) -> dict[str, Any] | None:
+        """Return what the server lists of a model; None if it fails to list anything.
+
+        Raises:
+            RulerError: there is no server at this address.
+        """
+        send = partial(self._send, "GET", "models", None, CONNECT)
         try:
-            models = self._send("GET", "models", None, CONNECT).get("data")
-            entry = next(entry for entry in models or () if entry.get("id") == model)
-            length = entry.get("max_model_len")
-        except (RequestError, AttributeError, TypeError, StopIteration):
-            return None  # not every server lists its models; whether it is up, rows will show
-        return length if isinstance(length, int) else None
+            models = self._retried(send, LISTING, self._patience)
+            entry = next(entry for entry in models.get("data") or () if entry.get("id") == model)
+        except RequestError as error:
+            if error.unreachable:
+                msg = f"{self.name}: {error}; start the server, or correct --base-url"
+                raise RulerError(msg) from error
+            return None if error.status in TEMPORARY else {}  # not every server lists its models
+        except (AttributeError, TypeError, StopIteration):
+            return {}
+        return published_options({n: entry[n] for n in FACTS if entry.get(n) is not None})
 
-    def post(self, path: str, body: Mapping[str, Any], stop: Event) -> Mapping[str, Any]:
+    def post(
+        self, path: str, body: Mapping[str, Any], stop: Event, patience: float | None = None
+    ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries.
 
         Pauses grow to a minute, with jitter, so that requests that failed together are not sent
@@ -95,18 +130,35 @@ class Server:
             path: below the address.
             body: of the request.
             stop: set when the reply is not wanted any more.
-
-        Raises:
-            RequestError: the request is refused, or the patience is used up.
+            patience: seconds after which a failing request is not tried again, if not the server's.
         """
-        retrying = Retrying(
+        timeout = self._timeout if patience is None else min(self._timeout, LOADING)
+        send = partial(self._send, "POST", path, body, timeout)
+        seconds = self._patience if patience is None else patience
+        return self._retried(send, seconds, seconds, stop)
+
+    def _retried(
+        self,
+        send: Callable[[], Mapping[str, Any]],
+        patience: float,
+        unreachable: float,
+        stop: Event | None = None,
+    ) -> Mapping[str, Any]:
+        """Return the reply; `unreachable` is the patience with a server that is not up yet."""
+        stop = stop or Event()
+
+        def enough(state: RetryCallState) -> bool:
+            error = _error(state)
+            gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
+            return stop.is_set() or stop_before_delay(unreachable if gone else patience)(state)
+
+        reply: Mapping[str, Any] = Retrying(
             retry=retry_if_exception_type(_TemporaryError),
             wait=_pause,
-            stop=stop_before_delay(self._patience) | stop_when_event_set(stop),
+            stop=enough,
             sleep=sleep_using_event(stop),
             retry_error_callback=_give_up,
-        )
-        reply: Mapping[str, Any] = retrying(partial(self._send, "POST", path, body, self._timeout))
+        )(send)
         return reply
 
     def _send(
@@ -114,32 +166,34 @@ class Server:
     ) -> Mapping[str, Any]:
         """Return the reply to one try, in bounded time and memory."""
         deadline = monotonic() + timeout
+        limits = httpx2.Timeout(timeout, connect=CONNECT, pool=None)
         try:
-            with self._session.request(
-                method,
-                f"{self._url}/{path}",
-                json=body,
-                stream=True,
-                timeout=(CONNECT, timeout),
-                allow_redirects=False,
+            with self._client.stream(
+                method, f"{self._url}/{path}", json=body, timeout=limits
             ) as reply:
                 data = _read(reply, deadline)
-        except requests.RequestException as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            self.outages += 1
             msg = f"the server does not answer ({type(error).__name__})"
-            raise _TemporaryError(msg) from error
-        if reply.status_code != 200:
-            msg = f"status {reply.status_code}: {_beginning(data)}"
-            if reply.status_code in TEMPORARY:
-                raise _TemporaryError(msg, retry_after(reply.headers))
-            raise RequestError(msg)
+            failed = _TemporaryError(msg)
+            failed.unreachable = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+            raise failed from error
+        status, text = reply.status_code, data[:4000].decode("utf-8", "replace")
+        beginning = quote(" ".join(text[:400].split()), 120)
+        if status != 200:
+            kind = _TemporaryError if status in TEMPORARY else RequestError
+            failure = kind(f"status {status}: {beginning}", status, text)
+            if isinstance(failure, _TemporaryError):
+                failure.pause = retry_after(reply.headers)
+            raise failure
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            msg = f"the reply is not JSON: {_beginning(data)}"
-            raise _TemporaryError(msg) from error
+            msg = f"the reply is not JSON: {beginning}"
+            raise _TemporaryError(msg, status) from error
         if not isinstance(found, dict):
             msg = f"the reply is {type(found).__name__}, not an object"
-            raise _TemporaryError(msg)
+            raise _TemporaryError(msg, status)
         return found
 
 
@@ -147,32 +201,31 @@ _GROWING_PAUSE = wait_random_exponential(multiplier=0.5, max=LONGEST_PAUSE, min=
 
 
 def _pause(state: RetryCallState) -> float:
-    """Return the seconds before the next try."""
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.pause if isinstance(error, _TemporaryError) else None
+    asked = getattr(_error(state), "pause", None)
     return _GROWING_PAUSE(state) if asked is None else asked
 
 
 def _give_up(state: RetryCallState) -> None:
-    """Raise the last error, with the number of tries.
-
-    Raises:
-        RequestError: always.
-    """
-    error = state.outcome.exception() if state.outcome else None
-    seconds = state.seconds_since_start or 0.0
+    """Raise the last error, with the number of tries."""
+    error, seconds = _error(state), state.seconds_since_start or 0.0
     msg = f"{error} (tried {state.attempt_number} times in {seconds:.0f} s)"
-    raise RequestError(msg) from error
+    failed = RequestError(msg, error.status)
+    failed.unreachable = error.unreachable
+    raise failed from error
 
 
-def _read(reply: requests.Response, deadline: float) -> bytes:
-    """Return the bytes of a reply.
+def _error(state: RetryCallState) -> RequestError:
+    """Return why a try failed."""
+    assert state.outcome is not None
+    error = state.outcome.exception()
+    assert isinstance(error, RequestError)
+    return error
 
-    Raises:
-        RequestError: it takes too long or is too large.
-    """
+
+def _read(reply: httpx2.Response, deadline: float) -> bytes:
+    """Return the bytes of a reply, unless it takes too long or is too large."""
     data = bytearray()
-    for chunk in reply.iter_content(65_536):
+    for chunk in reply.iter_bytes():
         data += chunk
         if monotonic() > deadline:
             msg = "the reply took too long"
@@ -181,9 +234,3 @@ def _read(reply: requests.Response, deadline: float) -> bytes:
             msg = f"the reply is over {LARGEST:,} bytes"
             raise RequestError(msg)
     return bytes(data)
-
-
-def _beginning(data: bytes) -> str:
-    """Return the beginning of a reply, on one line."""
-    text = " ".join(data[:400].decode("utf-8", "replace").split())
-    return quote(text, 120)

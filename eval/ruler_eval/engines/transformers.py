@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import (
-    GREEDY,
     Engine,
     Request,
     installed_versions,
-    published_options,
     read_options,
+    split_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
@@ -42,23 +41,17 @@ class TransformersOptions:
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine, not loaded.
-
-    Raises:
-        UsageError: transformers is not installed, or an option is not known.
-    """
+    """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.engine_options)
     thinking = config.protocol == "thinking"
+    deciding, free = split_options(config.engine_options)
     return Engine(
-        partial(_generate, options, model, tokenizer, thinking),
-        info={
-            **versions,
-            "dtype": options.dtype,
-            "options": published_options(config.engine_options),
-        },
-        sampling=dict(GREEDY),
+        partial(_generate, options, model, tokenizer, config.sampling, thinking),
+        info={**versions, "dtype": options.dtype, "options": deciding},
+        sampling=config.sampling,
         window=model.window,
+        start=free,
     )
 
 
@@ -66,24 +59,27 @@ def _generate(
     options: TransformersOptions,
     model: Model,
     tokenizer: PromptTokenizer | None,
+    sampling: dict[str, Any],
     thinking: bool,
     requests: Iterator[Request | None],
 ) -> Iterator[Prediction]:
     """Answer one row at a time, in order: no padding that could change an answer."""
     import torch
 
-    network, stops = _load(options, model)
+    network, stops = _load(options, model, sampling)
     tokenizer = tokenizer or model.tokenizer()
     for request in filter(None, requests):
         started = time.monotonic()
         ids = torch.tensor([request.ids], device=network.device)
+        if "seed" in sampling:
+            torch.manual_seed(request.seed)
         try:
             with torch.inference_mode():
                 output = network.generate(
                     ids,
                     attention_mask=torch.ones_like(ids),
                     max_new_tokens=request.max_tokens,
-                    min_new_tokens=GREEDY["min_tokens"],
+                    min_new_tokens=sampling["min_tokens"],
                 )
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
@@ -96,7 +92,9 @@ def _generate(
         yield request.answered(text, "stop" if stopped else "length", len(generated), seconds)
 
 
-def _load(options: TransformersOptions, model: Model) -> tuple[Any, frozenset[int]]:
+def _load(
+    options: TransformersOptions, model: Model, sampling: dict[str, Any]
+) -> tuple[Any, frozenset[int]]:
     """Return the network and the tokens that end an answer."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
@@ -119,7 +117,11 @@ def _load(options: TransformersOptions, model: Model) -> tuple[Any, frozenset[in
     ends = network.generation_config.eos_token_id
     stops = [ends] if isinstance(ends, int) else list(ends or [])
     # A fresh config: the model's own may set sampling and penalties.
+    draws: dict[str, Any] = {"do_sample": "seed" in sampling}
+    if draws["do_sample"]:
+        draws |= {"top_k": 0, "temperature": sampling["temperature"]}
+        draws |= {"top_p": sampling["top_p"]} if "top_p" in sampling else {}
     network.generation_config = GenerationConfig(
-        do_sample=False, eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0
+        eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0, **draws
     )
     return network, frozenset(stops)

@@ -16,12 +16,11 @@ from typing import Any
 from ruler_data.terminal import block_sigint_in_children
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import (
-    GREEDY,
     Engine,
     Request,
     check_options,
     installed_versions,
-    published_options,
+    split_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, stretched
@@ -36,11 +35,7 @@ FEED = 2
 def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
-    """Return the engine, not loaded; its arguments are checked against those of installed vLLM.
-
-    Raises:
-        UsageError: vLLM is not installed, or has no such argument.
-    """
+    """Return the engine, not loaded; its arguments are checked against those of installed vLLM."""
     versions = installed_versions("vllm", "vllm", "torch", "transformers")
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results
@@ -48,20 +43,22 @@ def prepare(
     from vllm.engine.arg_utils import EngineArgs
 
     options = config.engine_options
+    deciding, free = split_options(options)
     arguments = {**_defaults(config, model, longest), **options}
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
     return Engine(
-        partial(_generate, arguments, config.protocol == "thinking"),
+        partial(_generate, arguments, config.sampling, config.protocol == "thinking"),
         info={
             **versions,
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
-            "options": published_options(options),
+            "options": deciding,
         },
-        sampling=dict(GREEDY),
+        sampling=config.sampling,
         window=model.window,
+        start=free,
     )
 
 
@@ -82,9 +79,11 @@ def _defaults(config: EvalConfig, model: Model, longest: int) -> dict[str, Any]:
 
 
 def _generate(
-    arguments: Mapping[str, Any], thinking: bool, requests: Iterator[Request | None]
+    arguments: Mapping[str, Any],
+    sampling: dict[str, Any],
+    thinking: bool,
+    requests: Iterator[Request | None],
 ) -> Iterator[Prediction]:
-    """Yield a prediction for each row, as they finish."""
     from vllm import LLM, SamplingParams
 
     with block_sigint_in_children():
@@ -98,7 +97,9 @@ def _generate(
             more = more and len(taken) == room
             for request in filter(None, taken):
                 params = SamplingParams(
-                    **GREEDY, max_tokens=request.max_tokens, skip_special_tokens=not thinking
+                    **sampling | ({"seed": request.seed} if "seed" in sampling else {}),
+                    max_tokens=request.max_tokens,
+                    skip_special_tokens=not thinking,
                 )
                 try:
                     name = _enqueue(llm, request.ids, params)
@@ -122,8 +123,6 @@ def _enqueue(llm: Any, ids: list[int], params: Any) -> str:  # noqa: ANN401 - cl
 
 def _prediction(request: Request, output: Any, seconds: float) -> Prediction:  # noqa: ANN401
     generated = output.outputs[0]
-    if generated.finish_reason not in ("stop", "length"):
-        return request.unscored(f"vllm ended the row: {generated.finish_reason}")
     return request.answered(
         generated.text,
         generated.finish_reason,

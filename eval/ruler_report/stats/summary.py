@@ -5,7 +5,8 @@ a 95 % bootstrap over questions, resampled within each task.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from statistics import fmean, stdev
 from typing import Any, get_args
 
 from ruler_data.names import parse_config
@@ -74,6 +75,8 @@ class Summary(Shown):
         studies: what the suite varies.
         spreads: how much the scores of the same questions depend on their prompt.
         claims: false claims; None where every question has an answer.
+        sample_spread: with several samples of each row, the standard deviation of the mean score
+            from sample to sample, by task and length; `overall` is that of the mean over tasks.
     """
 
     lengths: tuple[int, ...]
@@ -93,6 +96,7 @@ class Summary(Shown):
     studies: tuple[Study, ...] = ()
     spreads: tuple[Spread, ...] = ()
     claims: Claims | None = None
+    sample_spread: Rates = field(default_factory=dict)
 
     def shown(self) -> tuple[Table, ...]:
         """Return the tables of scores and of exact scores, by task and length."""
@@ -109,7 +113,9 @@ class Summary(Shown):
             (
                 task,
                 *(
-                    format_number(cells[length].value) if length in cells else ""
+                    format_number(cells[length].value) + self.format_spread(task, length)
+                    if length in cells
+                    else ""
                     for length in self.lengths
                 ),
             )
@@ -120,6 +126,9 @@ class Summary(Shown):
             means[f"mean of {len(self.tasks)} tasks"] = self.overall
         rows += [(name, *self.row(cells)) for name, cells in means.items()]
         caption = "Score in percent by length in tokens"
+        if self.sample_spread and len(self.tasks) > 1:
+            spreads = (self.format_spread(OVERALL, length).strip() for length in self.lengths)
+            rows.insert(len(self.tasks), ("mean, from sample to sample", *spreads))
         effective = self.effective.get(OVERALL) or self.effective.get(OWN)
         if effective:
             longest = self.lengths[-1]
@@ -127,6 +136,7 @@ class Summary(Shown):
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
                 f"{effective.threshold:.1f}); of resamples, {effective.format_shares(longest)}"
             )
+        caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""
         head = ("task", *map(format_length, self.lengths))
         marked = (len(rows) - 1,) if len(self.tasks) > 1 else ()
         return Table("summary", caption, head, tuple(rows), marked)
@@ -142,6 +152,11 @@ class Summary(Shown):
         caption = "Exact score (all gold answers, and no other of their kind) / F1, in percent"
         head = ("task", *map(format_length, self.lengths))
         return Table("exact", caption, head, tuple(row for row in rows if any(row[1:])))
+
+    def format_spread(self, task: str, length: int) -> str:
+        """Return the spread from sample to sample as it follows a mean; empty without samples."""
+        spread = self.sample_spread.get(task, {}).get(length)
+        return "" if spread is None else f" ±{spread:.1f}"
 
     def row(self, cells: dict[int, Estimate]) -> tuple[str, ...]:
         """Return means with their intervals as table cells; empty where a length has none."""
@@ -180,6 +195,7 @@ def summarize(results: Results) -> Summary:
         studies=studies_of(table.configs),
         spreads=tuple(spreads_of(table.configs)),
         claims=_claims(table),
+        sample_spread=_sample_spread(table),
     )
 
 
@@ -261,6 +277,22 @@ def _claims(table: ScoreTable) -> Claims | None:
             if length in absent_means
         },
     )
+
+
+def _sample_spread(table: ScoreTable) -> Rates:
+    """Return the standard deviations from sample to sample; none without samples."""
+    samples: dict[str, dict[int, tuple[float, ...]]] = {}
+    for (task, length), config in sorted(table.configs.items()):
+        if config.samples:
+            samples.setdefault(task, {})[length] = config.samples
+    for length in table.lengths if samples else ():
+        tasks = [samples[task][length] for task in table.tasks if length in samples.get(task, {})]
+        means = [fmean(each) for each in zip(*tasks, strict=True)]
+        samples.setdefault(OVERALL, {})[length] = tuple(means)
+    return {
+        name: {length: 100 * stdev(means) for length, means in lengths.items()}
+        for name, lengths in samples.items()
+    }
 
 
 def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) -> Rates:

@@ -1,0 +1,67 @@
+"""Several samples of each row: each asked once, averaged in the scores, with their spread."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import ruler_eval
+from ruler_data import UsageError
+from ruler_eval import Request
+from tests.running.processes import evaluate
+
+
+def often(requests: Sequence[Request]) -> list[str]:
+    """Answer the first two of four samples, and the third of even rows."""
+    return [
+        ", ".join(request.row.outputs)
+        if request.sample < 2 or (request.sample == 2 and request.row.index % 2 == 0)
+        else ""
+        for request in requests
+    ]
+
+
+def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_reported(
+    frozen: Path, tmp_path: Path
+) -> None:
+    done = ruler_eval.run(frozen, out=tmp_path, generate=often, samples=4, rows=6)
+    assert done.complete and done.rows == 48
+    assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48
+    scores = ruler_eval.score(done, frozen)
+    assert scores.configs["vt_2048"] == (0.75, 0.5) * 3
+    said = evaluate("score", tmp_path, "--data", frozen)
+    assert said.returncode == 0, said.stderr
+    assert "62.50 ±47.9" in said.stdout  # of 100, 100, 50 and 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["configs"]["vt_2048"]["samples"] == [1, 1, 0.5, 0]
+    assert results["configs"]["vt_2048"]["scores"] == [0.75, 0.5] * 3
+    assert results["summary"]["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
+    assert results["run"]["sampling"]["samples"] == 4
+
+
+def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: Path) -> None:
+    calls: list[Request] = []
+
+    def moody(requests: Sequence[Request]) -> list[str]:
+        calls.extend(requests)
+        return [] if requests[0].key == ("vt_2048", 1, 2) and len(calls) < 20 else often(requests)
+
+    choice = {"configs": "vt_2048", "rows": 3, "samples": 3}
+    first = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
+    assert list(first.unscored) == ["vt_2048/1/2"]
+    assert ruler_eval.score(first, frozen, partial=True).unscored == ["vt_2048/1"]
+    calls.extend(calls * 2)
+    asked = len(calls)
+    again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
+    assert again.complete and [request.key for request in calls[asked:]] == [("vt_2048", 1, 2)]
+
+
+def test_samples_without_a_temperature_are_refused(frozen: Path, tmp_path: Path) -> None:
+    wanted = {"out": tmp_path, "model": "m", "engine": "openai"}
+    with pytest.raises(UsageError, match="greedy answers are all the same"):
+        ruler_eval.run(frozen, samples=2, **wanted)
+    with pytest.raises(UsageError, match=r"top_p 0\.9: must be"):
+        ruler_eval.run(frozen, top_p=0.9, **wanted)
+    with pytest.raises(UsageError, match="python samples by itself"):
+        ruler_eval.run(frozen, out=tmp_path, generate=often, temperature=0.5)
