@@ -150,8 +150,7 @@ class RowDigest:
         """Add the next row."""
         for piece in _pieces(row):
             self._rows.update(piece)
-        asked = [b"%d" % row.index, *_question(row)]
-        self._questions.update(_netstrings([_netstrings(asked)]))
+        self._questions.update(question_bytes(row))
 
     def hexdigest(self) -> str:
         """Return the content digest of the rows so far, as `sha256:` and 64 hexadecimal digits."""
@@ -180,6 +179,11 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
     )
     size = len(before) + len(context) + len(after)
     return b"%d:%b" % (size, before), context, after + b","
+
+
+def question_bytes(row: Row | PackedRow) -> bytes:
+    """Return the canonical bytes of what a row asks, which no tokenizer or length changes."""
+    return _netstrings([_netstrings([b"%d" % row.index, *_question(row)])])
 
 
 def _question(row: Row | PackedRow) -> list[bytes]:

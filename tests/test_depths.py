@@ -11,6 +11,7 @@ import pytest
 
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.rows.insert_needles import slots, spread
+from ruler_builders.rows.randomness import depth
 from ruler_data import Row, Span
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Task, Vt, task_of
@@ -42,7 +43,14 @@ def rows_of(hops: int, lines: int, rows: int, draw: Callable[[], float]) -> list
     return found
 
 
-def verdict(task: Task, rows: list[Row]) -> tuple[str, str]:
+def stratified(hops: int) -> Callable[[], float]:
+    """Return the depths of rows as a build draws them, one by one."""
+    return (
+        depth(1, "vt", row, f"line {line}") for row in range(700) for line in range(hops + 1)
+    ).__next__
+
+
+def verdict(task: Task, rows: list[Row]) -> tuple[str, list[str]]:
     depths = Depths(task)
     for row in rows:
         depths.add(row)
@@ -51,14 +59,14 @@ def verdict(task: Task, rows: list[Row]) -> tuple[str, str]:
 
 @pytest.mark.parametrize("lines", [66, 72, 80])
 def test_a_chain_that_takes_most_places_cannot_be_even_and_is_not_held_to_it(lines: int) -> None:
-    rows = rows_of(64, lines, 700, random.Random(lines).random)
+    rows = rows_of(64, lines, 700, stratified(64))
     said, wrong = verdict(task_of("vt_long", Vt(hops=64), "x"), rows)
     assert said.startswith("not tested: 65 pieces apart in about ") and not wrong
 
 
 @pytest.mark.parametrize("lines", [120, 160])
 def test_a_chain_with_room_is_even_however_many_rows_there_are(lines: int) -> None:
-    rows = rows_of(64, lines, 700, random.Random(lines).random)
+    rows = rows_of(64, lines, 700, stratified(64))
     said, wrong = verdict(task_of("vt_long", Vt(hops=64), "x"), rows)
     assert said.startswith("KS ") and not wrong
 
@@ -68,24 +76,35 @@ def test_depths_that_lean_to_one_side_are_still_found(hops: int, lines: int) -> 
     source = random.Random(hops)
     rows = rows_of(hops, lines, 300, lambda: source.random() ** 3)
     _, wrong = verdict(task_of("vt_long", Vt(hops=hops), "x"), rows)
-    assert wrong.startswith("gold depth is not uniform: KS ")
+    assert wrong[-1].startswith("gold depth is not uniform: KS ")
 
 
 def test_a_crowded_row_is_left_out_and_the_others_are_tested() -> None:
     task = task_of("vt_long", Vt(hops=4), "x")
     crowded, source = row_of(0, [0, 1, 2, 3, 4], 5), random.Random(1)
     lean = [crowded, *rows_of(4, 60, 300, lambda: source.random() ** 3)]
-    even = [crowded, *rows_of(4, 60, 300, source.random)]
-    assert verdict(task, lean)[1].startswith("gold depth is not uniform: KS ")
+    even = [crowded, *rows_of(4, 60, 300, stratified(4))]
+    assert verdict(task, lean)[1][-1].startswith("gold depth is not uniform: KS ")
     said, wrong = verdict(task, even)
     assert "; rows not tested: 5 pieces apart in about " in said and said.endswith(" places: 1")
     assert not wrong
 
 
+def test_rows_sorted_by_depth_and_moved_needles_are_found_among_even_depths() -> None:
+    task, source = task_of("vt_short", Vt(hops=0), "x"), stratified(0)
+    even = [(index, source()) for index in range(200)]
+    moved = [(place + 0.5) % 1 for _, place in even[:3]] + [place for _, place in even[3:]]
+    for wrong in (sorted(place for _, place in even), moved):
+        rows = [row_of(index, [int(place * 61)], 60) for index, place in enumerate(wrong)]
+        assert verdict(task, rows)[1][0].startswith("gold depth is not stratified: rows 0 to 9")
+    rows = [row_of(index, [int(place * 61)], 60) for index, place in even]
+    assert verdict(task, rows)[1] == []
+
+
 def test_one_row_of_hardly_any_text_does_not_widen_the_limit_for_all() -> None:
     task, source = task_of("vt_short", Vt(hops=0), "x"), random.Random(1)
     lean = [row_of(0, [0], 1), *rows_of(0, 60, 300, lambda: source.random() ** 2)]
-    assert verdict(task, lean)[1].startswith("gold depth is not uniform: KS ")
+    assert verdict(task, lean)[1][-1].startswith("gold depth is not uniform: KS ")
 
 
 @pytest.mark.parametrize("task", [name for name in TASKS if name not in ("cwe", "fwe")])

@@ -54,7 +54,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], list[str]]] = {
     "no licences": (lambda folder: (folder / "LICENSES.md").unlink(), ["LICENSES.md: missing"]),
     "no rows": (lambda folder: (folder / VT).unlink(), [f"{VT}: missing"]),
     "no folder": (lambda folder: shutil.rmtree(folder / "vt_4096"), [f"{VT}: missing"]),
-    "a card edited": (edit_card, ["README.md: sha256 expected"]),
+    "a card edited": (edit_card, ["README.md: sha256 expected", "README.md: line "]),
     "a file too many": (lambda folder: (folder / "notes.txt").touch(), ["notes.txt: not in"]),
     "a shard too many": (
         lambda folder: shutil.copy(folder / VT, folder / SHARD),

@@ -8,7 +8,16 @@ import pytest
 
 from ruler_data import Row
 from tests.conftest import Cli
-from tests.tampering import at, copy_of, edit_manifest, forge, manifest_of, must_find, rows_of
+from tests.tampering import (
+    at,
+    copy_of,
+    edit_manifest,
+    forge,
+    manifest_of,
+    must_find,
+    render,
+    rows_of,
+)
 
 NOISE = "The grass is green. "
 
@@ -52,9 +61,7 @@ def cut(row: Row) -> Row:
 def test_text_cut_out_is_found_by_counting(small: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(small, tmp_path)
     forge(copy, "vt_1024", at(0, cut))
-    assert cli("verify", copy, "--no-lengths").returncode == 0
-    [found] = must_find(cli("verify", copy))
-    assert found.startswith("vt_1024/0: length says ")
+    must_find(cli("verify", copy), "vt_1024/0: length says ")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +86,9 @@ def test_a_tokenizer_that_is_not_at_hand_is_asked_for(
 ) -> None:
     copy = copy_of(small, tmp_path)
     files = {"tokenizer.json": "0" * 64}
-    edit_manifest(copy, tokenizer=replace(manifest_of(copy).tokenizer, name="mine", files=files))
+    mine: dict[str, Any] = {"name": "mine", "revision": None, "files": files}
+    edit_manifest(copy, tokenizer=replace(manifest_of(copy).tokenizer, **mine))
+    render(copy)
     done = cli("verify", copy)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1

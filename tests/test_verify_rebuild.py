@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ruler_data import Row
+from ruler_data import Row, Span
 from tests.conftest import Cli
 from tests.tampering import (
     Edit,
@@ -23,6 +23,7 @@ from tests.tampering import (
 )
 
 ROWS = 3
+NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 ALL = ("--no-lengths", "--rebuild", 2 * ROWS)
 
 
@@ -45,24 +46,20 @@ def test_as_many_rows_are_rebuilt_as_asked_and_there_are(
     assert json.loads(done.stdout)["rebuilt"] == rebuilt
 
 
-def two_words(row: Row) -> Row:
-    """Let two words of an essay change places: the same letters, and nothing that is asked."""
-    start, end = row.evidence[0].start, row.evidence[0].end
-    place = row.context.index("afterwards.\n") + len("afterwards.\n")
-    place = place if start - place > 80 else end + 1
-    one, other, rest = row.context[place:].split(" ", 2)
-    assert one != other
-    return replace(row, context=f"{row.context[:place]}{other} {one} {rest}")
+def one_line_up(row: Row) -> Row:
+    """Move an assignment before the line of noise above it: a hundredth of the depth."""
+    for number, (start, end) in enumerate(row.evidence):
+        place = row.context.rfind(f"\n{NOISE}\n", 0, start) + 1
+        if place + len(NOISE) + 1 == start:
+            text = row.context[start:].partition("\n")[0]
+            context = f"{row.context[:place]}{text}\n{NOISE}{row.context[start + len(text) :]}"
+            spans = [*row.evidence]
+            spans[number] = Span(place, place + end - start)
+            return replace(row, context=context, evidence=tuple(spans))
+    raise AssertionError
 
 
-def swap_and_renumber(rows: list[Row]) -> list[Row]:
-    return [replace(rows[1], index=0), replace(rows[0], index=1), *rows[2:]]
-
-
-FORGERIES: dict[str, tuple[Edit, list[int]]] = {
-    "two words of an essay": (at(2, two_words), [2]),
-    "rows in each other's place": (swap_and_renumber, [0, 1]),
-}
+FORGERIES: dict[str, tuple[Edit, list[int]]] = {"a line moved": (at(2, one_line_up), [2])}
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
@@ -71,11 +68,11 @@ def test_a_forgery_that_nothing_else_shows_is_found_by_rebuilding(
 ) -> None:
     copy = copy_of(small, tmp_path)
     edit, indices = FORGERIES[forgery]
-    forge(copy, "niah_single_2_1024", edit)
+    forge(copy, "vt_1024", edit)
     assert cli("verify", copy, "--no-lengths").returncode == 0
     found = must_find(cli("verify", copy, *ALL))
     rows = [line.partition(":")[0] for line in found]
-    assert rows == [f"niah_single_2_1024/{index}" for index in indices]
+    assert rows == [f"vt_1024/{index}" for index in indices]
 
 
 @pytest.mark.parametrize("changes", [{"seed": 43}, {"rows_version": "2.0.0"}])

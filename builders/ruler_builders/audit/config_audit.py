@@ -1,25 +1,48 @@
 """Checks of one config: the columns of its file, its rows, their lengths and its summary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_builders.audit.file_checks import hash_findings, one_line
+from ruler_builders.audit.source_check import Available, SourceCheck
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.upstream.columns import prompt_tokens
-from ruler_data.manifest import ConfigInfo, Manifest
+from ruler_data.errors import BudgetError
+from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
-from ruler_data.row import PackedRow, RowDigest
+from ruler_data.row import PackedRow, RowDigest, question_bytes
+from ruler_data.tasks import Qa, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import CounterName
+from ruler_data.version import __version__
+
+
+class ConfigVerdict(NamedTuple):
+    """The result of checking a config.
+
+    Attributes:
+        config: its name.
+        findings: what is wrong.
+        untested: what could not be tested.
+        questions: what each row asks, to compare it with other lengths.
+        is_drawn_again: whether each question was drawn again from the seed.
+    """
+
+    config: str
+    findings: list[str]
+    untested: Sequence[str] = ()
+    questions: Sequence[bytes] = ()
+    is_drawn_again: bool = False
 
 
 def verify_config(
@@ -27,9 +50,10 @@ def verify_config(
     manifest: Manifest,
     tokenizer: str | None,
     counter: CounterName,
+    sources: Available,
     name: str,
     progress: Progress,
-) -> tuple[list[str], list[str]]:
+) -> ConfigVerdict:
     """Check the file and the rows of one config, in any process.
 
     Args:
@@ -37,17 +61,17 @@ def verify_config(
         manifest: of the folder.
         tokenizer: what to count lengths with: name, folder or Hub id; None not to count them.
         counter: library that counts tokens.
+        sources: that rows are compared with.
         name: of the config, whose file exists.
         progress: called with the rows that are finished.
-
-    Returns:
-        What is wrong, and what could not be tested.
     """
     info = manifest.configs[name]
-    task, length = parse_config(name)
-    path = folder / info.file
+    task_name, length = parse_config(name)
+    task, path = manifest.table[task_name], folder / info.file
     findings = hash_findings(info.file, path, info.bytes, info.sha256)
-    digest, lengths = RowDigest(), list[int]()
+    digest, lengths, questions = RowDigest(), list[int](), list[bytes]()
+    library = sources.library(task) if manifest.edition == BALANCED else None
+    check = SourceCheck(manifest, task, length, library) if library else None
 
     def rows() -> Iterator[PackedRow]:
         loaded = _tokenizer(tokenizer, counter) if tokenizer else None
@@ -55,7 +79,10 @@ def verify_config(
         for row in read_packed(path):
             digest.add(row)
             lengths.append(row.length)
+            questions.append(question_bytes(row))
             yield row  # the audit first, which reads all of it
+            if check is not None:
+                findings.extend(f"{name}/{row.index}: {what}" for what in check.row(row.unpack()))
             if loaded is not None:
                 again = row.index in recounted
                 findings.extend(
@@ -68,23 +95,52 @@ def verify_config(
             schema = pq.read_schema(raw)
         if not _same_columns(schema):
             expected, found = _columns(SCHEMA), _columns(schema)
-            return [*findings, f"{info.file}: columns expected {expected}, found {found}"], []
+            wrong = f"{info.file}: columns expected {expected}, found {found}"
+            return ConfigVerdict(name, [*findings, wrong])
         if missing := _missing_values(path):
-            return [*findings, *(f"{name}/{place}" for place in missing)], []
+            return ConfigVerdict(name, [*findings, *(f"{name}/{place}" for place in missing)])
         reserve = manifest.tokenizer.extra_reserve
         if manifest.is_upstream or manifest.is_imported:
-            imported = manifest.is_imported
-            audit = audit_upstream(name, manifest.table[task], rows(), imported=imported)
+            audit = audit_upstream(name, task, rows(), imported=manifest.is_imported)
         else:
-            audit = audit_rows(name, manifest.table[task], length, rows(), reserve)
+            audit = audit_rows(name, task, length, rows(), reserve)
     except UNREADABLE as error:
-        return [*findings, f"{info.file}: cannot be read: {one_line(error)}"], []
+        return ConfigVerdict(name, [*findings, f"{info.file}: cannot be read: {one_line(error)}"])
+    except BudgetError as error:
+        return ConfigVerdict(name, [*findings, f"{name}: {error}"])
     findings += audit.findings + _summary_findings(name, info, digest, lengths)
+    is_of_this_version = manifest.package_version == __version__
+    if is_of_this_version and not audit.findings and audit.checks != info.audit:
+        findings.append(f"{name}: audit expected {audit.checks}, found {info.audit}")
+    if manifest.edition == BALANCED:
+        findings += _exhausted_findings(name, task, info, audit.repeats, check)
     depth = audit.checks.get("depth", "")
     untested = [f"{name}: depth {depth}"] if UNTESTED in depth else []
     if not info.question_digest:
         untested.append(f"{name}: an older version built it and recorded no question digest")
-    return findings, untested
+    return ConfigVerdict(name, findings, untested, questions, check is not None)
+
+
+def _exhausted_findings(
+    config: str, task: Task, info: ConfigInfo, repeats: Mapping[str, int], check: SourceCheck | None
+) -> list[str]:
+    """Compare the notes on what ran out with what repeats in the rows."""
+    params, notes = task.params, set[str]()
+    if isinstance(params, Qa):
+        if "documents" in repeats:
+            notes.add(f"{params.source} documents repeat within a row")
+        if count := repeats.get("questions"):
+            notes.add(
+                f"{params.source} has {count} questions: rows from {count} on repeat these "
+                "questions"
+            )
+    elif task.sources and check is None:
+        return []
+    if check is not None:
+        notes |= {f"{what} repeat within a row" for what in check.repeats}
+    if sorted(notes) == list(info.exhausted):
+        return []
+    return [f"{config}: exhausted expected {sorted(notes)}, found {list(info.exhausted)}"]
 
 
 @lru_cache(maxsize=1)

@@ -1,17 +1,33 @@
 """Checks that need no rows: hashes, file names, sources and the card."""
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator
+from itertools import islice, zip_longest
 from pathlib import Path
 
-from ruler_builders.card import card_faults
+import pyarrow.parquet as pq
+
+from ruler_builders.card import Address, card_faults, card_files
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
 from ruler_builders.sources.domains import BUNDLED, PREFIX, bundled_info
 from ruler_builders.sources.sample import sample_info
-from ruler_data.errors import UsageError
-from ruler_data.manifest import FILE_NAME, FILENAME, ConfigInfo, Manifest, SourceInfo
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import (
+    FILE_NAME,
+    FILENAME,
+    ConfigInfo,
+    Manifest,
+    SourceInfo,
+    TokenizerInfo,
+)
 from ruler_data.names import config_file, parse_config, quote
+from ruler_data.parquet import UNREADABLE
+from ruler_data.suites import packaged
+from ruler_data.tasks import TASKS
+from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.version import DATA_VERSION, __version__
 
 #: Files that the Hub's clients add to a folder.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface")
@@ -88,15 +104,148 @@ def _domain_findings(name: str, source: SourceInfo) -> Iterator[str]:
         yield f"{FILENAME}: source {name}: is not a domain of this package, and not marked as own"
 
 
-def card_findings(folder: Path, manifest: Manifest) -> list[str]:
-    """Check that the configs of the card are those of the manifest."""
+def manifest_findings(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Check versions, suite and tokenizer of a manifest against what this package knows."""
+    version, rows = manifest.data_version, manifest.rows_version
+    for name in ("data_version", "rows_version", "package_version"):
+        if not _VERSION.fullmatch(getattr(manifest, name)):
+            yield f"{FILENAME}: {name} {quote(getattr(manifest, name))} is not MAJOR.MINOR.PATCH"
+            return
+    if not _numbers("1.0.0") <= _numbers(rows) <= _numbers(DATA_VERSION):
+        yield f"{FILENAME}: rows_version is {rows}, this version knows 1.0.0 to {DATA_VERSION}"
+    written = manifest.package_version
+    if not _numbers(FIRST_PACKAGE) <= _numbers(written) <= _numbers(__version__):
+        yield (
+            f"{FILENAME}: package_version is {written}, this is {__version__}; verify with a "
+            "version that is not older"
+        )
+    if (address := _address(folder)) is None and version != rows:
+        yield f"{FILENAME}: data_version is {version}, and the rows of an unpublished folder {rows}"
+    elif address is not None and address.revision != f"v{version}":
+        yield f"{FILENAME}: data_version is {version}, and the card is of {address.revision}"
+    writers = {writer for info in manifest.configs.values() if (writer := _writer(folder, info))}
+    if writers and manifest.pyarrow not in writers:
+        yield f"{FILENAME}: pyarrow is {manifest.pyarrow}, the files are of {', '.join(writers)}"
+    yield from _suite_findings(manifest)
+    yield from _registry_findings(manifest.tokenizer)
+
+
+#: The first version of this package.
+FIRST_PACKAGE = "0.1.0"
+_VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _writer(folder: Path, info: ConfigInfo) -> str:
+    """Return the version of pyarrow that wrote a config; empty if it cannot be read."""
+    try:
+        with (folder / info.file).open("rb") as file:
+            created = str(pq.read_metadata(file).created_by)
+    except (OSError, *UNREADABLE):
+        return ""
+    return created.removeprefix("parquet-cpp-arrow version ")
+
+
+def _suite_findings(manifest: Manifest) -> Iterator[str]:
+    """Compare the tasks of a suite of this package; a user's own suite has other tasks."""
+    for name, task in manifest.tasks.items():
+        if name in TASKS or name != task.name:
+            yield f"{FILENAME}: tasks has {quote(name)} for {quote(task.name)}"
+        if task.params.impossible:
+            yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
+    suite = packaged().get(manifest.suite)
+    used = {name.rpartition("_")[0] for name in manifest.configs}
+    own = {info.name for info in manifest.sources if info.kind == "own"}
+    if suite is None:
+        return
+    for name in sorted(used | manifest.tasks.keys()):
+        found, expected = manifest.table.get(name), suite.tasks.get(name)
+        if found is None or own.intersection(found.sources) or found == expected:
+            continue
+        if expected is None and name in TASKS and name in used:
+            yield f"{FILENAME}: suite {manifest.suite} has no task {name}, and {name} has configs"
+        elif expected is None:
+            yield f"{FILENAME}: suite {manifest.suite} has no task {name}"
+        else:
+            yield f"{FILENAME}: task {name} is {found}, in the suite {expected}"
+
+
+def _registry_findings(tokenizer: TokenizerInfo) -> Iterator[str]:
+    """Check name, origin and engine of a tokenizer as far as its name decides them."""
+    known, origin = REGISTRY.get(tokenizer.name), (tokenizer.hub_id, tokenizer.revision)
+    wanted = "a local folder"
+    is_right = origin == (None, None)
+    if known and known.revision:
+        wanted = f"{known.source} at {known.revision}"
+        is_right = is_right or origin == (known.source, known.revision)
+    elif known:
+        wanted = "a package"
+        is_right = origin[0] is None and bool(_PACKAGE.fullmatch(origin[1] or ""))
+    elif tokenizer.hub_id is not None:
+        wanted = f"{tokenizer.name} of an owner, at a commit"
+        is_named = tokenizer.hub_id.rpartition("/")[2] == tokenizer.name
+        is_right = is_named and bool(_COMMIT.fullmatch(tokenizer.revision or ""))
+    if not is_right:
+        where = " at ".join(quote(str(part)) for part in origin)
+        yield f"{FILENAME}: tokenizer {quote(tokenizer.name)} is from {where}, expected {wanted}"
+    if not _ENGINE.fullmatch(tokenizer.engine):
+        yield f"{FILENAME}: tokenizer engine {quote(tokenizer.engine)} is none of this package"
+
+
+_COMMIT = re.compile("[0-9a-f]{40}")
+_PACKAGE = re.compile(r"(mistral-common|tiktoken) [0-9][0-9a-z.]*")
+_ENGINE = re.compile(r"(tokenizers|gigatoken|mistral-common|tiktoken) [0-9][0-9a-z.+]*")
+
+
+def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str]]:
+    """Render the card and the files beside it again, and compare them.
+
+    Returns:
+        What is wrong, and what could not be compared.
+    """
+    names = ("README.md", "LICENSES.md", "eval.yaml")
+    found, findings = dict[str, str](), list[str]()
+    for name in names:
+        if name not in manifest.files:
+            findings.append(f"{FILENAME}: does not name {name}")
+        try:
+            found[name] = (folder / name).read_bytes().decode()
+        except FileNotFoundError:
+            continue  # the manifest names it, so this is a finding already
+        except (OSError, UnicodeDecodeError) as error:
+            findings.append(f"{name}: cannot be read: {one_line(error)}")
+    try:
+        if manifest.package_version != __version__:
+            msg = f"version {manifest.package_version} wrote them"
+            raise ValueError(msg)
+        expected = card_files(manifest, folder.joinpath, _address(folder))
+    except (RulerError, StopIteration, *UNREADABLE) as error:
+        if text := found.get("README.md"):
+            faults = card_faults(text, manifest, trusted=False)
+            findings += [f"README.md: {fault}" for fault in faults]
+        return findings, [f"{', '.join(names)}: not rendered again: {one_line(error)}"]
+    for name, text in found.items():
+        pairs = zip_longest(text.split("\n"), expected[name].split("\n"), fillvalue="nothing")
+        differing = (pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
+        for line, (there, wanted) in islice(differing, 1):
+            findings.append(f"{name}: line {line}: expected {quote(wanted)}, found {quote(there)}")
+    return findings, []
+
+
+def _address(folder: Path) -> Address | None:
+    """Return the repo and revision that a folder's card names; None for an unpublished one."""
     try:
         text = (folder / "README.md").read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return []  # the manifest names it, so this is a finding already
-    except (OSError, UnicodeDecodeError) as error:
-        return [f"README.md: cannot be read: {one_line(error)}"]
-    return [f"README.md: {fault}" for fault in card_faults(text, manifest, trusted=False)]
+    except (OSError, UnicodeDecodeError):
+        return None
+    match = _VERIFY_LINE.search(text)
+    return Address(match[1], match[2]) if match else None
+
+
+_VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)
 
 
 def name_findings(name: str, info: ConfigInfo, manifest: Manifest) -> list[str]:
@@ -107,6 +256,8 @@ def name_findings(name: str, info: ConfigInfo, manifest: Manifest) -> list[str]:
         return [f"{FILENAME}: {error}"]
     if task not in manifest.table:
         return [f"{FILENAME}: config {quote(name)} is of no known task"]
+    if manifest.table[task].params.impossible or manifest.table[task].name != task:
+        return [f"{FILENAME}: config {quote(name)} is of a task that cannot be"]
     if info.file != config_file(name):
         return [f"{FILENAME}: config {name} names the file {quote(info.file)}"]
     return []

@@ -8,22 +8,24 @@ again, prompts are tokenized again. A folder that is consistent but was not buil
 says (e.g. another haystack of the same length) is found only by rebuilding rows.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Annotated
 
-from ruler_builders.audit.config_audit import verify_config
+from ruler_builders.audit.config_audit import ConfigVerdict, verify_config
 from ruler_builders.audit.file_checks import (
-    card_findings,
     file_findings,
+    manifest_findings,
     name_findings,
     source_findings,
+    text_findings,
 )
 from ruler_builders.audit.rebuild import rebuild_rows
 from ruler_builders.audit.replay import replay_rows
+from ruler_builders.audit.source_check import Available, find_sources
 from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
 from ruler_builders.pipeline.build_config import (
     CounterOption,
@@ -38,9 +40,12 @@ from ruler_builders.pipeline.build_config import (
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME
-from ruler_data.names import quote
+from ruler_data.manifest import BALANCED, FILENAME, Manifest
+from ruler_data.names import parse_config, quote
 from ruler_data.options import Option, takes_options
+from ruler_data.suites import packaged
+from ruler_data.tasks import Qa, Task, config_place
+from ruler_data.tokenizers.registry import REGISTRY
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,6 +55,7 @@ class AuditReport:
     Attributes:
         findings: what is wrong, each with file, row and value; empty for a clean folder.
         untested: what could not be tested.
+        proved: what the folder was proved to hold, if nothing is wrong.
         configs: number of configs that were checked.
         rows: number of rows in them.
         rebuilt: number of rows that were built again.
@@ -60,6 +66,7 @@ class AuditReport:
     configs: int
     rows: int
     rebuilt: int
+    proved: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -161,7 +168,7 @@ def verify(config: VerifyConfig) -> AuditReport:
     chosen = replace(manifest, configs={name: manifest.configs[name] for name in names})
     findings = list(file_findings(folder, manifest, chosen.configs, strays=config.strays))
     findings += source_findings(manifest)
-    findings += card_findings(folder, manifest)
+    findings += manifest_findings(folder, manifest)
     needed = config.count_lengths or config.rebuild
     spec = tokenizer_spec(config.tokenizer, manifest) if needed else ""
     counted, counter = spec if config.count_lengths else None, config.counter
@@ -173,11 +180,21 @@ def verify(config: VerifyConfig) -> AuditReport:
         for name, info in chosen.configs.items()
         if not name_findings(name, info, manifest) and (folder / info.file).is_file()
     ]
-    untested: list[str] = []
-    work = partial(verify_config, folder, manifest, counted, counter)
-    for wrong, skipped in run_jobs(work, readable, config.workers, config.progress):
+    wrong, untested = text_findings(folder, manifest)
+    findings += wrong
+    sources = Available(None, None, {}, {})
+    if manifest.edition == BALANCED:
+        sources, wrong = find_sources(manifest, config.sources, config.haystack)
         findings += wrong
-        untested += skipped
+    work = partial(verify_config, folder, manifest, counted, counter, sources)
+    done = run_jobs(work, readable, config.workers, config.progress)
+    verdicts = {verdict.config: verdict for verdict in done}
+    for name in readable:
+        findings += verdicts[name].findings
+        untested += verdicts[name].untested
+    if manifest.edition == BALANCED:
+        findings += _pairing_findings(verdicts)
+        untested += _unproved(manifest, sources, readable)
     rebuilt = 0
     if manifest.is_imported:
         untested.append("imported rows: files, digests and lengths hold; who made them is unknown")
@@ -200,4 +217,69 @@ def verify(config: VerifyConfig) -> AuditReport:
         )
         findings += wrong
     rows = sum(info.rows for info in chosen.configs.values())
-    return AuditReport(tuple(findings), tuple(untested), len(chosen.configs), rows, rebuilt)
+    proved = () if findings else _proved(chosen, verdicts, sources, counted is not None, rebuilt)
+    return AuditReport(
+        tuple(findings), tuple(untested), len(chosen.configs), rows, rebuilt, tuple(proved)
+    )
+
+
+def _pairing_findings(verdicts: Mapping[str, ConfigVerdict]) -> Iterator[str]:
+    """Compare the questions of each task at its lengths."""
+    first: dict[str, str] = {}
+    for name in sorted(verdicts, key=config_place):
+        other = first.setdefault(parse_config(name)[0], name)
+        pairs = zip(verdicts[name].questions, verdicts[other].questions, strict=False)
+        for index, (here, there) in enumerate(pairs):
+            if here != there:
+                yield f"{name}/{index}: asks another question than {other}/{index}"
+                break
+
+
+def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) -> Iterator[str]:
+    """Say what could not be proved, for want of a source or of any record of it."""
+    for source, reason in sources.missing.items():
+        names = [name for name in configs if source in _task(manifest, name).sources]
+        if names:
+            option = "--haystack" if sources.kinds[source] == "own" else "--sources"
+            yield (
+                f"source {source}: {reason}; the texts, questions and answers of "
+                f"{', '.join(names)} were not compared with it or with the seed: give {option} DIR"
+            )
+    if manifest.suite not in packaged():
+        yield f"suite {quote(manifest.suite)}: not of this package, so its tasks are not compared"
+    if manifest.tokenizer.name not in REGISTRY and manifest.tokenizer.hub_id is None:
+        name = quote(manifest.tokenizer.name)
+        yield f"tokenizer {name}: of a local folder; only its files are proved, not its name"
+
+
+def _proved(
+    manifest: Manifest,
+    verdicts: Mapping[str, ConfigVerdict],
+    sources: Available,
+    is_counted: bool,
+    rebuilt: int,
+) -> Iterator[str]:
+    """Say what was proved of a clean folder."""
+    yield "files, columns, digests, depths, card, licences and eval.yaml follow from the manifest"
+    if manifest.edition != BALANCED:
+        yield f"rows replayed by upstream's generator, byte for byte: {rebuilt}"
+        return
+    count, drawn = len(verdicts), sum(one.is_drawn_again for one in verdicts.values())
+    qa = [name for name in verdicts if isinstance(_task(manifest, name).params, Qa)]
+    yield (
+        f"every prompt has the parameters of its task ({count} configs), and a solver that reads "
+        f"only the prompt finds its answers ({count - len(qa)} configs)"
+    )
+    if qa:
+        yield f"the gold documents of qa are there and contain an answer ({len(qa)} configs)"
+    yield f"questions, answers and examples are those of the seed ({drawn} of {count} configs)"
+    texts = [name for name in sources.kinds if name not in sources.missing]
+    yield f"texts are those of the sources: {', '.join(texts) or 'none compared'}"
+    if is_counted:
+        yield "the tokenizer counts the length of every prompt as stated"
+    if rebuilt:
+        yield f"rows built again, byte for byte: {rebuilt}"
+
+
+def _task(manifest: Manifest, config: str) -> Task:
+    return manifest.table[parse_config(config)[0]]

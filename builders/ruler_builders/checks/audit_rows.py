@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
 from ruler_builders.checks.solvers import solve
+from ruler_builders.checks.task_parameters import ParameterAudit
 from ruler_data.row import NO_SPANS, PackedRow, Row, digest_rows
 from ruler_data.tasks import Task
 
@@ -23,11 +24,13 @@ class ConfigAudit:
         config: the config's name.
         findings: what is wrong; empty for a clean config.
         checks: result of each check, for the manifest.
+        repeats: row in which the questions of a config, or documents of a row, first repeat.
     """
 
     config: str
     findings: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
+    repeats: dict[str, int] = field(default_factory=dict)
 
     def find(self, message: str, index: int | None = None) -> None:
         """Add a finding, of one row or of the whole config."""
@@ -44,12 +47,14 @@ def audit_rows(
     """
     audit = ConfigAudit(config)
     seen: dict[str, int] = {}
-    depths = Depths(task)
+    depths, parameters = Depths(task), ParameterAudit(task, length)
     lengths: list[int] = []
     for place, given in enumerate(rows):
         row = given.unpack() if isinstance(given, PackedRow) else given
         lengths.append(row.length)
-        for message in _row_findings(task, length, place, row):
+        for message in _row_findings(task, length - reserve, place, row):
+            audit.find(message, row.index)
+        for message in parameters.row(row):
             audit.find(message, row.index)
         key = digest_rows([_anonymous(given)])
         if key in seen:
@@ -69,11 +74,14 @@ def audit_rows(
         "evidence": found_in,
         "duplicates": "0",
     }
+    audit.repeats = parameters.repeats
+    if parameters.is_known:
+        audit.checks["parameters of the task"] = f"{count} of {count}"
     tested, biased = depths.verdict()
     if tested:
         audit.checks["depth"] = tested
-    if biased:
-        audit.find(biased)
+    for message in (*biased, *parameters.shared()):
+        audit.find(message)
     return audit
 
 
@@ -85,7 +93,7 @@ def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str
     if row.max_new_tokens != task.max_new_tokens:
         yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
     if row.length > length:
-        yield f"length {row.length} is over the config's {length}"
+        yield f"length {row.length} is over the config's {length} without what it keeps free"
     if not row.outputs or not all(row.outputs):
         yield "a gold answer is empty"
     yield from frame_findings(task, row)

@@ -1,4 +1,8 @@
-"""Whether needles are uniformly distributed over depth (Kolmogorov-Smirnov).
+"""Whether needles are uniformly distributed over depth, in every run of rows.
+
+Depths are stratified: each aligned run of 10, 50, 100 and 500 rows has each needle once in each of
+as many strata. So rows sorted by depth are found, and so is one needle moved. All depths together
+are also tested by Kolmogorov and Smirnov.
 
 The depth of a needle by itself is uniform. Needles also never stand side by side: one that would
 moves to the next free place, as in linear probing of a hash table. With a share `a` of all places
@@ -9,7 +13,10 @@ out of the test.
 """
 
 import math
+from collections.abc import Iterator
 from statistics import fmean
+
+import numpy as np
 
 from ruler_builders.checks.prompt_parser import template_of
 from ruler_data.row import Row, Span
@@ -24,6 +31,9 @@ CROWDED = 2 / 3
 #: Marks rows that were left out, in the result of the test.
 UNTESTED = "not tested"
 
+#: Aligned runs of rows that have each needle once in each of as many strata of depth.
+RUNS = (10, 50, 100, 500)
+
 
 class Depths:
     """The relative depths of the needles of a config, collected row by row."""
@@ -33,34 +43,79 @@ class Depths:
         self._pieces = _kept_apart(task)
         self._found: list[float] = []
         self._grains: list[float] = []
+        self._rows: dict[int, list[float]] = {}
         self._crowded: list[int] = []  # places of the rows left out
 
     def add(self, row: Row) -> None:
         """Add the depths of a row."""
-        found, grain, places = _depths(self._task, row)
+        found, grain, places = row_depths(self._task, row)
         if found and self._pieces > max(CROWDED * places, 1):
             self._crowded.append(places)
         elif found:
             self._found += found
             self._grains.append(grain)
+            self._rows[row.index] = found
 
-    def verdict(self) -> tuple[str, str]:
-        """Return the result of the test, and the finding; each may be empty."""
+    def verdict(self) -> tuple[str, list[str]]:
+        """Return the result of the test, which may be empty, and the findings."""
         left_out = ""
         if self._crowded:
             places = min(self._crowded)
             left_out = f"{UNTESTED}: {self._pieces} pieces apart in about {places} places"
         if not self._found:
-            return left_out, ""
+            return left_out, []
         size = len(self._found)
         distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
         result = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
         result += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
-        if distance <= limit:
-            return result, ""
-        return result, (
-            f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, limit {limit:.4f}"
-        )
+        findings = list(self._run_findings(max(self._grains) + drift(self._task)))
+        if distance > limit:
+            findings.append(
+                f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, "
+                f"limit {limit:.4f}"
+            )
+        return result, findings
+
+    def _run_findings(self, tolerance: float) -> Iterator[str]:
+        """Yield the first run whose depths crowd into some strata, or a row beside its grid."""
+        most = max(map(len, self._rows.values()))
+        if isinstance(self._task.params, Niah) and (grid := self._task.params.depths):
+            for index, found in self._rows.items():
+                wanted = index % grid / (grid - 1)
+                if off := [depth for depth in found if abs(depth - wanted) > tolerance]:
+                    yield f"row {index} has its needle at depth {off[0]:.3f}, not at {wanted:.3f}"
+            return
+        # A long document moves the gold one further than any tolerance.
+        spare = 0.1 if isinstance(self._task.params, Qa) else 0.0
+        for run in RUNS:
+            for first in range(0, max(self._rows) + 1, run):
+                rows = range(first, first + run)
+                pooled = np.sort([depth for index in rows for depth in self._rows.get(index, ())])
+                strata = np.arange(run + 1)
+                before = np.searchsorted(pooled, strata / run - tolerance)
+                behind = np.searchsorted(pooled, strata / run + tolerance, "right")
+                before[-1], behind[0] = len(pooled), 0  # no depth is outside [0, 1]
+                before, behind = before - most * strata, behind - most * strata
+                surplus = before - np.minimum.accumulate(behind)
+                if surplus.max() > most * run * spare:
+                    end = int(surplus.argmax())
+                    begin = int(behind[: end + 1].argmin())
+                    count = int(surplus[end]) + most * (end - begin)
+                    yield (
+                        f"gold depth is not stratified: rows {first} to {first + run - 1} have "
+                        f"{count} pieces between depth {begin / run:.2f} and {end / run:.2f}, "
+                        f"at most {most * (end - begin)} belong there"
+                    )
+                    return
+
+
+def drift(task: Task) -> float:
+    """Return by how much a depth may differ that is drawn in tokens and measured in characters.
+
+    A character of code or of a table is more of a token than one of prose.
+    """
+    mixes = isinstance(task.params, Niah) and task.params.haystack == "domains"
+    return 0.13 if mixes else 0.03
 
 
 def uniformity(depths: list[float]) -> float:
@@ -92,7 +147,7 @@ def _kept_apart(task: Task) -> int:
     return 1
 
 
-def _depths(task: Task, row: Row) -> tuple[list[float], float, int]:
+def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
     """Return the relative depths of the needles, their grain, and the number of places.
 
     The grain is the relative distance of two places. By so much, even evenly chosen places differ

@@ -5,76 +5,98 @@ question that asks for something else.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
-_OPENING = "One of the special magic "
-_NEEDLE = re.compile(r"One of the special magic \w+ for (\S+) is: (\S+)\.(?=\s|$)")
-#: The wordings of suites, each with its longest fixed words. These are searched first, since a
-#: regular expression takes a hundred times longer on a long text.
-_FORMS = (
-    "Anyone who asks about KEY should be told that its special magic KIND is VALUE.",
-    "It was decided long ago that VALUE would be the special magic KIND of KEY.",
-    "The special magic KIND assigned to KEY happens to be VALUE.",
-    "Remember VALUE, which is the special magic KIND that goes with KEY.",
-    "If KEY ever comes up, the special magic KIND to give is VALUE.",
-    '{"special magic KIND": {"key": "KEY", "value": "VALUE"}}',
-    'special_magic_KIND["KEY"] = "VALUE"',
-    "Under the entry KEY somebody had written VALUE.",
-    "The page headed KEY gave VALUE.",
-    "Against the word KEY stood VALUE.",
-)
-_REWORDED = [
+_WORDINGS = {
+    "plain": ("One of the special magic KIND for KEY is: VALUE.",),
+    "paraphrased": (
+        "Anyone who asks about KEY should be told that its special magic KIND is VALUE.",
+        "It was decided long ago that VALUE would be the special magic KIND of KEY.",
+        "The special magic KIND assigned to KEY happens to be VALUE.",
+        "Remember VALUE, which is the special magic KIND that goes with KEY.",
+        "If KEY ever comes up, the special magic KIND to give is VALUE.",
+    ),
+    "split": ("The special magic KIND for KEY is the one that is filed under VALUE.",),
+    "json": ('{"special magic KIND": {"key": "KEY", "value": "VALUE"}}',),
+    "assignment": ('special_magic_KIND["KEY"] = "VALUE"',),
+    "associated": (
+        "Under the entry KEY somebody had written VALUE.",
+        "The page headed KEY gave VALUE.",
+        "Against the word KEY stood VALUE.",
+    ),
+}
+#: Each wording of a needle, with its longest fixed words. These are searched first, since a regular
+#: expression takes a hundred times longer on a long text.
+_FORMS = [
     (
+        wording,
         max(re.split("KEY|VALUE|KIND", form), key=len),
         re.compile(
             re.escape(form)
+            .replace("KIND", r"(?P<kind>\w+)")
             .replace("KEY", r"(?P<key>\S+?)")
             .replace("VALUE", r"(?P<value>\S+?)")
-            .replace("KIND", r"\w+")
             + r"(?=\s|$)"
         ),
     )
-    for form in _FORMS
+    for wording, forms in _WORDINGS.items()
+    for form in forms
 ]
-_POINTER = re.compile(
-    r"The special magic \w+ for (\S+) is the one that is filed under (\S+?)\.(?=\s|$)"
-)
 _FILED = re.compile(r"What is filed under (\S+) is (\S+?)\.(?=\s|$)")
 
 
-def needles(context: str, keys: Sequence[str]) -> list[tuple[tuple[str, ...], str, str]]:
-    """Return the needles of keys: each one's sentences in order, its key and its value."""
-    found = [needle for key in dict.fromkeys(keys) for needle in _plain(context, key)]
-    for words, form in _REWORDED:
-        if words in context:
-            sentences = (match for match in form.finditer(context) if match["key"] in keys)
-            found += [((match[0],), match["key"], match["value"]) for match in sentences]
-    if "filed under" not in context:
-        return found
-    filed = {match[1]: match for match in _FILED.finditer(context)}
-    for match in _POINTER.finditer(context):
-        if match[1] in keys and match[2] in filed:
-            both = sorted((match, filed[match[2]]), key=re.Match.start)
-            found.append((tuple(one[0] for one in both), match[1], filed[match[2]][2]))
-    return found
+class NeedleSentence(NamedTuple):
+    """A needle: its sentence, or both if it is split, in the order of the text."""
+
+    texts: tuple[str, ...]
+    kind: str
+    key: str
+    value: str
+    wording: str
 
 
-def _plain(context: str, key: str) -> Iterator[tuple[tuple[str, ...], str, str]]:
-    """Yield the needles of a key in the wording of the benchmark.
+@lru_cache(maxsize=1)  # of a row, the solver and the parameters ask for the same
+def needle_sentences(text: str) -> tuple[list[NeedleSentence], list[str]]:
+    """Return all needles of a text in any wording, and the lines of what is no needle."""
+    filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
+    found, spans = list[NeedleSentence](), list[tuple[int, int]]()
+    for wording, words, form in _FORMS:
+        for match in form.finditer(text) if words in text else ():
+            matches, value = [match], match["value"]
+            if wording == "split":
+                if value not in filed:
+                    continue
+                matches = sorted((match, filed[value]), key=re.Match.start)
+                value = filed[value][2]
+            texts, kind = tuple(one[0] for one in matches), match.groupdict().get("kind", "")
+            found.append(NeedleSentence(texts, kind, match["key"], value, wording))
+            spans += [one.span() for one in matches]
+    spans.sort()
+    ends = [0, *(end for _, end in spans)]
+    starts = [*(start for start, _ in spans), len(text)]
+    pieces = (text[end:start] for end, start in zip(ends, starts, strict=True) if end < start - 1)
+    return found, [line for piece in pieces for line in piece.split("\n") if line.strip()]
 
-    The key is searched first, since a text may hold thousands of needles.
+
+def queried_keys(row: Row) -> list[str]:
+    """Return the keys that a question is about, or the description of one."""
+    found = _QUERY.search(question_of(row))
+    return re.split(r", and |, ", found[1]) if found else []
+
+
+def example_and_list(context: str, head: str) -> tuple[str, str]:
+    """Return the in-context example, empty without one, and the text that the question is about.
+
+    `head` is the instruction, which stands again after the example.
     """
-    words = f" for {key} is: "
-    place = context.find(words)
-    while place >= 0:
-        match = _NEEDLE.match(context, max(context.rfind(_OPENING, 0, place), 0))
-        if match and match[1] == key and match.start(1) > place:
-            yield (match[0],), key, match[2]
-        place = context.find(words, place + 1)
+    parts = context.split(head)
+    return parts[1] if len(parts) == 3 else "", parts[-1]
 
 
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")

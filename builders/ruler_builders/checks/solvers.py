@@ -6,16 +6,16 @@ copied. A solver returns every answer that the prompt supports; the audit compar
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from ruler_builders.checks.prompt_parser import COUNTED, NUMBERS, needles, question_of
+from ruler_builders.checks.prompt_parser import COUNTED, NUMBERS, needle_sentences, question_of
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt
@@ -25,7 +25,6 @@ _QUESTION = re.compile(
 )
 _ASSIGNMENT = re.compile(r"VAR ([A-Z]+) = (?:VAR ([A-Z]+) ?|([0-9]+))")
 _VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
-_CODED = re.compile(r"[a-z]+")
 _MOST = re.compile(r"What are the (\w+) most ")
 _NODE = re.compile(r"Find all nodes .*?([A-Z]{5}).*? in the list above\.$")
 _WITHIN = re.compile(r" within (\d) steps ")
@@ -61,16 +60,16 @@ def _niah(row: Row) -> Solved:
     place, query = question.groups()
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
-    known = needles(row.context, things or keys)
-    texts = {needle: row.context.index(needle[0][0]) for needle in known}
-    known.sort(key=texts.__getitem__)
-    found = [value for _, _, value in known]
-    evidence = [text for texts, _, _ in known for text in texts]
+    known = [one for one in needle_sentences(row.context)[0] if one.key in (things or keys)]
+    if len(known) > 1:
+        known.sort(key=lambda needle: row.context.index(needle.texts[0]))
+    found = [needle.value for needle in known]
+    evidence = [text for needle in known for text in needle.texts]
     if len(evidence) > 1:
         evidence.sort(key=row.context.index)
     if len(set(found)) != len(found):
         return Solved(frozenset(found), evidence, "a value occurs twice")
-    hidden = {key for _, key, _ in known}
+    hidden = {needle.key for needle in known}
     if things and hidden:
         keys = [*hidden]
     missing = [key for key in keys if key not in hidden]
@@ -123,7 +122,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 def _cwe(row: Row) -> Solved:
     text = row.context[row.context.rfind("\n1. ") + 1 :]
-    pieces = _split(text)
+    pieces = split(text)
     places = np.arange(0, len(pieces), 2)
     numbers, words = (
         pieces.take(pa.array(places)),
@@ -139,15 +138,16 @@ def _cwe(row: Row) -> Solved:
     if counted:
         return Solved(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
-    return _top(_ranked(words), size, evidence)
+    return _top(*ranked(words), size, evidence)
 
 
 def _fwe(row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
-    ranked = _ranked(_split(text))
+    words, counts = ranked(split(text))
+    coded = pc.match_substring_regex(words, "^[a-z]+$").to_numpy(zero_copy_only=False)
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    return _top((pair for pair in ranked if _CODED.fullmatch(pair[0])), size, [])
+    return _top(words.filter(pa.array(coded)), counts[coded], size, [])
 
 
 def _graph(row: Row) -> Solved:
@@ -174,7 +174,7 @@ def _graph(row: Row) -> Solved:
     return Solved(frozenset(near - {node[1]}), evidence)
 
 
-def _split(text: str) -> pa.StringArray:
+def split(text: str) -> pa.StringArray:
     """Return the words of a text.
 
     Words divided by single spaces are split in one step, tens of thousands at a time. A text with
@@ -190,33 +190,35 @@ def _split(text: str) -> pa.StringArray:
 _BLANKS = ("  ", *(chr(code) for code in range(128) if chr(code).isspace() and code != ord(" ")))
 
 
-def _ranked(words: pa.StringArray) -> Iterator[tuple[str, int]]:
-    """Yield distinct words with their counts, the most frequent first."""
-    found, numbers = pc.value_counts(words).flatten()
-    for place in np.argsort(-numbers.to_numpy(), kind="stable"):
-        yield found[place].as_py(), numbers[place].as_py()
+def ranked(words: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
+    """Return distinct words with their counts, the most frequent first."""
+    found, counts = pc.value_counts(words).flatten()
+    order = np.argsort(-counts.to_numpy(), kind="stable")
+    return found.take(pa.array(order)), counts.to_numpy()[order]
 
 
-def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solved:
+def _top(
+    words: pa.StringArray, counts: NDArray[np.int64], size: int, evidence: list[str]
+) -> Solved:
     """Return the `size` most frequent words, and complain if the next one is as frequent."""
-    first = list(islice(ranked, size + 1))
-    found = frozenset(word for word, _ in first[:size])
-    if len(first) > size and first[size][1] == first[size - 1][1]:
-        complaint = f"{first[size][0]} occurs as often as {first[size - 1][0]}"
+    first = words[: size + 1].to_pylist()
+    found = frozenset(first[:size])
+    if len(first) > size and counts[size] == counts[size - 1]:
+        complaint = f"{first[size]} occurs as often as {first[size - 1]}"
         return Solved(found, evidence, complaint)
     return Solved(found, evidence)
 
 
 def _qa(params: Qa, row: Row) -> Solved:
-    numbers, documents = _documents(row)
-    if numbers != [str(number) for number in range(1, len(documents) + 1)]:
+    numbers, texts = documents(row)
+    if numbers != [str(number) for number in range(1, len(texts) + 1)]:
         return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
     gold = [row.context[span.start : span.end] for span in row.evidence]
     if len(gold) != _GOLD_DOCUMENTS[params.source]:
         return Solved(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
-        if documents.count(text) != 1:
-            complaint = f"gold document {number} occurs {documents.count(text)} times"
+        if texts.count(text) != 1:
+            complaint = f"gold document {number} occurs {texts.count(text)} times"
             return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # The answers yes and no of HotpotQA are in no document.
@@ -248,7 +250,7 @@ def _numbers(bits: int) -> pa.StringArray:
     return pa.array([f"{number}." for number in range(1, 1 << bits)])
 
 
-def _documents(row: Row) -> tuple[list[str], list[str]]:
+def documents(row: Row) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
     _, opening, text = row.context.partition("The following are given documents.\n\n")
     pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix("\n\n"))

@@ -23,7 +23,7 @@ def verify(
     with progress(None) as advance:
         config = replace(config, count_lengths=not no_lengths, progress=advance)
         report = audit.verify(**vars(config))
-    for line in report.untested:
+    for line in report.untested if report.clean else ():
         warn(line)
     if as_json:
         out.print_json(json.dumps(report.to_dict()))
@@ -34,6 +34,8 @@ def verify(
         msg = f"{where}: verification failed: {len(report.findings)} findings"
         raise RulerError(msg)
     if not as_json:
+        for line in report.proved:
+            out.print(f"proved: {line}", soft_wrap=True, markup=False)
         rebuilt = f", {report.rebuilt} rows rebuilt" if config.rebuild else ""
         unchecked = ", lengths not counted" if no_lengths else ""
         say(f"{where}: clean: {report.configs} configs, {report.rows} rows{rebuilt}{unchecked}")

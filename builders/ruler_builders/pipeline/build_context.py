@@ -104,13 +104,15 @@ def worker_context(config: BuildConfig) -> BuildContext:
     )
 
 
-class _Bytes:
-    """Counts bytes, so that probes can be sized without a tokenizer and are the same for all."""
+class ByteCounter:
+    """Counts bytes, where rows are drawn without a tokenizer."""
 
     def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the bytes of each text."""
         return [len(utf8(text)) for text in texts]
 
     def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        """Return the bytes of a prompt without a template."""
         return len(utf8(content)) + len(utf8(answer_prefix))
 
 
@@ -119,7 +121,7 @@ def probes() -> Iterator[tuple[str, str]]:
 
     A fast counter is used only if it gives the ids of the reference on all of them.
     """
-    sample = TokenizedSources(0, Library(kind="sample"), _Bytes())
+    sample = TokenizedSources(0, Library(kind="sample"), ByteCounter())
     for task in TASKS.values():
         row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
         yield row.context + row.question, row.answer_prefix

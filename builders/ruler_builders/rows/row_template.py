@@ -44,6 +44,7 @@ class RowTemplate:
         answer_prefix: beginning of the answer.
         outputs: gold answers.
         fill: returns the fullest haystack planned within a room of tokens, else the smallest.
+        depths: of the evidence, rising; before needles are moved apart.
     """
 
     head: str
@@ -52,6 +53,7 @@ class RowTemplate:
     answer_prefix: str
     outputs: tuple[str, ...]
     fill: Callable[[int], Haystack]
+    depths: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

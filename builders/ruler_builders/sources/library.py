@@ -38,6 +38,7 @@ class Library:
         strict: refuse a local file that is not the pinned one.
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
+        network: whether what is missing may be downloaded.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Library:
         strict: bool = False,
         warn: Callable[[str], None] = lambda _: None,
         haystack: Path | str | None = None,
+        network: bool = True,
     ) -> None:
         given = folder or os.environ.get("RULER_SOURCES")
         named = Path(given) if given else None
@@ -55,7 +57,7 @@ class Library:
             msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
-        self._network = kind != "sample"
+        self._network = network and kind != "sample"
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}

@@ -161,6 +161,7 @@ def draw(
         answer_prefix=prefix.format(**words),
         outputs=outputs,
         fill=fill,
+        depths=tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
     )
 
 

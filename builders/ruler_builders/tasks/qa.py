@@ -78,6 +78,7 @@ def draw(
         answer_prefix=_PREFIX,
         outputs=question.answers,
         fill=fill,
+        depths=tuple(sorted(depths)),
     )
 
 

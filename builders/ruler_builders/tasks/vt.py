@@ -81,6 +81,7 @@ def draw(
         answer_prefix=chains[0].prefix,
         outputs=chains[0].names,
         fill=lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n"),
+        depths=tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
     )
 
 

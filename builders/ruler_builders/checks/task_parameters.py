@@ -1,0 +1,437 @@
+"""Recover the parameters of each prompt, and compare them with those of its task.
+
+A row can be solvable and still not be the task's: with three of four values, with one hop fewer,
+with words repeated 29 times. Here the haystack is taken apart and everything in it is counted. This
+shares nothing with the generators.
+"""
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ruler_builders.checks.prompt_parser import (
+    NeedleSentence,
+    example_and_list,
+    needle_sentences,
+    queried_keys,
+    template_of,
+)
+from ruler_builders.checks.solvers import documents, ranked, split
+from ruler_builders.sources.associations import associations
+from ruler_data.row import Row
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+
+_NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
+_WORD = re.compile(r"[a-z]+(-[a-z]+)*")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+#: Lower bounds of how many different parts there are, for the chance that two rows share one.
+_SPACES = {"numbers": 9e6, "uuids": 1e30, "words": 1e6, "names": 26.0**5, "coded": 5e3}
+#: Chance that a clean config is reported for parts that rows share.
+_CHANCE = 1e-5
+
+
+class ParameterAudit:
+    """Checks rows one by one, and then what they share."""
+
+    def __init__(self, task: Task, length: int) -> None:
+        self.task, self.length = task, length  # length in tokens
+        self._check = _FAMILIES.get(type(task.params))
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._once: dict[tuple[str, bytes], int] = {}
+        #: Rows that the question of row 0 or a text within a row came back in, by what repeats.
+        self.repeats: dict[str, int] = {}
+        self._first = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the parameters of this family can be recovered."""
+        return self._check is not None
+
+    def row(self, row: Row) -> Iterator[str]:
+        """Yield where a row's prompt is not of its task, or repeats what each row draws anew."""
+        if self._check is None:
+            return
+        yield from self._check(self, self.task.params, row)
+
+    def shared(self) -> Iterator[str]:
+        """Yield what more rows share than chance explains."""
+        for kind in {kind for kind, _ in self._asked}:
+            counts = [count for (other, _), count in self._asked.items() if other == kind]
+            total, again = sum(counts), sum(counts) - len(counts)
+            mean = total * (total - 1) / 2 / _SPACES[kind]
+            if again and _poisson_tail(again, mean) < _CHANCE:
+                often = max((count, part) for (other, part), count in self._asked.items())[1]
+                yield f"rows share {again} of {total} {kind} asked for, e.g. {often!r}"
+
+    def ask(self, kind: str, parts: Sequence[str]) -> None:
+        """Remember the parts that a row asks for."""
+        self._asked.update((kind, part) for part in parts)
+
+    def once(self, what: str, content: bytes, index: int) -> Iterator[str]:
+        """Yield a finding if an earlier row has the same content."""
+        key = what, hashlib.blake2b(content, digest_size=16).digest()
+        if key in self._once:
+            yield f"has the {what} of row {self._once[key]}"
+        self._once[key] = index
+
+    def questions(self, row: Row) -> None:
+        """Remember in which row the questions begin to repeat."""
+        if not self._first:
+            self._first = row.question
+        elif row.question == self._first:
+            self.repeats.setdefault("questions", row.index)
+
+
+def _poisson_tail(count: int, mean: float) -> float:
+    """Return the probability of at least `count` events."""
+    below = sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(count))
+    return max(1 - below, mean**count / math.factorial(count) * math.exp(-mean))
+
+
+def _niah(audit: ParameterAudit, params: Niah, row: Row) -> Iterator[str]:
+    head = template_of(audit.task, row).head
+    body = row.context.removeprefix(head).removesuffix("\n")
+    found, others = needle_sentences(row.context)
+    others = others[sum(bool(line.strip()) for line in head.split("\n")) :]
+    yield from _haystack_findings(params, others, body)
+    asked = queried_keys(row)
+    if len(asked) != params.queries or len(set(asked)) != len(asked):
+        yield f"the question is about {len(asked)} keys ({', '.join(asked)}), not {params.queries}"
+    values: dict[str, list[str]] = {}
+    for one in found:
+        values.setdefault(one.key, []).append(one.value)
+        yield from _sentence_findings(params, one)
+    parts = [*values, *(value for several in values.values() for value in several)]
+    if len(set(parts)) != len(parts):
+        yield f"{Counter(parts).most_common(1)[0][0]!r} is more than one key or value"
+    if params.wording == "associated":  # the question names no key, and the solver finds it
+        asked = [key for key, several in values.items() if {*row.outputs} & {*several}]
+    yield from _count_findings(params, values, asked)
+    golden = [value for key in asked for value in sorted(values.get(key, ()))]
+    size = params.values
+    groups = (sorted(row.outputs[at : at + size]) for at in range(0, len(row.outputs), size))
+    given = [value for group in groups for value in group]
+    if not (params.none == "true" or params.ordinal) and given != golden:
+        yield f"outputs {list(row.outputs)} are not the values of the keys in their order: {golden}"
+    if params.wording == "split" and params.keys * params.values <= 2:
+        yield from _apart(found, body)
+    if params.haystack != "needles" and params.wording != "associated":
+        yield from _mention_findings(params, body, found, asked, row.outputs)
+    audit.ask(params.key_type, asked if params.wording != "associated" else ())
+    if params.none != "true" and not params.ordinal:
+        audit.ask(params.value_type, row.outputs)
+
+
+def _haystack_findings(params: Niah, others: Sequence[str], body: str) -> Iterator[str]:
+    """Compare what is not needle with the haystack of the task; texts need their sources."""
+    text = [line for line in others if line != _NOISE]
+    kind = "texts" if text else "noise" if others else "needles"
+    expected = "texts" if params.haystack in ("essays", "domains") else params.haystack
+    if kind != expected and body.strip():
+        example = f", e.g. {(text or others)[0][:60]!r}" if others else ""
+        yield f"the haystack is of {kind}, the task's of {expected}{example}"
+
+
+def _sentence_findings(params: Niah, one: NeedleSentence) -> Iterator[str]:
+    """Check the wording of a needle, and the kinds of its key and value."""
+    several = one.wording in ("plain", "json", "assignment")
+    kind = params.value_type if several else params.value_type.removesuffix("s")
+    if one.kind not in (kind, params.value_type.removesuffix("s")) and one.kind:
+        yield f"the needle {one.texts[0]!r} is about {one.kind}, the task about {kind}"
+    is_key_of = _is_of(one.key, params.key_type)
+    if params.wording == "associated":
+        is_key_of = any(one.key in things for things in associations().values())
+    for part, wanted, fits in (
+        (one.key, params.key_type, is_key_of),
+        (one.value, params.value_type, _is_of(one.value, params.value_type, params.value_length)),
+    ):
+        if not fits:
+            yield f"{part!r} in the needle {one.texts[0]!r} is not of the kind {wanted}"
+    if one.wording not in (params.wording, "plain" if params.lookalikes else params.wording):
+        yield f"the needle {one.texts[0]!r} is {one.wording}, the task's are {params.wording}"
+
+
+def _is_of(part: str, kind: str, size: int | None = None) -> bool:
+    """Whether a key or value is of a kind; `size` is in digits or words, by default 7 and 2."""
+    if kind == "numbers":
+        return bool(re.fullmatch("[1-9][0-9]*", part)) and len(part) == (size or 7)
+    if kind == "uuids":
+        return bool(_UUID.fullmatch(part))
+    return bool(_WORD.fullmatch(part)) and part.count("-") >= (size or 2) - 1
+
+
+def _count_findings(
+    params: Niah, values: dict[str, list[str]], asked: Sequence[str]
+) -> Iterator[str]:
+    """Compare the numbers of keys, of values of each key and of look-alikes."""
+    for key in asked if params.none != "true" else ():
+        if len(values.get(key, ())) != params.values:
+            yield f"{key} has {len(values.get(key, ()))} values, the task's keys {params.values}"
+    if params.none == "true" and (hidden := [key for key in asked if key in values]):
+        yield f"{hidden[0]} has a needle, and the task's question has no answer"
+    if params.haystack == "needles":
+        return
+    others = {key: found for key, found in values.items() if key not in asked}
+    near = [key for key in others if asked and _is_near(key, asked[0])]
+    if len(near) < params.lookalikes:
+        yield f"{len(near)} needles look like {asked[:1]}, the task has {params.lookalikes}"
+    expected = params.keys - params.queries + params.lookalikes
+    if len(others) != expected:
+        yield f"{len(others)} keys besides those asked for, the task has {expected}"
+    wrong = sum(len(found) != params.values for found in others.values())
+    if wrong > (params.lookalikes if params.values > 1 else 0):
+        yield f"keys with other than {params.values} values: {wrong}"
+
+
+def _is_near(key: str, other: str) -> bool:
+    """Whether keys of words share a part, and others differ in one place."""
+    if re.fullmatch("[a-z-]+", key) and re.fullmatch("[a-z-]+", other):
+        (a, _, b), (c, _, d) = key.partition("-"), other.partition("-")
+        return a == c or b == d
+    return len(key) == len(other) and sum(map(str.__ne__, key, other)) == 1
+
+
+def _apart(found: Sequence[NeedleSentence], body: str) -> Iterator[str]:
+    """Check that the two sentences of a needle are half a haystack apart."""
+    for one in found:
+        if one.wording == "split":
+            a, b = (body.find(text) for text in one.texts)
+            if not 0.35 < abs(a - b) / len(body) < 0.65:
+                yield f"the sentences of {one.key} are not half a haystack apart"
+
+
+def _mention_findings(
+    params: Niah,
+    body: str,
+    found: Sequence[NeedleSentence],
+    asked: Sequence[str],
+    outputs: Sequence[str],
+) -> Iterator[str]:
+    """Check that nothing else in the haystack mentions what is asked for, in any wording."""
+    lowered = body.lower()
+    expected = Counter(one.key for one in found)
+    golden = [] if params.none == "true" else outputs
+    for part, times in [(key, expected[key]) for key in asked] + [(value, 1) for value in golden]:
+        if lowered.count(part) != times:
+            form = rf"(?<![\w-]){re.escape(part)}(?![\w-])"
+            count = len(re.findall(form, lowered))
+            if count != times:
+                yield f"the haystack mentions {part!r} {count} times, its needles {times} times"
+    about = sum(text.count("special magic") for one in found for text in one.texts)
+    if (count := lowered.count("special magic")) != about:
+        yield f"{count} sentences are about something special magic, {about} of them are needles"
+
+
+def _vt(audit: ParameterAudit, params: Vt, row: Row) -> Iterator[str]:
+    example, body = example_and_list(row.context, template_of(audit.task, row).head)
+    lines = body.removesuffix("\n").split("\n")
+    chains = yield from _chains(params, lines, params.letters)
+    hops = sorted(len(names) - 1 for names in chains.values())
+    if hops != [params.hops] * params.chains:
+        yield f"chains of {hops} hops, the task has {[params.hops] * params.chains}"
+    asked = re.search(r"assigned the value ([0-9]+) in", row.question)
+    names = chains.get(asked[1], ()) if asked else ()
+    if tuple(names) != row.outputs:
+        yield f"outputs {list(row.outputs)} are not the chain in its order: {list(names)}"
+    audit.ask("names", row.outputs if params.alphabet**params.letters == 26**5 else ())
+    if not params.example:
+        if example or not row.context.startswith(template_of(audit.task, row).head):
+            yield "an example, in a task without one"
+        return
+    text, _, rest = example.rpartition("\nQuestion: Find all variables")
+    shown = yield from _chains(params, text.split("\n"), 3, noise=16)
+    if len(shown) == 1 and asked:
+        ((value, members),) = shown.items()
+        number = str(len(members))
+        question = f"Question: Find all variables{rest}"
+        ours = row.question.replace(asked[1], value)
+        prefix = re.sub(r"[0-9]+ variables", f"{number} variables", row.answer_prefix)
+        expected = f"{ours}{prefix.replace(asked[1], value)} {' '.join(members)}\n\n"
+        if question != expected or len(members) != min(params.hops, 10) + 1:
+            yield f"the example's answer is {rest[-60:]!r}, not {' '.join(members)!r}"
+        if not {*members}.isdisjoint(name for several in chains.values() for name in several):
+            yield "the example has a variable of the row"
+    else:
+        yield f"the example has {len(shown)} chains, not 1"
+    yield from audit.once("example", example.encode(), row.index)
+
+
+def _chains(
+    params: Vt, lines: Sequence[str], letters: int, noise: int | None = None
+) -> Generator[str, None, dict[str, list[str]]]:
+    """Follow the chains of assignments; return the names of each by its value, in order."""
+    form = re.compile(rf"VAR ([A-Z]{{{letters}}}) = (?:([0-9]{{5}})|VAR ([A-Z]{{{letters}}}) )")
+    others = [line for line in lines if line != _NOISE]
+    if noise is not None and len(lines) - len(others) != noise:
+        yield f"the example has {len(lines) - len(others)} lines of noise, not {noise}"
+    if strange := [line for line in others if not form.fullmatch(line)]:
+        yield f"the haystack holds {strange[0][:60]!r}, which is no noise and no assignment"
+    chains: dict[str, list[str]] = {}
+    waiting: list[tuple[str | Any, ...]] = [
+        match.groups() for match in map(form.fullmatch, others) if match
+    ]
+    while waiting:
+        left: list[tuple[str | Any, ...]] = []
+        for name, number, source in waiting:
+            value = number or next((v for v, names in chains.items() if names[-1] == source), "")
+            if number in chains:
+                yield f"two chains have the value {number}"
+            if value:
+                chains.setdefault(value, []).append(name)
+            else:
+                left.append((name, number, source))
+        if len(left) == len(waiting) or params.order == "rising":
+            for name, _, source in left:
+                yield f"{name} does not follow the last variable of a chain: {source}"
+            break
+        waiting = left
+    return chains
+
+
+def _cwe(audit: ParameterAudit, params: Cwe, row: Row) -> Iterator[str]:
+    head = template_of(audit.task, row).head.removesuffix("1. ")
+    example, body = example_and_list(row.context, head)
+    items = split(body)[1::2]
+    _, counts = ranked(items)
+    yield from _order_findings(items, counts)
+    is_short, common = audit.length < 4096, params.common
+    if params.ask == "count":
+        least, most = params.other_repeats, params.common_repeats
+        if (counts[:common] <= least).any() or counts[0] > most or (counts[common:] != least).any():
+            yield f"counts from {counts[-1]} to {counts[0]}, the task has {least} to {most}"
+    else:
+        repeats = (params.common_repeats, params.other_repeats)
+        if is_short and repeats == (30, 3):
+            repeats = (6, 1)
+        yield from _repeat_findings("list", counts.tolist(), common, *repeats)
+        for word in row.outputs:
+            if any(word in other for other in row.outputs if other != word):
+                yield f"the answer {word!r} is part of another answer"
+    starts = np.array([span.start for span in row.evidence])
+    places = np.diff(starts, prepend=0) if len(starts) else starts
+    yield from audit.once("order of the list", places.tobytes(), row.index)
+    if not params.example:
+        if example or not row.context.startswith(head):
+            yield "an example, in a task without one"
+        return
+    text, _, rest = example.rpartition(f"\n{row.question}{row.answer_prefix} ")
+    listed = text.split(" ")
+    shown = Counter(listed[1::2]).most_common()
+    others, *times = (10, 3, 1) if is_short else (30, 10, 3)
+    yield from _repeat_findings("example", [count for _, count in shown], common, *times)
+    answer = rest.removesuffix("\n").split(" ")
+    taught = {word for word, _ in shown[:common]}
+    if {*answer[1::2]} != taught or len(shown) != common + others:
+        yield f"the example's answer is {rest[:60]!r}, not its {common} most common words"
+    for what, numbered in (("list", listed), ("answer", answer)):
+        if numbered[::2] != [f"{number}." for number in range(1, len(numbered) // 2 + 1)]:
+            yield f"the {what} of the example is not numbered from 1"
+    if not {*listed[1::2]}.isdisjoint(row.outputs):
+        yield "the example has a word of the answer"
+    yield from audit.once("example", example.encode(), row.index)
+
+
+def _order_findings(words: pa.StringArray, counts: NDArray[np.int64]) -> Iterator[str]:
+    """Check that equal words stand side by side no more often than in random order."""
+    codes = words.dictionary_encode().indices.to_numpy()
+    beside = int(np.count_nonzero(codes[1:] == codes[:-1]))
+    mean = float((counts * (counts - 1)).sum()) / max(len(codes), 1)
+    if beside > mean + 8 * math.sqrt(mean) + 8:
+        yield f"equal words stand side by side {beside} times, {mean:.0f} in random order"
+
+
+def _repeat_findings(
+    what: str, counts: Sequence[int], common: int, often: int, seldom: int
+) -> Iterator[str]:
+    """Compare how often words stand in a list, the most frequent first."""
+    for number, count in enumerate(counts):
+        if count != (wanted := often if number < common else seldom):
+            yield (
+                f"word {number + 1} of the {what} by frequency stands there {count} times, "
+                f"the task has {wanted}"
+            )
+            return
+
+
+def _fwe(audit: ParameterAudit, params: Fwe, row: Row) -> Iterator[str]:
+    text = split(example_and_list(row.context, template_of(audit.task, row).head)[1])
+    words, counts = ranked(text)
+    if not len(words) or words[0].as_py() != "...":
+        yield "the most frequent word is not the noise '...'"
+    strange = next((w for w in words[1:].to_pylist() if not re.fullmatch("[a-z]{6}", w)), None)
+    if strange is not None:
+        yield f"{strange!r} is no coded word of six letters"
+    if words[1 : params.top + 1].to_pylist() != list(row.outputs):
+        yield f"outputs {list(row.outputs)} are not ranks 2 to {params.top + 1} in their order"
+    # floor(N / k^alpha zeta) = count holds for N in an interval; one N must be in all of them.
+    shares = np.arange(1, len(counts) + 1) ** params.alpha * _zeta(params.alpha)
+    least, most = (counts * shares).max(), ((counts + 1) * shares).min()
+    if least >= most * (1 + 1e-9):
+        rank = int((counts * shares).argmax()) + 1
+        yield f"the word of rank {rank} appears {counts[rank - 1]} times, not as alpha says"
+    size = len(counts)
+    if least / ((size + 1) ** params.alpha * _zeta(params.alpha)) >= 1 + 1e-9 and not (
+        (audit.length - row.max_new_tokens) * 0.5 // 50 <= size
+    ):
+        yield f"the text has {size} different words, fewer than alpha says"
+    yield from _order_findings(text, counts)
+    order = text.dictionary_encode().indices.to_numpy()
+    yield from audit.once("order of the text", order.astype("<u2").tobytes(), row.index)
+    audit.ask("coded", row.outputs[:1])
+
+
+@cache
+def _zeta(alpha: float) -> float:
+    """Return Riemann's zeta: the sum to 100,000, and its tail by the trapezoidal rule."""
+    last = 100_000
+    head = math.fsum(k**-alpha for k in range(1, last))
+    return float(head + last ** (1 - alpha) / (alpha - 1) + last**-alpha / 2)
+
+
+def _qa(audit: ParameterAudit, params: Qa, row: Row) -> Iterator[str]:
+    audit.questions(row)
+    if params.documents == "none":
+        return
+    _, texts = documents(row)
+    again = [text for text, count in Counter(texts).items() if count > 1]
+    if again and len({*texts}) < len(texts):
+        audit.repeats.setdefault("documents", row.index)
+    if params.source == "hotpotqa" and (bare := [text for text in texts if "\n" not in text]):
+        yield f"a document has no title: {bare[0][:60]!r}"
+
+
+def _graph(audit: ParameterAudit, params: Graph, row: Row) -> Iterator[str]:
+    body = row.context.removeprefix(template_of(audit.task, row).head).removesuffix("\n")
+    edges = [line.split(" -> ") for line in body.split("\n")]
+    for what, place in (("out of", 0), ("into", -1)):
+        counts = Counter(edge[place] for edge in edges)
+        if strange := [node for node in counts if not re.fullmatch("[A-Z]{5}", node)]:
+            yield f"{strange[0][:60]!r} is no node of five letters"
+        node, most = counts.most_common(1)[0]
+        missing = params.degree * len(counts) - counts.total()
+        # A list is full in the middle of a node, and a few edges could not be matched.
+        if most > params.degree or missing > 4 * params.degree:
+            yield (
+                f"up to {most} edges {what} a node ({node!r}) and {missing} missing, "
+                f"the task has {params.degree}"
+            )
+    if len(row.outputs) != params.answers:
+        yield f"{len(row.outputs)} nodes in the answer, the task has {params.answers}"
+
+
+_FAMILIES: dict[type, Callable[..., Iterator[str]]] = {
+    Niah: _niah,
+    Vt: _vt,
+    Cwe: _cwe,
+    Fwe: _fwe,
+    Qa: _qa,
+    Graph: _graph,
+}
