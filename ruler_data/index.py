@@ -144,7 +144,8 @@ class Found:
         """Command that runs the model on the rows; empty if there is no release."""
         if (one := self.release) is None:
             return ""
-        model = shlex.quote(self.model)
+        named = self.model in REGISTRY or self.model in ALIASES
+        model = "MODEL" if named else shlex.quote(self.model)
         return f"ruler-eval run --data {one.repo} --revision {one.tag} --model {model}"
 
 
@@ -172,7 +173,7 @@ def find(model: str | Path, repo: str | None = None) -> Found:
         if (release := index.of_model(model)) is None:
             raise
         return Found(model, None, release, build)
-    return Found(model, info, index.of_tokenizer(info), build)
+    return Found(model, info, index.of_tokenizer(info) or index.of_model(model), build)
 
 
 def _tokenizer(model: str, known: str | None) -> TokenizerInfo:

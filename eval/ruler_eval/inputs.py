@@ -163,10 +163,9 @@ def _indexed(config: EvalConfig) -> Dataset | None:
         )
         raise UsageError(msg)
     model = _open_model(config)
-    if config.tokenizer is None and model.folder is None:
-        sibling = index.of_model(model.source)
-    else:
-        sibling = index.of_tokenizer(_own_tokenizer(config, model).info)
+    sibling = index.of_model(model.source)
+    if config.tokenizer is not None or model.folder is not None:
+        sibling = index.of_tokenizer(_own_tokenizer(config, model).info) or sibling
     if sibling is None:
         spec = config.tokenizer or model.source
         msg = (
