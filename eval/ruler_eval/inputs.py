@@ -158,8 +158,8 @@ def _indexed(config: EvalConfig) -> Dataset | None:
         index, reason = None, str(error)
     if index is None:
         msg = (
-            f"data {quote(where)}: no such folder, and the Hub repo of that name does not lead to "
-            f"rows for a model ({reason}); give its revision, e.g. v1.0.0"
+            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
+            f"revision, e.g. v1.0.0, since it does not lead to rows for a model ({reason})"
         )
         raise UsageError(msg)
     model = _open_model(config)
