@@ -42,25 +42,26 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(
     frozen: Path, tmp_path: Path, golden: Say, change: str
 ) -> None:
     first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b))
-    first.fingerprint = "fp_1"
+    first.fingerprint = "vllm-0.32.0-5764c805"
     slow = order(frozen, first.url, tmp_path, "--option", "timeout=1")
     with started(*slow) as process:
         until(lambda: whole_lines(tmp_path) >= 4, process)
         first.close()
         other = FakeServer(lambda body: "wrong", port=first.port)
-        other.fingerprint = "fp_2" if change == "fingerprint" else "fp_1"
+        newer = "vllm-0.33.0-5764c805"
+        other.fingerprint = newer if change == "fingerprint" else first.fingerprint
         other.voice = "Here is" if change == "voice" else other.voice
         other.card["max_model_len"] = 8192 if change == "max_model_len" else 4096
         with other:
             done = finish(process)
     said = refusal(done, 1)
     assert "holds another model than at the start" in said
-    assert {"voice": "the answer to", "fingerprint": "'fp_1' and is 'fp_2'"}.get(
+    assert {"voice": "the answer to", "fingerprint": "'vllm-0.32.0' and is 'vllm-0.33.0'"}.get(
         change, "max_model_len was '4096' and is '8192'"
     ) in said
     assert "wrong" not in {line["text"] for line in lines(tmp_path)}
     with FakeServer(golden, port=first.port) as server:
-        server.fingerprint = "fp_1"
+        server.fingerprint = "vllm-0.32.0-dp2-0123abcd"  # of other scheduling options
         done = evaluate(*slow)
     assert done.returncode == 0, done.stderr
     assert_golden(frozen, tmp_path)

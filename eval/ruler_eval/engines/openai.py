@@ -12,6 +12,7 @@ trained or quantized a little differently may begin them alike.
 """
 
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -208,8 +209,8 @@ class Client:
                     raise RulerError(msg) from error
                 return {}
             found[prompt] = reasoning + text
-            if fingerprint := reply.get("system_fingerprint"):
-                found["system_fingerprint"] = str(fingerprint)
+            if fingerprint := _fingerprint(reply):
+                found["system_fingerprint"] = fingerprint
         return found
 
     def _post_known(self, request: Request, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -289,7 +290,7 @@ class Client:
             reply = self.server.post(*self._message(request), stop)
             seconds = time.monotonic() - started
             known = self.start.get("probe", {}).get("system_fingerprint")
-            found = reply.get("system_fingerprint")
+            found = _fingerprint(reply)
             self._check(always=None not in (known, found) and known != found)
             if self._changed:
                 return request.unscored(self._changed)
@@ -396,6 +397,18 @@ def _contradictions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
         if first[prompt][:PROBE_CHARACTERS] != second[prompt][:PROBE_CHARACTERS]
     ]
     return lines + (other if len(other) > PROBE_SLACK else [])
+
+
+def _fingerprint(reply: Mapping[str, Any]) -> str | None:
+    """Return what a reply says of the server's software.
+
+    vLLM 0.32 appends the number of copies and a hash over options, also those of scheduling.
+
+    >>> _fingerprint({"system_fingerprint": "vllm-0.32.0-tp2-dp4-5764c805"})
+    'vllm-0.32.0-tp2'
+    """
+    text = str(reply.get("system_fingerprint") or "")
+    return re.sub(r"^(vllm-.*?)(-dp\d+)?(-ep)?-(?:[0-9a-f]{8}|nohash)$", r"\1", text) or None
 
 
 def _changed(name: str, before: object, now: object) -> str:
