@@ -237,6 +237,6 @@ def test_the_number_of_rows_may_depend_on_the_length(frozen: Path, tmp_path: Pat
 def test_a_wrong_number_of_rows_is_refused_by_its_value(
     frozen: Path, tmp_path: Path, rows: object
 ) -> None:
-    with pytest.raises(UsageError, match=r"rows |is not in"):
+    with pytest.raises(UsageError, match=r"rows|is not in"):
         run(frozen, tmp_path, generate=gold, rows=rows)
     assert not list(tmp_path.iterdir())
