@@ -128,7 +128,7 @@ def _exhausted_findings(
     params, notes = task.params, set[str]()
     if isinstance(params, Qa):
         if "documents" in repeats:
-            notes.add(f"{params.source} documents repeat within a row")
+            notes.add(f"{params.source} documents, the gold ones too, repeat within a row")
         if count := repeats.get("questions"):
             notes.add(
                 f"{params.source} has {count} questions: rows from {count} on repeat these "
@@ -137,7 +137,7 @@ def _exhausted_findings(
     elif task.sources and check is None:
         return []
     if check is not None:
-        notes |= {f"{what} repeat within a row" for what in check.repeats}
+        notes |= check.exhausted
     if sorted(notes) == list(info.exhausted):
         return []
     return [f"{config}: exhausted expected {sorted(notes)}, found {list(info.exhausted)}"]
