@@ -87,6 +87,24 @@ class SourceInfo:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """What answers score that never use what the question asks for.
+
+    Attributes:
+        score: mean of the best strategy that does not list, in [0, 1], by upstream's metric.
+        strategy: which one it is, e.g. `first`: as many candidates as there are gold answers; `any`
+            if all score 0.
+        listing: mean score of naming every candidate, as far as the answer's budget goes.
+        rows: on which it was measured.
+    """
+
+    score: float
+    strategy: str
+    listing: float
+    rows: int
+
+
+@dataclass(frozen=True)
 class ConfigInfo:
     """One config: its file, its rows and the result of their audit.
 
@@ -103,6 +121,7 @@ class ConfigInfo:
         exhausted: what ran out and was repeated, in words; empty if nothing was.
         question_digest: of what the rows ask, whatever the tokenizer and the length
             (`ruler_data.row`); empty in manifests of versions that did not record it.
+        floor: what answers score that ignore the question; None in manifests of such versions.
     """
 
     file: str
@@ -118,6 +137,7 @@ class ConfigInfo:
     audit: dict[str, str] = field(default_factory=dict)
     exhausted: tuple[str, ...] = ()
     question_digest: str = ""
+    floor: Floor | None = None
 
 
 @dataclass(frozen=True)
@@ -129,8 +149,8 @@ class FileInfo:
 
 
 def config_info(record: Mapping[str, Any]) -> ConfigInfo:
-    """Return the entry of a config that was read from JSON, where tuples are lists."""
-    return ConfigInfo(**{**record, "exhausted": tuple(record.get("exhausted", ()))})
+    """Return the entry of a config that was read from JSON."""
+    return TypeAdapter(ConfigInfo).validate_python(record)
 
 
 #: Names of files that hold no rows.

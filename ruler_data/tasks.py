@@ -44,13 +44,12 @@ class Niah:
         queries: number of keys that the question is about.
         depths: number of depths of a grid over the haystack, and row i has its needle at depth i
             mod `depths`; 0 for depths stratified over the rows.
-        wording: of needles: plain, paraphrased, or split over two places half a haystack apart; a
+        wording: of all needles: plain, paraphrased, or split into two sentences at two depths; a
             JSON record or an assignment instead of a sentence; or associated: no word of the
             question is in the needle, whose key the question describes.
-        lookalikes: number of distractor needles, each with a key and a value close to the right
-            ones.
+        lookalikes: number of further keys; then all keys and values are similar, as below.
         none: whether the question allows that the key is missing: `no`; or yes, and the key is
-            there (`possible`) or missing (`true`).
+            there (`possible`) or missing (`true`). There are equally many needles in both.
         domains: of the texts of a haystack of domains, in turns if there are several.
         value_length: digits of a number (7 by default) or words of a compound (2).
         similar: whether every key shares one word with some keys and the other with others, and

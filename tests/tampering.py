@@ -1,7 +1,8 @@
 """Damage to a built folder, and the repairs that hide it from everything but the audit.
 
 Files are read and written with pyarrow alone; of the project only the contract is used, `Row`,
-`Manifest` and the digest, and the renderer of the card, so that a forged folder is consistent.
+`Manifest` and the digest, the renderer of the card and the measured floor, so that a forged folder
+is consistent.
 """
 
 import hashlib
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_builders.card import card_files
+from ruler_builders.checks.floors import FloorMeter
 from ruler_data import Manifest, Row, digest_rows
 from tests.conftest import Cli
 
@@ -120,7 +122,8 @@ def forge(folder: Path, config: str, edit: Edit) -> None:
     schema = table_of(folder, config).schema
     rows = edit(rows_of(folder, config))
     edit_table(folder, config, pa.Table.from_pylist([row.to_record() for row in rows], schema))
-    lengths = [row.length for row in rows]
+    meter = FloorMeter(manifest_of(folder).table[rows[0].task], len(rows))
+    lengths = [row.length for row in meter.watch(rows)]
     limit = int(config.rpartition("_")[2])
     mean = sum(lengths) / len(lengths)
     edit_config(
@@ -129,6 +132,7 @@ def forge(folder: Path, config: str, edit: Edit) -> None:
         rows=len(rows),
         digest=digest_rows(rows),
         question_digest=question_digest(rows),
+        floor=meter.floor(),
         length_min=min(lengths),
         length_mean=round(mean, 3),
         length_max=max(lengths),

@@ -58,7 +58,9 @@ def test_without_a_config_the_digests_of_all_are_listed(sample_build: Path, cli:
     listed = {line.split()[0]: line for line in cli("show", sample_build).stdout.splitlines()[1:]}
     assert list(listed) == list(configs)
     for name, info in configs.items():
-        assert listed[name].split() == [name, "6", info.question_digest, info.digest]
+        assert info.floor
+        floor = f"{100 * info.floor.score:.1f}"
+        assert listed[name].split() == [name, "6", floor, info.question_digest, info.digest]
     found = json.loads(cli("show", sample_build, "--json").stdout)
     assert found == json.loads((sample_build / "manifest.json").read_text())["configs"]
 

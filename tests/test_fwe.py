@@ -4,11 +4,12 @@ import re
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.fit import make_row, need
 from ruler_builders.tasks import fwe
 from ruler_data import TASKS, Row
 from ruler_data.tasks import Fwe
@@ -56,3 +57,12 @@ def test_a_text_of_the_largest_vocabulary_is_full(monkeypatch: pytest.MonkeyPatc
     counts = Counter(shown(row))
     assert len(counts) == 40 and row.length >= 0.99 * 8192
     assert [word for word, _ in counts.most_common(4)] == [fwe.NOISE, *row.outputs]
+
+
+@pytest.mark.parametrize("length", [16, 300, 4096])
+def test_the_least_length_that_is_reported_can_be_built(length: int, tiny: Path) -> None:
+    sources = counted(str(tiny))
+    least = max(need(TASKS["fwe"], sources, i, target(str(tiny), length)) for i in range(8))
+    for index in range(8):
+        row = make_row(TASKS["fwe"], sources, index, target(str(tiny), least)).row
+        assert row.length <= least < 400

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
+from ruler_data.manifest import Floor
 from ruler_data.names import quote
 from ruler_data.version import __version__
 from ruler_eval.schema import RunInfo
@@ -77,6 +78,7 @@ class ConfigResult:
             all rows, of the second ones, and so on. All scores of a row are then means over its
             samples, `truncated` and `empty` name rows with such a sample, `failures` is of the
             first sample that fails, and lengths and depth are those of the first samples.
+        floor: what answers score that ignore the question; None in results of older versions.
     """
 
     digest: str
@@ -101,6 +103,7 @@ class ConfigResult:
     f1: tuple[float | None, ...] = ()
     headline: ScoreName = "official"
     samples: tuple[float, ...] = ()
+    floor: Floor | None = None
 
     @property
     def headline_scores(self) -> tuple[float | None, ...]:

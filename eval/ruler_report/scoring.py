@@ -245,6 +245,7 @@ def _config_result(
         failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
         depth=depth if any(depth.pieces) else None,
         params=params_of(task),
+        floor=info.floor,
         exact=tuple(row.exact if row else None for row in rows),
         f1=tuple(row.f1 if row else None for row in rows),
         headline=task.headline,

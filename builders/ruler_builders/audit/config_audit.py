@@ -13,6 +13,7 @@ from ruler_builders.audit.source_check import Available, SourceCheck
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
+from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.upstream.columns import prompt_tokens
@@ -100,10 +101,11 @@ def verify_config(
         if missing := _missing_values(path):
             return ConfigVerdict(name, [*findings, *(f"{name}/{place}" for place in missing)])
         reserve = manifest.tokenizer.extra_reserve
+        meter = FloorMeter(task, info.rows)
         if manifest.is_upstream or manifest.is_imported:
-            audit = audit_upstream(name, task, rows(), imported=manifest.is_imported)
+            audit = audit_upstream(name, task, meter.watch(rows()), imported=manifest.is_imported)
         else:
-            audit = audit_rows(name, task, length, rows(), reserve)
+            audit = audit_rows(name, task, length, meter.watch(rows()), reserve)
     except UNREADABLE as error:
         return ConfigVerdict(name, [*findings, f"{info.file}: cannot be read: {one_line(error)}"])
     except BudgetError as error:
@@ -112,12 +114,17 @@ def verify_config(
     is_of_this_version = manifest.package_version == __version__
     if is_of_this_version and not audit.findings and audit.checks != info.audit:
         findings.append(f"{name}: audit expected {audit.checks}, found {info.audit}")
+    has_floor = info.floor or (is_of_this_version and not manifest.is_imported)
+    if has_floor and not audit.findings and (floor := meter.floor()) != info.floor:
+        findings.append(f"{name}: floor expected {floor}, found {info.floor}")
     if manifest.edition == BALANCED:
         findings += _exhausted_findings(name, task, info, audit.repeats, check)
     depth = audit.checks.get("depth", "")
     untested = [f"{name}: depth {depth}"] if UNTESTED in depth else []
     if not info.question_digest:
         untested.append(f"{name}: an older version built it and recorded no question digest")
+    if not (info.floor or is_of_this_version or manifest.is_imported):
+        untested.append(f"{name}: an older version built it and recorded no floor")
     return ConfigVerdict(name, findings, untested, questions, check is not None)
 
 
@@ -128,7 +135,7 @@ def _exhausted_findings(
     params, notes = task.params, set[str]()
     if isinstance(params, Qa):
         if "documents" in repeats:
-            notes.add(f"{params.source} documents repeat within a row")
+            notes.add(f"{params.source} documents, the gold ones too, repeat within a row")
         if count := repeats.get("questions"):
             notes.add(
                 f"{params.source} has {count} questions: rows from {count} on repeat these "
@@ -137,7 +144,7 @@ def _exhausted_findings(
     elif task.sources and check is None:
         return []
     if check is not None:
-        notes |= {f"{what} repeat within a row" for what in check.repeats}
+        notes |= check.exhausted
     if sorted(notes) == list(info.exhausted):
         return []
     return [f"{config}: exhausted expected {sorted(notes)}, found {list(info.exhausted)}"]

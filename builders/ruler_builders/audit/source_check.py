@@ -20,6 +20,8 @@ from ruler_builders.pipeline.fit import Target
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import CATALOGUE, Library, Question
 from ruler_builders.tasks import draw
+from ruler_builders.tasks.cwe import RAN_OUT
+from ruler_builders.tasks.niah import REPEAT
 from ruler_data.errors import RulerError
 from ruler_data.manifest import FILENAME, Manifest, SourceInfo
 from ruler_data.names import quote
@@ -119,8 +121,8 @@ class SourceCheck:
         target = Target(length, tokenizer.template_reserve, tokenizer.extra_reserve)
         self._budget = target.budget(task)
         self._sources = TokenizedSources(manifest.seed, library, ByteCounter())
-        #: What a row uses more often than once.
-        self.repeats: set[str] = set()
+        #: Which sources run out in a row, and what is done.
+        self.exhausted: set[str] = set()
 
     def row(self, row: Row) -> Iterator[str]:
         """Yield where a row is not what the seed draws from the sources."""
@@ -146,9 +148,9 @@ class SourceCheck:
         elif isinstance(params, Cwe):
             head = template_of(self._task, row).head.removesuffix("1. ")
             listed = {*example_and_list(row.context, head)[1].split()[1::2]}
-            if rest := listed.difference(self._library.words[0].singles):
-                self.repeats.add("single words")
-                yield from self._compounds(rest)
+            if listed.difference(self._library.words[0].singles):
+                self.exhausted.add(RAN_OUT)
+                yield from self._compounds(listed)
 
     def _depths(self, row: Row, drawn: tuple[float, ...]) -> Iterator[str]:
         """Compare depths, which a needle misses by a few segments and a document by the longest."""
@@ -156,6 +158,8 @@ class SourceCheck:
         tolerance = 2 * max(grain, len(drawn) / max(places, 1)) + 2 * drift(self._task)
         if isinstance(self._task.params, Qa) and depths:
             tolerance += max(map(len, documents(row)[1])) / len(row.context)
+        if len(depths) > len(drawn):  # repeated gold documents, of which one is at each depth
+            depths = [min(depths, key=lambda one: abs(one - wanted)) for wanted in drawn]
         for depth, wanted in zip(depths, drawn, strict=False):
             if abs(depth - wanted) > tolerance:
                 yield f"evidence is at depth {depth:.3f}, at {wanted:.3f} by the seed"
@@ -194,14 +198,14 @@ class SourceCheck:
                 yield f"the haystack is not that of the essays from {text[first_gap[1] :][:60]!r}"
                 return
         if place > sum(map(len, sentences)) + len(sentences):
-            self.repeats.add("essays")
+            self.exhausted.add(f"essays {REPEAT}")
 
     def _domains(self, names: tuple[str, ...], lines: list[str]) -> Iterator[str]:
         known = _lines(self._library, names)
         if strange := next((line for line in lines if line not in known), None):
             yield f"the haystack holds {strange[:60]!r}, which is not in {', '.join(names)}"
         if len(names) == 1 and len(lines) > known.total():
-            self.repeats.add("texts of a domain")
+            self.exhausted.add(f"texts of a domain {REPEAT}")
 
     def _compounds(self, parts: set[str]) -> Iterator[str]:
         adjectives, nouns = _words(self._library)

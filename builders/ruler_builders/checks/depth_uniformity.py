@@ -143,7 +143,7 @@ def _kept_apart(task: Task) -> int:
         return params.chains * (params.hops + 1)
     if isinstance(params, Niah):
         sentences = 2 if params.wording == "split" else 1
-        return params.keys * params.values * sentences + params.lookalikes
+        return (params.keys + params.lookalikes) * params.values * sentences
     return 1
 
 

@@ -6,6 +6,7 @@ copied. A solver returns every answer that the prompt supports; the audit compar
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -213,13 +214,17 @@ def _qa(params: Qa, row: Row) -> Solved:
     numbers, texts = documents(row)
     if numbers != [str(number) for number in range(1, len(texts) + 1)]:
         return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
-    gold = [row.context[span.start : span.end] for span in row.evidence]
+    held = Counter(row.context[span.start : span.end] for span in row.evidence)
+    gold, often = list(held), Counter(texts)
     if len(gold) != _GOLD_DOCUMENTS[params.source]:
         return Solved(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
-        if texts.count(text) != 1:
-            complaint = f"gold document {number} occurs {texts.count(text)} times"
+        if often[text] != held[text]:
+            complaint = f"gold document {number} occurs {often[text]} times, evidence {held[text]}"
             return Solved(frozenset(), None, complaint)
+    if max(often.values()) > min(often.values()) + 1:
+        complaint = f"documents occur {min(often.values())} to {max(often.values())} times"
+        return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # The answers yes and no of HotpotQA are in no document.
     verdict = params.source == "hotpotqa" and row.outputs in (("yes",), ("no",))

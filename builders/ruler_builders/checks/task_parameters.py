@@ -121,8 +121,6 @@ def _niah(audit: ParameterAudit, params: Niah, row: Row) -> Iterator[str]:
     given = [value for group in groups for value in group]
     if not (params.none == "true" or params.ordinal) and given != golden:
         yield f"outputs {list(row.outputs)} are not the values of the keys in their order: {golden}"
-    if params.wording == "split" and params.keys * params.values <= 2:
-        yield from _apart(found, body)
     if params.haystack != "needles" and params.wording != "associated":
         yield from _mention_findings(params, body, found, asked, row.outputs)
     audit.ask(params.key_type, asked if params.wording != "associated" else ())
@@ -155,7 +153,7 @@ def _sentence_findings(params: Niah, one: NeedleSentence) -> Iterator[str]:
     ):
         if not fits:
             yield f"{part!r} in the needle {one.texts[0]!r} is not of the kind {wanted}"
-    if one.wording not in (params.wording, "plain" if params.lookalikes else params.wording):
+    if one.wording != params.wording:
         yield f"the needle {one.texts[0]!r} is {one.wording}, the task's are {params.wording}"
 
 
@@ -180,32 +178,23 @@ def _count_findings(
     if params.haystack == "needles":
         return
     others = {key: found for key, found in values.items() if key not in asked}
-    near = [key for key in others if asked and _is_near(key, asked[0])]
-    if len(near) < params.lookalikes:
-        yield f"{len(near)} needles look like {asked[:1]}, the task has {params.lookalikes}"
-    expected = params.keys - params.queries + params.lookalikes
+    halves = Counter(half for key in {*values, *asked} for half in _halves(key))
+    alone = [key for key in values if not any(halves[half] > 1 for half in _halves(key))]
+    if params.lookalikes and alone:
+        yield f"{alone[0]} shares no half with another key, and the task has look-alikes"
+    expected = params.keys + params.lookalikes - (params.queries if params.none != "true" else 0)
     if len(others) != expected:
         yield f"{len(others)} keys besides those asked for, the task has {expected}"
     wrong = sum(len(found) != params.values for found in others.values())
-    if wrong > (params.lookalikes if params.values > 1 else 0):
+    if wrong:
         yield f"keys with other than {params.values} values: {wrong}"
 
 
-def _is_near(key: str, other: str) -> bool:
-    """Whether keys of words share a part, and others differ in one place."""
-    if re.fullmatch("[a-z-]+", key) and re.fullmatch("[a-z-]+", other):
-        (a, _, b), (c, _, d) = key.partition("-"), other.partition("-")
-        return a == c or b == d
-    return len(key) == len(other) and sum(map(str.__ne__, key, other)) == 1
-
-
-def _apart(found: Sequence[NeedleSentence], body: str) -> Iterator[str]:
-    """Check that the two sentences of a needle are half a haystack apart."""
-    for one in found:
-        if one.wording == "split":
-            a, b = (body.find(text) for text in one.texts)
-            if not 0.35 < abs(a - b) / len(body) < 0.65:
-                yield f"the sentences of {one.key} are not half a haystack apart"
+def _halves(key: str) -> tuple[tuple[int, str], tuple[int, str]]:
+    """Return the halves of a key: its first word and the rest, or its first and last characters."""
+    is_words = re.fullmatch("[a-z-]+", key) is not None
+    cut = key.find("-") if is_words else len(key) // 2 - 4 * (len(key) == 36)
+    return (0, key[:cut]), (1, key[cut:])
 
 
 def _mention_findings(

@@ -63,13 +63,15 @@ def show(
 
 
 def _show_configs(manifest: Manifest, *, as_json: bool) -> None:
-    """Print each config's rows and digests; configs that ask the same share a question digest."""
+    """Print each config's rows, floor and digests; the same questions have one question digest."""
     if as_json:
         out.print_json(json.dumps({name: asdict(info) for name, info in manifest.configs.items()}))
         return
-    table = Table("config", "rows", "question digest", "content digest", box=None)
+    table = Table("config", "rows", "floor (%)", "question digest", "content digest", box=None)
     for name, info in manifest.configs.items():
-        table.add_row(name, str(info.rows), info.question_digest or "not recorded", info.digest)
+        floor = f"{100 * info.floor.score:.1f}" if info.floor else "not recorded"
+        asked = info.question_digest or "not recorded"
+        table.add_row(name, str(info.rows), floor, asked, info.digest)
     out.print(table)
 
 

@@ -117,7 +117,7 @@ class BuildDir:
         """Return the configs that an unfinished build has finished."""
         infos = {}
         for path in sorted(self.state.glob(f"*{RECORD}")):
-            with suppress(TypeError):  # a record of something else
+            with suppress(ValueError):  # a record of something else
                 infos[path.name.removesuffix(RECORD)] = config_info(self._read(path.name) or {})
         return infos
 

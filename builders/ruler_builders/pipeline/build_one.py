@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
+from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
@@ -90,18 +91,19 @@ def build_one(
             if fitted.row.index in recounted:
                 _check_length(name, context, fitted.row)
             if fitted.exhausted:
-                notes.add(f"{fitted.exhausted} repeat within a row")
+                notes.add(fitted.exhausted)
             yield fitted.row
             progress(name, 1)
 
     info = write_rows(path, fitted_rows(), task, length, rows)
-    audit = audit_rows(name, task, length, read_packed(path), context.extra_reserve)
+    meter = FloorMeter(task, rows)
+    audit = audit_rows(name, task, length, meter.watch(read_packed(path)), context.extra_reserve)
     if audit.findings:
         path.unlink()
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
     notes.update(_repeated_questions(task, context, rows))
-    info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)))
+    info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
     BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
 
@@ -120,12 +122,13 @@ def _replay_one(
             progress(name, 1)
 
     info = write_rows(path, rows(), task, length, config.selection.rows)
-    audit = audit_upstream(name, task, read_packed(path))
+    meter = FloorMeter(task, info.rows)
+    audit = audit_upstream(name, task, meter.watch(read_packed(path)))
     if audit.findings:
         path.unlink()
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
-    info = replace(info, audit=audit.checks)
+    info = replace(info, audit=audit.checks, floor=meter.floor())
     BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
 

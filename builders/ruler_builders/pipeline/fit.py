@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A finished row, and which source ran out in it and was repeated (empty for none)."""
+    """A finished row, and which source ran out in it (empty for none)."""
 
     row: PackedRow
     exhausted: str
@@ -91,18 +91,23 @@ def make_rows(
 
 
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
-    """Return the least length, in tokens, at which a row can be made."""
+    """Return a length, in tokens, at which a row can be made; the least of nearly all tasks."""
+    least = _need(task, sources, index, target)
+    # The vocabulary of fwe depends on the length, and so does what its smallest text costs.
+    while (more := _need(task, sources, index, replace(target, length=least))) > least:
+        least = more
+    return least
+
+
+def _need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
+    """Return the tokens of a row with the smallest haystack that a target allows."""
     try:
         template = draw(task, sources, index, target.length, target.budget(task))
-        text = _text(template, template.fill(0))
-        prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
-        least = prompt + task.max_new_tokens + target.extra_reserve
-        if least < target.length:  # fwe's vocabulary shrinks with its length, and may vanish
-            shorter = replace(target, length=least)
-            draw(task, sources, index, least, shorter.budget(task))
     except BudgetError as error:
         return error.need
-    return least
+    text = _text(template, template.fill(0))
+    prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
+    return prompt + task.max_new_tokens + target.extra_reserve
 
 
 def _frame(template: RowTemplate, sources: TokenizedSources) -> int:

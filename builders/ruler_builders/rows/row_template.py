@@ -23,7 +23,7 @@ class Haystack:
         evidence: spans of the text that the answer rests on, in order.
         cost: planned tokens.
         segments: number of segments beyond the necessary ones; 0 for the smallest haystack.
-        exhausted: which source ran out and was repeated; empty for none.
+        exhausted: which source ran out, and what was done; empty for none.
     """
 
     pieces: Sequence[bytes | memoryview]

@@ -5,7 +5,8 @@
     What are all the special magic numbers for curved-ambition mentioned in the provided text?
 
 Source: RULER, arXiv 2404.06654, section 3.1; configurations of its Table 5. Suites also have
-needles in other words, in two places, and needles that look like the one asked for.
+needles in other words, in two places, and needles that look like the one asked for. All needles of
+a row are drawn alike and have one wording, so only the key tells which is the right one.
 Questions about the third value of a key are an idea of MRCR (arXiv 2409.12640), and keys that a
 question describes and does not name one of NoLiMa (arXiv 2502.05167); wording and texts are new.
 """
@@ -62,31 +63,6 @@ ASSOCIATED = (
     "Against the word {key} stood {value}.",
 )
 
-_HEX = "0123456789abcdef"
-
-
-def near_miss(
-    source: Random, part: str, kind: PartType, sources: TokenizedSources, taken: set[str]
-) -> str:
-    """Return a key or value that differs from `part` in one digit or in one of its two words.
-
-    It is not in `taken`, and is added to it.
-    """
-    while True:
-        if kind == "words":
-            first, _, second = part.partition("-")
-            other, _, last = draw_distinct(source, "words", sources, set()).partition("-")
-            near = f"{first}-{last}" if source.random() < 0.5 else f"{other}-{second}"
-        else:
-            digits = _HEX if kind == "uuids" else _HEX[:10]
-            # Not a number's first digit, nor a UUID's fixed ones.
-            place = source.randrange(1, 7 if kind == "uuids" else len(part))
-            near = part[:place] + source.choice(digits) + part[place + 1 :]
-        if near not in taken:
-            taken.add(near)
-            return near
-
-
 _QUIZ = "Make sure to memorize it. I will quiz you about the {kind} afterwards"
 # With one value to return, upstream rewrites its template word by word to the singular.
 _HIDDEN = (
@@ -119,6 +95,8 @@ _PREFIX_ONE = " The {place}special magic {kind} for {query} mentioned in the pro
 #: Suites may append this to the question; and the gold answer if no needle has the key.
 _NONE = " If the provided text does not mention it, answer: none."
 NOTHING = "none"
+
+REPEAT = "repeat within a row"
 
 
 @dataclass(frozen=True)
@@ -177,23 +155,15 @@ def _head(params: Niah) -> str:
 def _needles(
     params: Niah, sources: TokenizedSources, name: str, index: int, drawn: _Drawn, taken: set[str]
 ) -> list[Needle]:
-    """Return the needles to insert: those of the keys, then those that look alike."""
-    seed, needles = sources.seed, list[Needle]()
-    for number, (key, value) in enumerate(_pairs(drawn)):
-        is_queried = number < params.queries * params.values
-        if is_queried and params.none == "true":
-            continue
-        place = _depth(params, seed, name, index, number)
-        for part, text in enumerate(
-            _sentences(params, sources, (name, index, number), key, value, taken)
-        ):
-            needles.append(Needle(text, (place + part / 2) % 1.0, is_queried))
-    for number in range(params.lookalikes):
-        near = rng(seed, name, index, f"lookalike {number}")
-        key = near_miss(near, drawn.keys[0], params.key_type, sources, taken)
-        value = near_miss(near, drawn.values[0][0], params.value_type, sources, taken)
-        text = PLAIN.format(kind=params.value_type, key=key, value=value)
-        needles.append(Needle(text, depth(seed, name, index, f"lookalike {number}"), False))
+    """Return the needles to insert."""
+    needles = list[Needle]()
+    for number, (key, value) in enumerate(_pairs(drawn, params)):
+        is_evidence = key in drawn.keys[: params.queries]
+        texts = _sentences(params, sources, (name, index, number), key, value, taken)
+        for part, text in enumerate(texts):
+            # A fixed distance between the halves would show which belong together.
+            place = _depth(params, sources.seed, name, index, f"needle {number}{' half' * part}")
+            needles.append(Needle(text, place, is_evidence))
     return needles
 
 
@@ -222,26 +192,30 @@ def _sentences(
     return [form.format(**values) for form in forms]
 
 
-def _depth(params: Niah, seed: int, name: str, index: int, number: int) -> float:
+def _depth(params: Niah, seed: int, name: str, index: int, part: str) -> float:
     """Return the relative depth of a needle, on the grid if the task has one."""
-    if params.depths:
+    if params.depths and part == "needle 0":
         return min(index % params.depths / (params.depths - 1), BELOW_ONE)
-    return depth(seed, name, index, f"needle {number}")
+    return depth(seed, name, index, part)
 
 
 def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: set[str]) -> _Drawn:
-    """Draw distinct keys and values, so that no key has two answers and no value two keys."""
+    """Draw distinct keys and values, so that no key has two answers and no value two keys.
+
+    If a key may be missing, there is one more than there are needles.
+    """
     value_type, size, count = params.value_type, params.value_length, params.values
-    if params.similar:
-        all_keys = _draw_similar(source, params.key_type, None, params.keys, sources, taken)
-        flat = _draw_similar(source, value_type, size, params.keys * count, sources, taken)
+    number = params.keys + params.lookalikes + (params.none != "no")
+    if params.similar or params.lookalikes:
+        all_keys = _draw_similar(source, params.key_type, None, number, sources, taken)
+        flat = _draw_similar(source, value_type, size, number * count, sources, taken)
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
         return _Drawn(all_keys, tuple(groups), all_keys)
     things = iter(
         source.sample([*associations().items()], params.keys) if _describes(params) else ()
     )
     keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
-    for _ in range(params.keys):
+    for _ in range(number):
         if _describes(params):
             description, members = next(things)
             keys.append(source.choice(members))
@@ -268,8 +242,8 @@ def _draw_similar(
 ) -> tuple[str, ...]:
     """Draw keys or values from a grid: all combinations of a few beginnings and a few ends.
 
-    So each has equally many others with its beginning and with its end, and none is the original
-    of which the others are look-alikes.
+    So each has equally many others with its beginning and with its end. Near misses of one of them
+    would show which it is: the one that agrees with the majority at every position.
     """
     rows = next(rows for rows in range(math.isqrt(size), 0, -1) if size % rows == 0)
     firsts, seconds = dict[str, None](), dict[str, None]()
@@ -285,8 +259,10 @@ def _draw_similar(
     return tuple(shuffled(source, grid))
 
 
-def _pairs(drawn: _Drawn) -> Iterator[tuple[str, str]]:
-    for key, values in zip(drawn.keys, drawn.values, strict=True):
+def _pairs(drawn: _Drawn, params: Niah) -> Iterator[tuple[str, str]]:
+    """Yield keys and values of the needles: without the key asked for if it is to be missing."""
+    shown = slice(1, None) if params.none == "true" else slice(params.keys + params.lookalikes)
+    for key, values in zip(drawn.keys[shown], drawn.values[shown], strict=True):
         for value in values:
             yield key, value
 
@@ -330,7 +306,7 @@ def _among_essays(
     segments = essays(sources, room)
     haystack = insert_needles(segments, needles, tokens, room, joiner=" ")
     is_repeated = haystack.cost - tokens > sources.essays.total
-    return replace(haystack, exhausted="essays") if is_repeated else haystack
+    return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
 
 
 def _among_passages(
@@ -339,7 +315,7 @@ def _among_passages(
     segments = text.stretch(room - tokens, first)
     haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
     is_repeated = int(segments.costs.sum()) > text.fresh
-    return replace(haystack, exhausted="texts of a domain") if is_repeated else haystack
+    return replace(haystack, exhausted=f"texts of a domain {REPEAT}") if is_repeated else haystack
 
 
 def _enumerate(queries: tuple[str, ...]) -> str:

@@ -54,22 +54,26 @@ def draw(
     distractors = _distractors(seed, name, index, question, len(documents))
 
     def fill(room: int) -> Haystack:
-        numbers = np.tile(distractors, max(room, 0) // documents.total + 1)
-        labels = sources.labels(_LABEL, len(numbers) + len(needles), "\n\n", "The")
-        fixed = int((documents.costs[needles] + labels.costs[: len(needles)]).sum())
-        chosen = choose(
-            documents.costs[numbers], room - fixed, labels.costs[len(needles) :], len(question.near)
-        )
-        order = permutation(rng(seed, name, index, "order"), len(chosen))
-        others = numbers[chosen[order]]
+        # A source that does not fill the room is repeated, gold documents like all others: no
+        # count tells which they are. A last, incomplete round takes any documents.
+        rounds = _rounds(sources, documents, room)
+        labels = sources.labels(_LABEL, (rounds + 1) * len(documents), "\n\n", "The")
+        fixed = np.concatenate([needles, *[distractors] * min(rounds, 1)])
+        spare, first = distractors, len(question.near)
+        if rounds:
+            fixed = np.concatenate([fixed, np.tile(np.arange(len(documents)), rounds - 1)])
+            spare = permutation(rng(seed, name, index, "last round"), len(documents))
+            first = 0
+        used = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
+        chosen = choose(documents.costs[spare], room - used, labels.costs[len(fixed) :], first)
+        others = np.concatenate([fixed[len(needles) :], spare[chosen]])
+        others = others[permutation(rng(seed, name, index, "order"), len(others))]
         places = slots(sorted(depths), documents.costs[others].cumsum())
         shown = np.insert(others, places, needles)
-        text, evidence = _listed(documents, shown, labels, places + np.arange(len(needles)))
+        text, evidence = _listed(documents, shown, labels, np.flatnonzero(np.isin(shown, needles)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
-        is_repeated = len(shown) > len(documents)
-        return Haystack(
-            [text], evidence, cost, len(others), f"{source} documents" if is_repeated else ""
-        )
+        note = f"{source} documents, the gold ones too, repeat within a row" if rounds else ""
+        return Haystack([text], evidence, cost, len(others), note)
 
     return RowTemplate(
         head=_HEAD,
@@ -91,6 +95,18 @@ def _listed(
     # Documents end in an empty line, and some of HotpotQA's in a space before it.
     sizes = [len(bytes(text[a : b - 2]).rstrip(b" ")) for a, b in spans]
     return text[:-2], np.array([(a, a + size) for (a, _), size in zip(spans, sizes, strict=True)])
+
+
+def _rounds(sources: TokenizedSources, documents: Segments, room: int) -> int:
+    """Return how often all documents with their labels fit into a room of tokens."""
+    rounds = max(room, 0) // documents.total
+    while rounds:
+        size = rounds * len(documents)
+        labels = sources.labels(_LABEL, size, "\n\n", "The")
+        if documents.total * rounds + int(labels.before[size]) <= room:
+            break
+        rounds -= 1
+    return rounds
 
 
 def _alone(question: Question) -> RowTemplate:

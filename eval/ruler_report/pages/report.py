@@ -189,6 +189,7 @@ def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
             text=DEPTH_TEXT,
             tall=True,
         )
+    yield Section("Floors", tables=[tables.floors(run)], folded="By task and length")
     yield Section(
         "Answers", answer_pictures(run, prefix), [tables.answers(run)], folded="By task and length"
     )

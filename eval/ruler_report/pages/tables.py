@@ -170,6 +170,24 @@ def answers(run: ScoredRun) -> Table:
     return Table("answers", caption, ("task", "length", "rows", *heads), tuple(rows))
 
 
+def floors(run: ScoredRun) -> Table:
+    """Return what answers score that ignore the question, beside the run's scores."""
+    rows = []
+    for name, config in run.results.configs.items():
+        task, length = parse_config(name)
+        if config.floor:
+            score = format_number(run.summary.official.get(task, {}).get(length))
+            floor, listing = (f"{100 * x:.1f}" for x in (config.floor.score, config.floor.listing))
+            strategy = visible(config.floor.strategy)
+            rows.append((task, format_length(length), score, floor, strategy, listing))
+    caption = (
+        "Official score beside the floor, in percent: what the best strategy scores that never "
+        "uses the question, and what listing every candidate scores"
+    )
+    head = ("task", "length", "score", "floor", "strategy", "listing")
+    return Table("floors", caption, head, tuple(rows))
+
+
 def failures(run: ScoredRun) -> Table:
     """Return how many rows failed in which way, by task and length."""
     present = {kind for config in run.results.configs.values() for kind in config.failures}

@@ -1,0 +1,217 @@
+"""The floor of a config: the best score of answers that never use what the question asks for.
+
+    niah_lookalikes_4096    11.5 %  last                  listing 100.0 %
+    vt_4096                100.0 %  all that there are    listing 100.0 %
+
+Each strategy reads the prompt, takes every candidate for an answer (the values of all needles, all
+variables, all words) and names as many as there are gold answers, chosen by place, length, count,
+form or likeness alone. A score at or below the floor is no evidence that the question was read.
+Listing is measured apart: it names every candidate, as far as the budget of the answer goes.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ruler_builders.checks.prompt_parser import needle_sentences
+from ruler_data.manifest import Floor
+from ruler_data.row import PackedRow, Row
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+
+#: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
+ROWS = 200
+#: Characters that a list may have for each token of the answer's budget.
+CHARACTERS_PER_TOKEN = 4
+
+AnyRow = TypeVar("AnyRow", Row, PackedRow)
+#: Candidates in the order of the prompt, repeats included: each with its form.
+Candidates = list[tuple[object, str]]
+
+
+class FloorMeter:
+    """Measures the floor of a config while its rows are read.
+
+    Args:
+        task: of the config.
+        rows: of the config.
+    """
+
+    def __init__(self, task: Task, rows: int) -> None:
+        self._task, self._rows = task, max(rows, 1)
+        self._scores: dict[str, list[float]] = {}
+
+    def watch(self, rows: Iterable[AnyRow]) -> Iterator[AnyRow]:
+        """Yield the rows, and measure those of the sample."""
+        for place, row in enumerate(rows):
+            if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
+                whole = row.unpack() if isinstance(row, PackedRow) else row
+                for name, score in scores(self._task, whole).items():
+                    self._scores.setdefault(name, []).append(score)
+            yield row
+
+    def means(self) -> dict[str, float]:
+        """Return the mean score of every strategy, in [0, 1]."""
+        return {name: round(sum(each) / len(each), 4) for name, each in self._scores.items()}
+
+    def floor(self) -> Floor | None:
+        """Return the best strategy and the score of listing everything; None without rows."""
+        means = self.means()
+        if not means:
+            return None
+        listing = means.pop(LISTING)
+        best = max(means, key=means.__getitem__)
+        strategy = best if means[best] else "any"
+        return Floor(means[best], strategy, listing, len(self._scores[LISTING]))
+
+
+LISTING = "list everything"
+
+
+def scores(task: Task, row: Row) -> dict[str, float]:
+    """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
+    found = _CANDIDATES[type(task.params)](row)
+    wanted = len(row.outputs) if task.metric == "all" else 1
+    answers = {name: ", ".join(chosen) for name, chosen in _choices(found, wanted)}
+    if isinstance(task.params, Cwe | Fwe):
+        del answers["most frequent"]  # the question asks for these
+    if isinstance(task.params, Qa):
+        answers |= {"yes": "yes", "no": "no"}
+    if isinstance(task.params, Niah) and task.params.none != "no":
+        answers["none"] = "none"
+    every = ", ".join(dict.fromkeys(text for _, text in found))
+    answers[LISTING] = every[: CHARACTERS_PER_TOKEN * task.max_new_tokens]
+    return {name: _score(task, row, answer.lower()) for name, answer in answers.items()}
+
+
+def _score(task: Task, row: Row, answer: str) -> float:
+    """Return upstream's score of an answer in lower case."""
+    named = [output.lower() in answer for output in row.outputs]
+    return sum(named) / len(named) if task.metric == "all" else float(any(named))
+
+
+def _choices(found: Candidates, wanted: int) -> Iterator[tuple[str, list[str]]]:
+    """Yield what each strategy names."""
+    counts = Counter(text for _, text in found)
+    texts = list(counts)
+    yield "all that there are", texts if len(texts) == wanted else []
+    often = np.array([counts[text] for text in texts])
+    sizes = np.array([len(text) for text in texts])
+    form_of = {text: form for form, text in found}
+    forms = Counter(form_of.values())
+    alone = np.array([forms[form_of[text]] for text in texts])
+    alike = _likeness(texts)
+    places = np.arange(len(texts))
+    ranks = np.argsort(np.argsort(np.array(texts, dtype=object), kind="stable"), kind="stable")
+    keys: dict[str, NDArray[np.int64]] = {
+        "first": places,
+        "last": -places,
+        "shortest": sizes,
+        "longest": -sizes,
+        "rarest": often,
+        "most frequent": -often,
+        "of the rarest form": alone,
+        "majority": -alike,
+        "odd one out": alike,
+        "first by alphabet": ranks,
+        "last by alphabet": -ranks,
+    }
+    for name, key in keys.items():
+        yield name, [texts[place] for place in np.argsort(key, kind="stable")[:wanted].tolist()]
+
+
+def _likeness(texts: list[str]) -> NDArray[np.int64]:
+    """Return how many candidates agree with each, summed over its characters or its words.
+
+    The candidate that agrees most is the one closest to the majority of every position.
+
+    >>> _likeness(["123", "124", "923"]).tolist()
+    [7, 6, 6]
+    >>> _likeness(["red-hat", "red-cloth", "new-hat"]).tolist()
+    [4, 3, 3]
+    """
+    total = np.zeros(len(texts), dtype=np.int64)
+    if len({len(text) for text in texts}) == 1 and "".join(texts).isascii():
+        for column in np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1).T:
+            total += np.bincount(column)[column]
+        return total
+    ends = [(first, last) for first, _, last in (text.partition("-") for text in texts)]
+    for parts in zip(*ends, strict=True):
+        counts = Counter(parts)
+        total += [counts[part] for part in parts]
+    return total
+
+
+_EDGE = re.compile(r"\b([A-Z]+) -> ([A-Z]+)\n")
+#: Names or numbers taken of each document.
+_NAMES = 3
+_NAMED = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|[0-9](?:[0-9,.]*[0-9])?")
+
+
+def _values(row: Row) -> Candidates:
+    """Return the values of all needles, with their wordings."""
+    found, _ = needle_sentences(row.context)
+    if len({one.wording for one in found} - {"plain"}):  # of several forms, which are not in order
+        found = sorted(found, key=lambda one: row.context.find(one.value))
+    return [(one.wording, one.value) for one in found]
+
+
+def _variables(row: Row) -> Candidates:
+    """Return the variables chain by chain; the form is the length of the chain."""
+    text = row.context.rpartition("Memorize and track ")[2]  # behind the example
+    lines = (part.partition("\n")[0] for part in f"\n{text}".split("\nVAR ")[1:])
+    source = {
+        name: value.removeprefix("VAR ").strip()
+        for name, _, value in (line.partition(" = ") for line in lines)
+    }
+    first: dict[str, str] = {}  # variable of the chain of each
+    for name in source:
+        path: dict[str, None] = {}
+        while name in source and name not in first and name not in path:
+            path[name], name = None, source[name]
+        first |= dict.fromkeys(path, first.get(name) or next(reversed(path), name))
+    chains: dict[str, list[str]] = {}
+    for name in source:
+        chains.setdefault(first[name], []).append(name)
+    return [(len(chain), name) for chain in chains.values() for name in chain]
+
+
+def _words(row: Row) -> Candidates:
+    """Return the words of the list or the coded text, which is the last line of the context.
+
+    For a question about the count of one word, return the counts of all.
+    """
+    text = row.context.rpartition("coded words. ")[2]  # fwe: no line feed before it
+    line = text.rstrip("\n").rpartition("\n")[2]
+    words = (word for word in line.split() if word[0].islower())
+    if row.outputs[0].isdecimal():
+        return [("", str(count)) for count in Counter(words).values()]
+    return [("-" in word, word) for word in words]
+
+
+def _names(row: Row) -> Candidates:
+    """Return the first names and numbers of the documents; the form is how often each occurs."""
+    documents = re.split(r"(?:^|\n\n)Document [0-9]+:\n", row.context)[1:]
+    often = Counter(document.strip() for document in documents)
+    return [
+        (often[text], match[0]) for text in often for match in islice(_NAMED.finditer(text), _NAMES)
+    ]
+
+
+def _nodes(row: Row) -> Candidates:
+    """Return the nodes of all edges."""
+    return [("", node) for edge in _EDGE.findall(row.context) for node in edge]
+
+
+_CANDIDATES: dict[type, Callable[[Row], Candidates]] = {
+    Niah: _values,
+    Vt: _variables,
+    Cwe: _words,
+    Fwe: _words,
+    Qa: _names,
+    Graph: _nodes,
+}

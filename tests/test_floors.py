@@ -1,0 +1,137 @@
+"""Floors: what answers score that never use the question, and that hard suites are at chance."""
+
+import json
+from collections import Counter
+from dataclasses import asdict, replace
+from math import sqrt
+from pathlib import Path
+
+import pytest
+
+from ruler_builders.checks.floors import LISTING, FloorMeter
+from ruler_builders.pipeline.fit import make_rows
+from ruler_data import TASKS, Row
+from ruler_data.manifest import Floor
+from ruler_data.suites import packaged
+from ruler_data.tasks import Task
+from tests.conftest import Cli
+from tests.rows import counted, make, target
+from tests.tampering import copy_of, edit_config, edit_manifest, manifest_of, must_find
+
+ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}
+ROWS = 200
+
+#: Tasks that claim to be hard to answer without reading the key, and their needles.
+HARD = {
+    "niah_paraphrased": 9,
+    "niah_lookalikes": 9,
+    "niah_split": 9,
+    "niah_split_lookalikes": 9,
+    "niah_there_lookalikes": 5,
+}
+
+
+def measured(task: Task, rows: list[Row]) -> FloorMeter:
+    meter = FloorMeter(task, len(rows))
+    assert [*meter.watch(rows)] == rows
+    return meter
+
+
+def real_rows(task: str, tokenizer: str, shared: Path, length: int = 2048) -> list[Row]:
+    sources = counted(tokenizer, shared / "sources")
+    made = make_rows(ALL[task], sources, range(ROWS), target(tokenizer, length))
+    return [one.row.unpack() for one in made]
+
+
+@pytest.mark.parametrize("task", HARD)
+def test_no_strategy_but_listing_beats_a_guess_where_a_suite_claims_difficulty(
+    task: str, llama3: str, shared: Path
+) -> None:
+    means = measured(ALL[task], real_rows(task, llama3, shared)).means()
+    assert means.pop(LISTING) == 1.0
+    del means["all that there are"]
+    means.pop("none", None)
+    chance = 1 / HARD[task]
+    error = sqrt(chance * (1 - chance) / ROWS)
+    # A strategy far below chance would tell as much: what to rule out.
+    assert {name: mean for name, mean in means.items() if abs(mean - chance) > 4 * error} == {}
+    assert len(means) > 10
+
+
+@pytest.mark.parametrize("likes", ["", "_lookalikes"])
+def test_guessing_without_reading_keys_earns_half_where_there_may_be_no_answer(
+    likes: str, llama3: str, shared: Path
+) -> None:
+    there, absent = f"niah_there{likes}", f"niah_not_there{likes}"
+    rows = {name: real_rows(name, llama3, shared) for name in (there, absent)}
+    means = {name: measured(ALL[name], rows[name]).means() for name in rows}
+    for strategy in means[there]:
+        assert (means[there][strategy] + means[absent][strategy]) / 2 <= 0.5, strategy
+    needles = {name: Counter(row.context.count("One of the special") for row in rows[name])
+               for name in rows}  # fmt: skip
+    assert needles[there] == needles[absent]
+
+
+def near(row: Row, place: int) -> str:
+    """Return a plain needle whose value differs from the gold answer in one digit."""
+    gold = row.outputs[0]
+    digit = str((int(gold[place]) + 1 + row.index % 8) % 10)
+    value = gold[:place] + digit + gold[place + 1 :]
+    return f"One of the special magic numbers for other-key-{place} is: {value}."
+
+
+def test_near_misses_of_the_gold_answer_give_it_away_to_the_majority() -> None:
+    rows = []
+    for row in (make("mistral", "niah_single_2", index, 1024) for index in range(4)):
+        likes = " ".join(near(row, place) for place in range(1, 6))
+        rows.append(replace(row, context=f"{row.context[:-1]} {likes}\n"))
+    means = measured(TASKS["niah_single_2"], rows).means()
+    assert means["majority"] == 1.0 and means["last"] == means["odd one out"] == 0.0
+
+
+def test_the_only_needle_of_its_form_is_a_strategy() -> None:
+    rows = []
+    for row in (make("mistral", "niah_lookalikes", index, 2048) for index in range(4)):
+        [span] = row.evidence
+        odd = f"Remember {row.outputs[0]}, which is the special magic number that goes with a-b."
+        rows.append(replace(row, context=row.context[: span.start] + odd + row.context[span.end :]))
+    assert measured(ALL["niah_lookalikes"], rows).means()["of the rarest form"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["cwe", "fwe"])
+def test_counting_is_no_strategy_where_the_question_asks_to_count(name: str) -> None:
+    means = measured(TASKS[name], [make("mistral", name, 0, 4096)]).means()
+    del means[LISTING]
+    assert "most frequent" not in means and max(means.values()) < 1.0
+
+
+def test_a_sample_of_200_rows_is_spread_over_a_config() -> None:
+    row = make("mistral", "niah_single_1", 0, 1024)
+    rows = [replace(row, index=index, outputs=(row.outputs if index % 500 < 250 else ("x",)))
+            for index in range(500)]  # fmt: skip
+    floor = measured(TASKS["niah_single_1"], rows).floor()
+    assert floor == Floor(0.5, "all that there are", 0.5, 200)
+
+
+def test_a_build_records_floors_and_shows_them(sample_build: Path, cli: Cli) -> None:
+    configs = manifest_of(sample_build).configs
+    assert all(info.floor and info.floor.rows == info.rows for info in configs.values())
+    single = configs["niah_single_1_4096"].floor
+    assert single == Floor(1.0, "all that there are", 1.0, 6)
+    shown = json.loads(cli("show", sample_build, "--json").stdout)
+    assert shown["niah_single_1_4096"]["floor"] == asdict(single)
+    card = (sample_build / "README.md").read_text(encoding="utf-8")
+    assert "| niah_single_1_4096 | 100.0 | all that there are | 100.0 | 6 |" in card
+
+
+def test_a_forged_or_removed_floor_is_found(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
+    folder = copy_of(sample_build, tmp_path)
+    edit_config(folder, "vt_4096", floor=Floor(0.0, "first", 1.0, 6))
+    must_find(
+        cli("verify", folder, "--tasks", "vt"), "vt_4096: floor expected", "found Floor(score=0.0,"
+    )
+    edit_config(folder, "vt_4096", floor=None)
+    must_find(cli("verify", folder, "--tasks", "vt"), "vt_4096: floor expected", "found None")
+    edit_manifest(folder, package_version="0.0.9")
+    done = cli("verify", folder, "--tasks", "vt")
+    assert "vt_4096: an older version built it and recorded no floor" in done.stdout + done.stderr
