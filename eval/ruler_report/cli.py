@@ -7,6 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from ruler_data.errors import UsageError
+from ruler_data.names import counted
 from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.prompts import PROTOCOLS
 from ruler_report.results import FILENAME, ScoreName
@@ -92,7 +93,7 @@ def report(
 
     made = write.report(places, to, pictures=pictures, force=force)
     models = ", ".join(run.results.run.model for run in made.runs)
-    counts = f"{len(made.pictures)} pictures, {len(made.tables)} tables"
+    counts = f"{counted(len(made.pictures), 'picture')}, {counted(len(made.tables), 'table')}"
     say(f"{to}/index.html: {models}; {counts}")
 
 
