@@ -81,7 +81,7 @@ def test_other_questions_of_the_same_kind_are_compared_unpaired(tmp_path: Path) 
     second = configs_with(**{**ELSEWHERE, "question_digest": "sha256:b"})(results_of(SCORES))
     places = (save(tmp_path / "a", first), save(tmp_path / "b", on(seed=7)(second)))
     done = evaluate("compare", *places)
-    line = "unpaired: the questions of vt_4096, vt_8192 differ"
+    line = "unpaired: the questions differ (vt_4096, vt_8192; the seeds differ)"
     assert done.stdout.splitlines()[-1] == line
     record = json.loads(evaluate("compare", *places, "--json").stdout)
     assert (record["paired"], record["basis"]) == (False, line)

@@ -121,4 +121,4 @@ def test_golden_answers_score_100_and_the_report_says_so(build: Path, tmp_path: 
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "| niah\\_there | present; says none | 0.0 |" in page
-    assert "| balanced score | mean of present and absent | 100.0 \\\\[" in page
+    assert "| balanced score | mean of present and absent | 100.0 \\[" in page

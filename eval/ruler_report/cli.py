@@ -84,7 +84,7 @@ def report(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Compare even if rows or protocols differ; the output states it."
+            "--force", help="Compare even if suites or protocols differ; the output states it."
         ),
     ] = False,
 ) -> None:
@@ -126,12 +126,12 @@ def compare(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Compare even if rows or protocols differ; the output states it."
+            "--force", help="Compare even if suites or protocols differ; the output states it."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two runs question by question: differences, intervals, p-values, verdicts."""
+    """Compare two runs: differences with intervals, p-values, verdicts."""
     from ruler_report.stats import comparison as paired
     from ruler_report.stats import contamination as unpaired
 

@@ -14,7 +14,7 @@ from ruler_report.figures.sweep_plots import study_pictures
 from ruler_report.format import visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
-from ruler_report.stats.comparison import compare_all, labels_of
+from ruler_report.stats.comparison import SAME_ROWS, compare_all, labels_of
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import depth_tables
 from ruler_report.stats.effective_length import RULER
@@ -125,7 +125,8 @@ def build(results: Sequence[Results], *, pictures: bool = True, force: bool = Fa
     for place, (run, comparison) in enumerate(zip(runs[1:], comparisons, strict=True), 2):
         compared.append(comparison.table(f"comparison-{place}", (labels[0], run.label)))
         notes += [f"{run.label}: compared although {why}" for why in comparison.warnings]
-        notes.append(f"{run.label} and {labels[0]}: {comparison.basis}")
+        if comparison.basis != SAME_ROWS:
+            notes.append(f"{labels[0]} and {run.label}: {comparison.basis}")
     chapters = [("At a glance", "glance", _overview(runs, pictures))]
     if compared:
         chapters.append(("Comparison", "compared", iter([Section(tables=compared)])))

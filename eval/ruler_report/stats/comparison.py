@@ -31,6 +31,7 @@ from ruler_report.table import Shown, Table
 K = TypeVar("K", bound=Hashable)
 #: Task and length; None for the mean over all of them.
 Key = tuple[str | None, int | None]
+SAME_ROWS = "paired: the same rows"
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
 CONTAMINATED, NO_SIGN = "contaminated", "no sign"
 #: What a verdict about contamination means.
@@ -299,17 +300,22 @@ def comparability(first: Results, second: Results) -> Comparability:
         )
     changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
     if changed:
-        obstacles.append(f"the parameters of {', '.join(changed)} differ")
+        obstacles.append(f"the parameters of {_listed(changed)} differ")
     if asked or unknown:
-        names = ", ".join(asked or pairs)
-        return Comparability(tuple(obstacles), False, f"unpaired: the questions of {names} differ")
-    basis = "paired: the same rows"
+        seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
+        basis = f"unpaired: the questions differ ({_listed(asked or list(pairs))}{seeds})"
+        return Comparability(tuple(obstacles), False, basis)
+    basis = SAME_ROWS
     if pairs:
         tokenizers = " and ".join(visible(run.data.tokenizer) for run in runs)
         basis = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
         if runs[0].data.inputs != runs[1].data.inputs:
             basis += "; the sources or reserves of the rows differ"
     return Comparability(tuple(obstacles), True, basis)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 #: What must be the same in two runs, in the words of a refusal.
