@@ -43,6 +43,24 @@ def parse_config(name: str) -> tuple[str, int]:
     return match["task"], int(match["length"])
 
 
+def short_length(length: int) -> str:
+    """Return a length in tokens as tables and messages show it.
+
+    >>> short_length(131072), short_length(1000)
+    ('128K', '1,000')
+    """
+    return f"{length // 1024}K" if length % 1024 == 0 else f"{length:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "config"), counted(1200, "row")
+    ('1 config', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def parse_shard(text: str) -> tuple[int, int]:
     """Return which of how many shards `I/N` is.
 

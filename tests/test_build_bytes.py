@@ -100,7 +100,7 @@ def test_a_folder_may_have_any_name(
     done = run(*asked, "--tasks", "vt", "--out", f"{place}/x", cwd=tmp_path, env=env)
     succeeded(done)
     assert_same(tmp_path / place / "x", one_config)
-    assert env or f"{place}/x: 1 configs" in done.stdout
+    assert env or f"{place}/x: 1 config" in done.stdout
 
 
 @pytest.mark.slow

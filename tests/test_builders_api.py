@@ -74,7 +74,7 @@ def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
     (copy / "<b>.txt").touch()
     report = ruler_builders.verify(str(copy), count_lengths=False)
     assert report.to_records() == [{"where": "<b>.txt", "finding": "not in the manifest"}]
-    assert "1 findings" in repr(report)
+    assert "1 finding" in repr(report)
     assert "<td>&lt;b&gt;.txt</td>" in report._repr_html_()
 
 

@@ -11,10 +11,11 @@ import pytest
 
 from ruler_data import RulerError
 from ruler_report.results import Depth, Results, read_results, write_results
-from ruler_report.stats.comparison import Difference, better, compare, judge
+from ruler_report.stats.comparison import compare, holm
+from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
-from tests.runs import refused
+from tests.runs import make_run, patchy, refused
 
 SCORES = {f"vt_{length}": coin(f"c{length}", 0.8, 50) for length in (4096, 8192)}
 
@@ -25,18 +26,31 @@ def save(folder: Path, results: Results) -> Path:
     return folder
 
 
-def other_digest(results: Results) -> Results:
-    digests = {**results.run.data.digests, "vt_8192": "sha256:other"}
-    data = replace(results.run.data, digests=digests, tokenizer="qwen3")
-    return replace(results, run=replace(results.run, data=data))
+def on(**data: Any) -> Callable[[Results], Results]:  # noqa: ANN401 - fields of DataInfo
+    return lambda r: replace(r, run=replace(r.run, data=replace(r.run.data, **data)))
 
 
+def configs_with(**changes: Any) -> Callable[[Results], Results]:  # noqa: ANN401 - of ConfigResult
+    return lambda r: replace(
+        r, configs={name: replace(one, **changes) for name, one in r.configs.items()}
+    )
+
+
+ELSEWHERE = {"digest": "sha256:1", "question_digest": "sha256:a"}
 OTHERS: list[tuple[Callable[[Results], Results], str]] = [
-    (other_digest, "the rows of vt_8192 differ (rows for llama3 and qwen3)"),
+    (configs_with(digest="sha256:1"),
+     "the rows of vt_4096 differ, and the first run and the second run were scored by a version "
+     "that did not record what the rows ask; score again, `ruler-eval score RUN`"),
+    (configs_with(**ELSEWHERE),
+     "the rows of vt_4096 differ, and the first run was scored by a version that did not record "
+     "what the rows ask; score again, `ruler-eval score RUN`"),
     (lambda r: replace(r, run=replace(r.run, protocol="chat")),
      "the protocols differ: completion and chat"),
     (lambda r: replace(r, run=replace(r.run, no_context=True)),
-     "one of the runs was not given the context"),
+     "the contexts differ: given and left out"),
+    (on(suite="mine"), "the suites differ: ruler and mine"),
+    (on(data_version="2.0.0"), "the MAJOR data versions differ: 1 and 2"),
+    (on(sample=True), "the source texts differ: real ones and the sample corpus"),
 ]  # fmt: skip
 
 
@@ -51,6 +65,72 @@ def test_runs_that_differ_in_more_than_the_model_are_refused_unless_forced(
     done = evaluate("compare", first, second, "--force", "--json")
     assert done.returncode == 0 and f"forced: {why}" in done.stderr
     assert json.loads(done.stdout)["warnings"] == [why]
+
+
+def test_runs_on_the_same_questions_are_paired_whatever_the_tokenizer(tmp_path: Path) -> None:
+    first = configs_with(question_digest="sha256:a")(results_of(SCORES))
+    second = on(tokenizer="qwen3")(configs_with(**ELSEWHERE)(results_of(SCORES)))
+    done = evaluate("compare", save(tmp_path / "a", first), save(tmp_path / "b", second))
+    cut = "paired: the same questions, haystacks cut to each run's tokens (llama3 and qwen3)"
+    assert done.stdout.splitlines()[-1] == cut, done.stderr
+    assert compare(first, second).overall == compare(first, first).overall
+
+
+def test_other_questions_of_the_same_kind_are_compared_unpaired(tmp_path: Path) -> None:
+    first = configs_with(question_digest="sha256:a")(results_of(SCORES))
+    second = configs_with(**{**ELSEWHERE, "question_digest": "sha256:b"})(results_of(SCORES))
+    places = (save(tmp_path / "a", first), save(tmp_path / "b", on(seed=7)(second)))
+    done = evaluate("compare", *places)
+    line = "unpaired: the questions differ (vt_4096, vt_8192; the seeds differ)"
+    assert done.stdout.splitlines()[-1] == line
+    record = json.loads(evaluate("compare", *places, "--json").stdout)
+    assert (record["paired"], record["basis"]) == (False, line)
+    assert record["overall"]["rows_first"] == record["overall"]["rows_second"] == 100
+    page = evaluate("report", *places, "--out", tmp_path / "out", "--no-pictures")
+    assert page.returncode == 0, page.stderr
+    assert "unpaired, in percentage points" in (tmp_path / "out" / "report.md").read_text()
+    harder = configs_with(params={"hops": 8})(second)
+    with pytest.raises(RulerError, match="the parameters of vt_4096, vt_8192 differ; --force"):
+        compare(first, harder)
+
+
+def test_editions_are_not_compared_even_if_forced() -> None:
+    first, second = results_of(SCORES), on(edition="upstream-2026-07")(results_of(SCORES))
+    msg = "the editions differ: balanced and upstream-2026-07; run both models on one edition"
+    with pytest.raises(RulerError, match=msg):
+        compare(first, second, force=True)
+
+
+@pytest.mark.parametrize(
+    "tokenizers",
+    [("mistral", "mistral-v0.2"),
+     pytest.param(("llama3", "qwen2.5"), marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_builds_for_two_tokenizers_are_compared_question_by_question(
+    tokenizers: tuple[str, str], tmp_path: Path, cli: Cli, request: pytest.FixtureRequest
+) -> None:
+    places = []
+    for tokenizer in tokenizers:
+        data = tmp_path / f"data-{tokenizer}"
+        options = ["--tasks", "vt,cwe,qa_1", "--lengths", "1024", "--rows", 12, "--out", data]
+        if tokenizer in ("llama3", "qwen2.5"):
+            shared = request.getfixturevalue("shared")
+            options += ["--tokenizer", shared / "tokenizers" / tokenizer]
+            options += ["--sources", shared / "sources"]
+        else:
+            options += ["--tokenizer", tokenizer, "--sources-kind", "sample"]
+        done = cli("build", *options)
+        assert done.returncode == 0, done.stderr
+        places.append(make_run(tmp_path / tokenizer, data, patchy(0.8, tokenizer)))
+        assert evaluate("score", places[-1], "--data", data).returncode == 0
+    done = evaluate("compare", *places)
+    assert "paired: the same questions, haystacks cut to each run's tokens" in done.stdout
+    record = json.loads(evaluate("compare", *places, "--json").stdout)
+    results = [read_results(place).configs["vt_1024"] for place in places]
+    assert results[0].digest != results[1].digest
+    means = [sum(score or 0.0 for score in config.scores) / 12 for config in results]
+    assert record["cells"]["vt_1024"]["value"] == pytest.approx(100 * (means[1] - means[0]))
+    assert record["cells"]["vt_1024"]["pairs"] == 12
 
 
 def test_the_better_run_is_named_and_an_equal_one_is_not(tmp_path: Path) -> None:
@@ -93,11 +173,9 @@ def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:
 
 
 def test_holm_s_correction_is_the_textbook_one() -> None:
-    values = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}
-    family = judge({name: Difference(1, 0, 2, p, (9, 9)) for name, p in values.items()}, better)
-    found = {name: round(one.adjusted, 9) for name, one in family.items()}
-    assert found == {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
-    assert [one.verdict for one in family.values()] == ["second", *["cannot tell"] * 2, "second"]
+    found = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
+    rounded = {name: round(p, 9) for name, p in found.items()}
+    assert rounded == {"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02}
 
 
 def edited(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:  # noqa: ANN401

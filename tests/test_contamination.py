@@ -1,7 +1,6 @@
 """`ruler-eval compare --contamination`: what it refuses, what it finds, how often it is wrong."""
 
 import json
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ruler_data import RulerError
 from ruler_report.results import Results
 from ruler_report.stats.contamination import contamination
-from ruler_report.stats.resampling import permute_labels
+from ruler_report.stats.intervals import mean_of, minus
 from tests.conftest import Cli
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -146,39 +143,23 @@ def test_one_leaked_task_is_named() -> None:
     assert found.differences["cwe", None].verdict != "contaminated"
 
 
-def model(rng: random.Random, rows: int, gain: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return scores at three lengths of questions that are easy or hard at all of them."""
-    skills = [rng.betavariate(1.2, 0.8) for _ in range(rows)]
-    return np.array([[float(rng.random() < min(1.0, skill + gain)) for _ in range(3)]
-                     for skill in skills])  # fmt: skip
-
-
-def found_share(gain: float, times: int = 300, rows: int = 60) -> float:
-    """Return how often the test finds a gap at 5 %, over all lengths, dealing only 200 times."""
-    rng = random.Random(f"power {gain}")
+def found_share(gain: float, times: int = 400, rows: int = 60) -> float:
+    """Return how often a gap is found at 5 % over three lengths, with easy and hard questions."""
+    rng = np.random.default_rng(int(100 * gain))
     found = 0
-    for place in range(times):
-        public, fresh = model(rng, rows, gain), model(rng, rows, 0.0)
-        deals = permute_labels(f"simulated {place}", public, fresh, 200).mean(axis=1)
-        gap = public.mean() - fresh.mean()
-        found += (1 + np.sum(deals >= gap - 1e-9)) / 201 <= 0.05
+    for _ in range(times):
+        sides = []
+        for extra in (gain, 0.0):
+            skills = np.minimum(1.0, rng.beta(1.2, 0.8, (rows, 1)) + extra)
+            scores = (rng.random((rows, 3)) < skills).astype(float)
+            sides.append(mean_of({"vt": scores}, {"vt": np.full(3, 1 / 3)}))
+        found += bool(minus(*sides, paired=False).p_values()[0] < 0.05)
     return found / times
 
 
 def test_clean_models_are_accused_no_more_often_than_stated_and_leaks_are_found() -> None:
-    assert 0.02 <= found_share(0.0) <= 0.085  # 5 %, give or take three standard errors
+    assert 0.015 <= found_share(0.0) <= 0.085  # 5 %, give or take three standard errors
     assert found_share(0.25) > 0.8
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, None]), min_size=2, max_size=12),
-       st.integers(1, 11))  # fmt: skip
-def test_a_deal_is_of_the_same_questions_every_time(scores: list[Any], cut: int) -> None:
-    column = np.array([[np.nan if score is None else score] for score in scores])
-    cut = min(cut, len(scores) - 1)
-    gaps = permute_labels("any", column[:cut], column[cut:], 50)
-    assert gaps.shape == (50, 1) and np.all(np.abs(gaps) <= 1)
-    assert np.array_equal(gaps, permute_labels("any", column[:cut], column[cut:], 50))
 
 
 def test_a_build_of_another_seed_is_compared_from_the_command_line(

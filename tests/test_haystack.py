@@ -212,4 +212,4 @@ def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
     )
     done = run(*options, "--haystack", texts, "--out", tmp_path / "b")
     assert done.returncode == 0, done.stderr
-    assert "1 configs of the suite mine" in done.stdout  # and none that it does not name
+    assert "1 config of the suite mine" in done.stdout  # and none that it does not name

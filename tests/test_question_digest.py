@@ -11,6 +11,8 @@ import pytest
 import ruler_builders
 from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, Manifest
+from ruler_report import score
+from tests.runs import golden, make_run
 from tests.tampering import copy_of, edit_config, manifest_of, question_digest, rows_of
 
 Build = Callable[..., Path]
@@ -99,6 +101,18 @@ def test_manifests_of_older_and_newer_versions_are_read(builds: Callable[..., Pa
     assert before.edition == BALANCED
     assert {info.question_digest for info in before.configs.values()} == {""}
     assert Manifest.from_json(retyped(text, newer)) == now
+
+
+def test_scoring_records_the_digest_of_data_that_does_not(
+    builds: Callable[..., Path], tmp_path: Path
+) -> None:
+    copy = copy_of(builds(), tmp_path)
+    expected = manifest_of(copy).configs["vt_1024"].question_digest
+    manifest = copy / "manifest.json"
+    manifest.write_text(retyped(manifest.read_text(), older))
+    run = make_run(tmp_path / "run", copy, golden)
+    results = score(run, str(copy))
+    assert results.configs["vt_1024"].question_digest == expected != ""
 
 
 def test_a_field_added_without_the_digest_is_an_edit(builds: Callable[..., Path]) -> None:

@@ -97,7 +97,7 @@ def test_the_figures_of_the_page_are_those_of_the_results(report: Path) -> None:
         for figure in (*summary["overall"].values(), *summary["averages"].values()):
             low, high = figure["low"], figure["high"]
             assert f"{figure['value']:.1f} [{low:.1f}, {high:.1f}]" in page.said
-    assert "org/two minus org/one, in percentage points, on the same 48 rows" in page.said
+    assert "org/two minus org/one, paired, in percentage points, with 95 % intervals" in page.said
 
 
 def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> None:

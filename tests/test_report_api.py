@@ -88,7 +88,7 @@ def test_forced_comparisons_and_unscored_rows_are_noted() -> None:
 def test_a_contamination_test_shows_its_verdict() -> None:
     found = ruler_report.contamination(run_of("a", 0.95), run_of("b", 0.6, seed=7))
     assert found.overall.verdict == "contaminated" and found.margin == 2.0
-    assert str(found).splitlines()[-1].endswith("as if it had seen them")
+    assert str(found).splitlines()[-2].endswith("as if it had seen them")
     assert found.to_records()[-1]["public"] == 800
 
 

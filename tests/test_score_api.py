@@ -29,7 +29,7 @@ print(ruler_eval.score(predictions, {str(sample_build)!r}, partial=True))
 """
     assert len(code.strip().splitlines()) == 3
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "task  4,096\nvt    66.67\n3 of 6 rows scored\n"
+    assert done.stdout == "task     4K\nvt    66.67\n3 of 6 rows scored\n"
 
 
 def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, str]:
@@ -101,7 +101,7 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     assert scores.unscored == ["qa_1_4096/0"]
     lines = [" ".join(line.split()) for line in repr(scores).splitlines()]
     means = ["vt 50.00", "qa_1 80.00", "mean of 2 tasks 65.00"]
-    assert lines == ["task 4,096", *means, "11 of 12 rows scored"]
+    assert lines == ["task 4K", *means, "11 of 12 rows scored"]
     page = scores._repr_html_()
     assert re.findall(r"<t[hd]>(.*?)</t[hd]>", page)[-2:] == ["mean of 2 tasks", "65.00"]
     assert page.endswith("11 of 12 rows scored")

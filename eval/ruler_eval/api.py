@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ruler_data.names import counted
 from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import warn
 from ruler_eval.eval_config import RunConfig
@@ -193,5 +194,5 @@ def _watch(pending: Sequence[Item], mended: Mended) -> AbstractContextManager[Pr
             "will be run again"
         )
     if mended.unscored:
-        warn(f"retrying {mended.unscored} rows that failed before")
+        warn(f"retrying {counted(mended.unscored, 'row')} that failed before")
     return bar(pending)

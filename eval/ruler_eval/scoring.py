@@ -3,7 +3,7 @@
     >>> import ruler_eval                                               # doctest: +SKIP
     >>> scores = ruler_eval.score("runs/x", "dist/llama3")              # doctest: +SKIP
     >>> print(scores)                                                   # doctest: +SKIP
-    task     4,096   8,192
+    task     4K      8K
     vt      100.00   98.40
 
 Rows and predictions are read in the same order, one at a time. `ruler_report` adds strict scores,
@@ -23,7 +23,7 @@ from typing import Any
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import is_repo, parse_config, quote
+from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.row import Row
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.exact import exact_scores
@@ -116,7 +116,7 @@ class Scores:
         means = {(record["task"], record["length"]): record["score"] for record in records}
         tasks = list(dict.fromkeys(record["task"] for record in records))
         lengths = sorted({record["length"] for record in records})
-        table = [["task", *(f"{length:,}" for length in lengths)]]
+        table = [["task", *map(short_length, lengths)]]
         table += [[task, *(_percent([means.get((task, n))]) for n in lengths)] for task in tasks]
         if len(tasks) > 1:
             means_of = ([means.get((task, length)) for task in tasks] for length in lengths)

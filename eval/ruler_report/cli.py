@@ -7,6 +7,7 @@ from typing import Annotated, cast
 import typer
 
 from ruler_data.errors import UsageError
+from ruler_data.names import counted
 from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.prompts import PROTOCOLS
 from ruler_report.results import FILENAME, ScoreName
@@ -83,7 +84,7 @@ def report(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Compare even if rows or protocols differ; the output states it."
+            "--force", help="Compare even if suites or protocols differ; the output states it."
         ),
     ] = False,
 ) -> None:
@@ -92,7 +93,7 @@ def report(
 
     made = write.report(places, to, pictures=pictures, force=force)
     models = ", ".join(run.results.run.model for run in made.runs)
-    counts = f"{len(made.pictures)} pictures, {len(made.tables)} tables"
+    counts = f"{counted(len(made.pictures), 'picture')}, {counted(len(made.tables), 'table')}"
     say(f"{to}/index.html: {models}; {counts}")
 
 
@@ -125,12 +126,12 @@ def compare(
     force: Annotated[
         bool,
         typer.Option(
-            "--force", help="Compare even if rows or protocols differ; the output states it."
+            "--force", help="Compare even if suites or protocols differ; the output states it."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two runs question by question: differences, intervals, p-values, verdicts."""
+    """Compare two runs: differences with intervals, p-values, verdicts."""
     from ruler_report.stats import comparison as paired
     from ruler_report.stats import contamination as unpaired
 

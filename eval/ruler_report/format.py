@@ -12,6 +12,8 @@ Models write hostile text, so it is escaped for each place that shows it:
 import re
 import unicodedata
 
+from ruler_data.names import short_length
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!@]|:(?=/)|(?<=www)\.)")
 
@@ -90,7 +92,7 @@ def format_length(length: int | None, longest: int | None = None) -> str:
     """
     if not length:
         return "none"
-    text = f"{length // 1024}K" if length % 1024 == 0 else f"{length:,}"
+    text = short_length(length)
     return f"≥{text}" if length == longest else text
 
 
@@ -105,10 +107,17 @@ def format_share(share: float) -> str:
     return ">99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
 
 
-def format_p(p: float) -> str:
+def format_p(p: float, *, relation: bool = False) -> str:
     """Return a p-value.
 
-    >>> format_p(0.0001), format_p(0.0342)
-    ('0.0001', '0.034')
+    Args:
+        p: the value; tails beyond 0.0001 are not accurate.
+        relation: whether `=` is written as well.
+
+    >>> format_p(0.00002), format_p(0.0342), format_p(0.0342, relation=True)
+    ('≤ 0.0001', '0.034', '= 0.034')
     """
-    return f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+    if p <= 1e-4:
+        return "≤ 0.0001"
+    text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
+    return f"= {text}" if relation else text

@@ -16,7 +16,7 @@ from typing import Any
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
-from ruler_data.row import Row
+from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
 from ruler_eval.data import Dataset
 from ruler_eval.exact import exact_scores
@@ -138,7 +138,8 @@ class _Scored:
 def _score_config(
     config: str, run: RunInfo, data: Dataset, predictions: Predictions, bare: Predictions | None
 ) -> tuple[ConfigResult, list[Example]]:
-    task = data.manifest.table[parse_config(config)[0]]
+    task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
+    questions = RowDigest() if not info.question_digest and data.rows[config] == info.rows else None
     rows: list[_Scored | None] = []
     failed: list[int] = []
     missing: list[int] = []
@@ -149,6 +150,8 @@ def _score_config(
     pairs = pair_rows(data, predictions, config, run.samples)
     sums = [0.0] * run.samples
     for (row, several), other in zip(pairs, others, strict=True):
+        if questions:  # data of a version that did not record the digest
+            questions.add(row)
         answers = [
             (answer, prediction)
             for prediction in several
@@ -168,7 +171,8 @@ def _score_config(
             first = next(place for place, each in enumerate(samples) if each.failure)
             said = answers[first][0]
             examples.append(_example(config, row, scored.failure, scored.score, said))
-    info = data.manifest.configs[config]
+    if questions:
+        info = replace(info, question_digest=questions.question_hexdigest())
     result = _config_result(task, info, rows, failed, missing)
     if run.samples > 1 and result.scored:
         result = replace(result, samples=tuple(total / result.scored for total in sums))

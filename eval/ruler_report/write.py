@@ -115,7 +115,7 @@ def report(
         runs: one, or several.
         out: the folder.
         pictures: whether to draw pictures; needs the extra `report`.
-        force: compare runs even if the rows or protocols differ; the report then says so.
+        force: compare runs even if suites or protocols differ; the report then says so.
 
     Raises:
         UsageError: there is no such run, it is not scored, or `out` is a file.

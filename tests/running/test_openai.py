@@ -97,7 +97,7 @@ def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
 
     with FakeServer(golden, only) as server:  # type: ignore[arg-type]
         done = evaluate(*_at(asked, server.url))
-        assert "1 rows could not be answered" in refusal(done, 1)
+        assert "1 row could not be answered" in refusal(done, 1)
         (failed,) = (line for line in lines(tmp_path) if line["error"])
         assert failed["index"] == 5 and reason in str(failed["error"]), failed
         before = len(server.seen)

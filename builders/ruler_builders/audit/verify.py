@@ -41,7 +41,7 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
-from ruler_data.names import parse_config, quote
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.suites import packaged
 from ruler_data.tasks import Qa, Task, config_place
@@ -83,8 +83,9 @@ class AuditReport:
         return [{"where": where, "finding": finding} for where, _, finding in parts]
 
     def __repr__(self) -> str:
-        result = "clean" if self.clean else f"{len(self.findings)} findings"
-        return f"<AuditReport: {result}; {self.configs} configs, {self.rows} rows>"
+        result = "clean" if self.clean else counted(len(self.findings), "finding")
+        checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
+        return f"<AuditReport: {result}; {checked}>"
 
     def _repr_html_(self) -> str:
         """Return the findings as a table, for notebooks."""

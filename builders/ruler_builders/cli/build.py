@@ -9,6 +9,7 @@ from rich.table import Table
 
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_data.manifest import Manifest
+from ruler_data.names import counted
 from ruler_data.options import JsonFlag, command
 from ruler_data.terminal import out as stdout
 from ruler_data.terminal import progress, say
@@ -47,7 +48,8 @@ def print_outcome(config: BuildConfig, manifest: Manifest, built: Sequence["Buil
         )
     stdout.print(table)
     suite = "" if config.selection.name == "ruler" else f" of the suite {config.selection.name}"
-    total = f"{len(built)} configs{suite}, {sum(one.info.bytes for one in built) / 1e6:.1f} MB"
+    size = sum(one.info.bytes for one in built) / 1e6
+    total = f"{counted(len(built), 'config')}{suite}, {size:.1f} MB"
     if not manifest.files:  # only a whole folder has a card
         say(f"{config.folder}: shard {config.shard}: {total}")
         return

@@ -12,7 +12,7 @@ from ruler_builders.publish import (
 )
 from ruler_builders.publish import publish as publish_release
 from ruler_builders.publish import release as release_all
-from ruler_data.names import check_repo
+from ruler_data.names import check_repo, counted
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.terminal import out, progress, say
 
@@ -62,7 +62,7 @@ def _report(repo: str, outcome: ReleaseOutcome) -> None:
         say(
             f"{repo}: {'would be created; ' if plan.creates else ''}would release {_about(outcome)}"
         )
-        say(f"{len(plan.send)} files to send:")
+        say(f"{counted(len(plan.send), 'file')} to send:")
         for path in plan.send:
             say(f"  {path}")
     else:
@@ -73,8 +73,8 @@ def _about(outcome: ReleaseOutcome) -> str:
     """Return what a release is, in words."""
     plan = outcome.plan
     since = f", since {plan.since.tag}: {plan.change.about} ({plan.why})" if plan.since else ""
-    configs = len(plan.dataset.manifest.configs)
-    return f"{plan.version.tag}: {configs} configs{since}"
+    configs = counted(len(plan.dataset.manifest.configs), "config")
+    return f"{plan.version.tag}: {configs}{since}"
 
 
 def _record(repo: str, outcome: ReleaseOutcome) -> dict[str, object]:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from ruler_builders.audit import verify as audit
 from ruler_data.errors import RulerError
+from ruler_data.names import counted
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.terminal import out, progress, say, warn
 
@@ -31,11 +32,12 @@ def verify(
         for finding in report.findings:
             say(finding)
     if not report.clean:
-        msg = f"{where}: verification failed: {len(report.findings)} findings"
+        msg = f"{where}: verification failed: {counted(len(report.findings), 'finding')}"
         raise RulerError(msg)
     if not as_json:
         for line in report.proved:
             out.print(f"proved: {line}", soft_wrap=True, markup=False)
-        rebuilt = f", {report.rebuilt} rows rebuilt" if config.rebuild else ""
+        rebuilt = f", {counted(report.rebuilt, 'row')} rebuilt" if config.rebuild else ""
         unchecked = ", lengths not counted" if no_lengths else ""
-        say(f"{where}: clean: {report.configs} configs, {report.rows} rows{rebuilt}{unchecked}")
+        checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
+        say(f"{where}: clean: {checked}{rebuilt}{unchecked}")

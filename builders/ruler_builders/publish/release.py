@@ -22,7 +22,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
 from ruler_data.hub import ensure_repo, missing, open_release, put_files, put_tag, tags, token, tree
 from ruler_data.manifest import FILENAME, Manifest
-from ruler_data.names import check_repo
+from ruler_data.names import check_repo, counted
 
 #: Called with a line about each step.
 Tell = Callable[[str], None]
@@ -180,10 +180,8 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
     for finding in report.findings:
         tell(finding)
     if not report.clean:
-        count = len(report.findings)
-        msg = (
-            f"{config.folder}: verification failed: {count} findings; build it again, then publish"
-        )
+        count = counted(len(report.findings), "finding")
+        msg = f"{config.folder}: verification failed: {count}; build it again, then publish"
         raise RulerError(msg)
     manifest = BuildDir(config.folder).manifest()
     assert manifest is not None  # verify has read it
@@ -192,7 +190,8 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
     if faults := list(card_faults(card, manifest)):
         msg = f"{config.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
         raise RulerError(msg)
-    tell(f"{config.folder}: verified: {report.configs} configs, {report.rows} rows")
+    checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
+    tell(f"{config.folder}: verified: {checked}")
     return Built(config.folder, manifest)
 
 

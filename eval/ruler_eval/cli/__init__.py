@@ -15,7 +15,7 @@ COMMANDS = {
     ),
     "compare": (
         "ruler_report.cli",
-        "Compare two runs question by question: differences, intervals, p-values, verdicts.",
+        "Compare two runs: differences with intervals, p-values, verdicts.",
     ),
     "publish": (
         "ruler_report.cli",

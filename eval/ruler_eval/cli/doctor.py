@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from ruler_data.errors import RulerError
+from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
 from ruler_eval.doctor.checks import Diagnosis, diagnose
@@ -36,11 +37,11 @@ def doctor(
         if diagnosis.estimate is not None:
             _print(diagnosis.estimate, gpu, config.tensor_parallel)
         say(
-            f"{diagnosis.rows} rows examined: {diagnosis.errors} errors, "
-            f"{len(diagnosis.findings)} findings"
+            f"{counted(diagnosis.rows, 'row')} examined: {counted(diagnosis.errors, 'error')}, "
+            f"{counted(len(diagnosis.findings), 'finding')}"
         )
     if diagnosis.errors:
-        msg = f"{diagnosis.errors} errors: fix them before you run"
+        msg = f"{counted(diagnosis.errors, 'error')}: fix before you run"
         raise RulerError(msg)
 
 

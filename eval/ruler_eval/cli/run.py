@@ -9,6 +9,7 @@ from typing import Annotated
 from rich.table import Table
 
 from ruler_data.errors import RulerError
+from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, say
 from ruler_eval.api import Run, run_job, summarize, warn_of_other_tokenizer
@@ -39,8 +40,8 @@ def run(
     _print(done, as_json=as_json)
     if done.outcome.unscored or done.outcome.missing:
         msg = (
-            f"{folder.path}: shard {share}: {done.outcome.unscored} rows could not be answered "
-            f"({done.outcome.first_error}), {done.outcome.missing} were not run; run the "
+            f"{folder.path}: shard {share}: {counted(done.outcome.unscored, 'row')} could not be "
+            f"answered ({done.outcome.first_error}), {done.outcome.missing} were not run; run the "
             "command again to run only these rows"
         )
         raise RulerError(msg)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_report.format import format_length, visible
-from ruler_report.stats.resampling import Floats
+from ruler_report.stats.intervals import Floats
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
 

@@ -7,7 +7,6 @@ import jinja2
 from ruler_report.failures import MEANINGS
 from ruler_report.format import fenced, markdown_text, visible
 from ruler_report.pages.report import Report
-from ruler_report.stats.resampling import FLIPS, RESAMPLES
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -16,8 +15,7 @@ def html_page(report: Report) -> str:
     """Return the report as one self-contained page: no network, scripts or fonts are needed."""
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8").strip()
     page = _environment(autoescape=True).get_template("report.html.j2")
-    numbers = {"resamples": RESAMPLES, "flips": FLIPS}
-    return page.render(report=report, style=style, meanings=MEANINGS, **numbers).lstrip()
+    return page.render(report=report, style=style, meanings=MEANINGS).lstrip()
 
 
 def markdown_page(report: Report) -> str:

@@ -14,7 +14,7 @@ from ruler_report.figures.sweep_plots import study_pictures
 from ruler_report.format import visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
-from ruler_report.stats.comparison import compare, labels_of
+from ruler_report.stats.comparison import SAME_ROWS, compare_all, labels_of
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import depth_tables
 from ruler_report.stats.effective_length import RULER
@@ -113,7 +113,7 @@ def build(results: Sequence[Results], *, pictures: bool = True, force: bool = Fa
 
     Raises:
         RulerError: the runs cannot be compared and `force` is false.
-        UsageError: pictures are wanted and matplotlib or scipy is not installed.
+        UsageError: pictures are wanted and matplotlib is not installed.
     """
     labels = labels_of([one.run for one in results])
     runs = [
@@ -121,10 +121,12 @@ def build(results: Sequence[Results], *, pictures: bool = True, force: bool = Fa
     ]
     notes = [f"{run.label}: {note}" for run in runs for note in notes_of(run.results)]
     compared = []
-    for place, run in enumerate(runs[1:], 2):
-        comparison = compare(results[0], run.results, force=force)
+    comparisons = compare_all([(results[0], one) for one in results[1:]], force=force)
+    for place, (run, comparison) in enumerate(zip(runs[1:], comparisons, strict=True), 2):
         compared.append(comparison.table(f"comparison-{place}", (labels[0], run.label)))
         notes += [f"{run.label}: compared although {why}" for why in comparison.warnings]
+        if comparison.basis != SAME_ROWS:
+            notes.append(f"{labels[0]} and {run.label}: {comparison.basis}")
     chapters = [("At a glance", "glance", _overview(runs, pictures))]
     if compared:
         chapters.append(("Comparison", "compared", iter([Section(tables=compared)])))

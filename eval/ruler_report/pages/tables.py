@@ -43,8 +43,7 @@ def _effective(summary: Summary, name: str) -> str:
     effective = summary.effective.get(name)
     if effective is None:
         return ""
-    share = format_share(effective.shares.get(effective.length or 0, 0.0))
-    return f"{format_length(effective.length, summary.lengths[-1])} ({share})"
+    return effective.format_with_possible(summary.lengths[-1])
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
@@ -56,14 +55,14 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
             means.get(name, name),
             f"{effective.threshold:.1f}",
             format_length(effective.length, run.summary.lengths[-1]),
-            effective.format_shares(run.summary.lengths[-1]),
+            effective.format_possible(run.summary.lengths[-1]),
         )
         for run in runs
         for name, effective in run.summary.effective.items()
     )
     caption = "Effective lengths: the longest at which the mean reaches a threshold, in percent"
     return Table(
-        "effective", caption, ("model", "mean over", "threshold", "length", "in resamples"), rows
+        "effective", caption, ("model", "mean over", "threshold", "length", "not excluded"), rows
     )
 
 
@@ -254,7 +253,8 @@ def claims(run: ScoredRun) -> Iterator[Table]:
     rows += [
         row(task, "absent; names a value", rates) for task, rates in claims.hallucinated.items()
     ]
-    rows.append(row("balanced score", "mean of present and absent", claims.balanced))
+    balanced = run.summary.row(claims.balanced)
+    rows.append(("balanced score", "mean of present and absent", *balanced))
     caption = (
         "False claims in percent of the rows, by length in tokens; and the balanced score, which "
         "is at most 50 for always or never saying none"

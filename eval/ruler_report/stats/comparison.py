@@ -1,10 +1,14 @@
 """Differences between two runs, with intervals, p-values and verdicts.
 
-`compare` is paired: each question's score in one run is compared with its score in the other, and
-only questions that both runs scored count. Its p-value is that of a permutation test: if the runs
-were equally good, each question's two answers could be swapped. `contamination.py` compares runs
-on different questions. Both fill a `Comparison` with `tabulate`, and correct their p-values with
-Holm's method (Holm 1979) within each family of tests: all tasks, all lengths, or all cells.
+`comparability` decides whether two runs can be compared, and how. Runs that answered the same
+questions are paired, whatever the tokenizer: only questions that both scored count, and each one's
+two scores are subtracted. Runs on other questions of the same kind (another seed, an edition of
+upstream with another tokenizer) are compared unpaired. Both have intervals and p-values of
+`intervals.py`: a p-value is below 5 % exactly if the interval leaves out 0. `contamination.py`
+compares the runs of one model on public and fresh rows.
+
+Holm's method (Holm 1979) corrects p-values within each family of tests, over all pairs of runs
+that are compared together: all cells, all tasks, all lengths, and the overall means.
 """
 
 from collections import defaultdict
@@ -20,15 +24,14 @@ from ruler_data.names import quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
-from ruler_report.stats.resampling import FLIPS, Floats, flip, interval, resample
+from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
 from ruler_report.stats.score_table import configs_of, score_matrix
 from ruler_report.table import Shown, Table
 
 K = TypeVar("K", bound=Hashable)
 #: Task and length; None for the mean over all of them.
 Key = tuple[str | None, int | None]
-#: Corrected p-values below this are significant.
-LEVEL = 0.05
+SAME_ROWS = "paired: the same rows"
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
 CONTAMINATED, NO_SIGN = "contaminated", "no sign"
 #: What a verdict about contamination means.
@@ -45,7 +48,8 @@ class Difference:
 
     Attributes:
         value: the difference; `low` and `high` are its 95 % interval.
-        p: the p-value; `adjusted` is corrected for the other tests of its family.
+        p: the p-value; `adjusted` is corrected for the other tests of its family. Two-sided, but
+            one-sided in a test for contamination.
         rows: the scored rows in each mean; for paired runs the same number twice.
         verdict: what the difference shows.
 
@@ -65,8 +69,6 @@ class Difference:
         return f"{format_signed(self.value)} [{self.low:+.1f}, {self.high:+.1f}]"
 
 
-#: Returns the difference of the mean over some tasks and lengths (slices of their indexes).
-Measure = Callable[[slice, slice], Difference]
 Verdict = Callable[[Difference], str]
 
 
@@ -79,9 +81,11 @@ class Comparison(Shown):
         lengths: in tokens, of all that is compared.
         tasks: those that both runs have at every one of these lengths.
         differences: by task and length; None stands for the mean over all tasks, or lengths.
-        margin: None if the runs are paired, and differences are second minus first. Otherwise the
-            first run is on public and the second on fresh rows, differences are public minus
-            fresh, and this is the smallest gap that matters, in percentage points.
+            Second minus first; public minus fresh in a test for contamination.
+        paired: whether both runs answered the same questions.
+        basis: how the runs are compared, in one line.
+        margin: in a test for contamination the smallest gap that matters, in percentage points;
+            the first run is then on public and the second on fresh rows.
         left_out: configs that are not compared: a run lacks them, at this or another length.
         warnings: why the runs should not be compared; empty unless the comparison was forced.
         notes: everything that a reader must know before the numbers, warnings included.
@@ -92,6 +96,8 @@ class Comparison(Shown):
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
     differences: dict[Key, Difference]
+    paired: bool
+    basis: str
     margin: float | None = None
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -99,9 +105,9 @@ class Comparison(Shown):
     exact: Difference | None = None
 
     def shown(self) -> tuple[Table | str, ...]:
-        """Return the table of differences, the conclusion, and that of the exact scores."""
-        exact = self._conclude(self.exact) if self.exact else ""
-        return self.table(), self.conclusion, *([f"exact score: {exact}"] if exact else ())
+        """Return the differences, the conclusions, and how the runs were compared."""
+        exact = [f"exact score: {self._conclude(self.exact)}"] if self.exact else []
+        return self.table(), self.conclusion, *exact, self.basis
 
     @property
     def overall(self) -> Difference:
@@ -111,7 +117,8 @@ class Comparison(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
         models = [run.model for run in self.runs]
-        body: dict[str, Any] = {"cells": {}, "by_task": {}, "by_length": {}}
+        body: dict[str, Any] = {"paired": self.paired, "basis": self.basis}
+        body |= {"cells": {}, "by_task": {}, "by_length": {}}
         for (task, length), difference in self.differences.items():
             if task is None and length is None:
                 body["overall"] = self._plain(difference)
@@ -145,8 +152,10 @@ class Comparison(Shown):
     def _plain(self, difference: Difference) -> dict[str, Any]:
         record = asdict(difference)
         first, second = record.pop("rows")
-        rows = {"pairs": first} if self.margin is None else {"public": first, "fresh": second}
-        return {**record, **rows}
+        if self.paired:
+            return {**record, "pairs": first}
+        names = ("rows_first", "rows_second") if self.margin is None else ("public", "fresh")
+        return {**record, **dict(zip(names, (first, second), strict=True))}
 
     @property
     def conclusion(self) -> str:
@@ -155,7 +164,7 @@ class Comparison(Shown):
 
     def _conclude(self, overall: Difference) -> str:
         first, second = labels_of(self.runs)
-        result = f"{overall} points, p = {format_p(overall.p)}"
+        result = f"{overall} points, p {format_p(overall.p, relation=True)}"
         if self.margin is not None:
             public, fresh = overall.rows
             meaning = MEANINGS[overall.verdict].format(margin=self.margin)
@@ -183,20 +192,21 @@ class Comparison(Shown):
                 cells.append((str(cell) if labels else format_signed(cell.value)) + mark)
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
-            rows.append((task or "all tasks", *cells, str(mean), format_p(mean.adjusted), verdict))
+            ps = map(format_p, (mean.p, mean.adjusted))
+            rows.append((task or "all tasks", *cells, str(mean), *ps, verdict))
         last = "better" if self.margin is None else "verdict"
-        head = ("task", *map(format_length, self.lengths), "mean", "p (Holm)", last)
+        head = ("task", *map(format_length, self.lengths), "mean", "p", "p (Holm)", last)
         return Table(name, self._caption(labels), head, tuple(rows), (len(rows) - 1,))
 
     def _caption(self, labels: Sequence[str]) -> str:
         if self.margin is not None:
             return "public minus fresh rows, in percentage points; * greater than by chance"
-        if not labels:
-            return "second run minus first, in percentage points; * significant at 5 %"
+        first, second = labels or ("first", "second run")
+        how = "paired" if self.paired else "unpaired"
+        intervals = ", with 95 % intervals" if labels else ""
         return (
-            f"{labels[1]} minus {labels[0]}, in percentage points, on the same "
-            f"{self.overall.rows[0]:,} rows, with 95 % intervals; * significant at 5 % in a paired "
-            "permutation test, after Holm's correction"
+            f"{second} minus {first}, {how}, in percentage points{intervals}; "
+            "* significant at 5 % after Holm's correction"
         )
 
 
@@ -208,57 +218,6 @@ def labels_of(runs: Sequence[RunInfo]) -> list[str]:
         again = sum(label == name or label.startswith(f"{name} (") for label in labels)
         labels.append(f"{name} ({again + 1})" if again else name)
     return labels
-
-
-def tabulate(
-    runs: tuple[Results, Results],
-    tasks: Sequence[str],
-    lengths: Sequence[int],
-    measure: Measure,
-    verdict: Verdict,
-    warnings: Sequence[str],
-    margin: float | None = None,
-) -> Comparison:
-    """Measure and judge all differences between two runs."""
-    rows: dict[str | None, slice] = {task: slice(i, i + 1) for i, task in enumerate(tasks)}
-    columns: dict[int | None, slice] = {length: slice(i, i + 1) for i, length in enumerate(lengths)}
-    rows[None] = columns[None] = slice(None)
-    families: defaultdict[tuple[bool, bool], dict[Key, Difference]] = defaultdict(dict)
-    for (task, row), (length, column) in product(rows.items(), columns.items()):
-        families[task is None, length is None][task, length] = measure(row, column)
-    judged = [judge(family, verdict) for family in families.values()]
-    compared = {f"{task}_{length}" for task, length in product(tasks, lengths)}
-    left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - compared)
-    infos = (runs[0].run, runs[1].run)
-    labels = labels_of(infos) if margin is None else ("public rows", "fresh rows")
-    notes = [f"forced: {warning}" for warning in warnings]
-    for label, run in zip(labels, runs, strict=True):
-        if run.scored < run.rows:
-            notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
-    if left_out:
-        notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
-    return Comparison(
-        infos,
-        tuple(lengths),
-        tuple(tasks),
-        {key: difference for family in judged for key, difference in family.items()},
-        margin,
-        tuple(left_out),
-        tuple(warnings),
-        tuple(notes),
-    )
-
-
-def judge(family: Mapping[K, Difference], verdict: Verdict) -> dict[K, Difference]:
-    """Return the differences of a family with corrected p-values and verdicts.
-
-    >>> family = {1: Difference(5, 3, 7, 0.03, (9, 9)), 2: Difference(-5, -7, -3, 0.02, (9, 9))}
-    >>> [(one.adjusted, one.verdict) for one in judge(family, better).values()]
-    [(0.04, 'second'), (0.04, 'first')]
-    """
-    adjusted = holm({name: difference.p for name, difference in family.items()})
-    corrected = {name: replace(one, adjusted=adjusted[name]) for name, one in family.items()}
-    return {name: replace(one, verdict=verdict(one)) for name, one in corrected.items()}
 
 
 def holm(values: Mapping[K, float]) -> dict[K, float]:
@@ -274,75 +233,148 @@ def holm(values: Mapping[K, float]) -> dict[K, float]:
     return adjusted
 
 
+def judge(comparisons: Sequence[Comparison], verdict: Verdict) -> list[Comparison]:
+    """Return comparisons with p-values corrected over all of them, and with verdicts."""
+    families: defaultdict[tuple[bool, bool], dict[tuple[int, Key], float]] = defaultdict(dict)
+    for place, comparison in enumerate(comparisons):
+        for key, one in comparison.differences.items():
+            families[key[0] is None, key[1] is None][place, key] = one.p
+    adjusted = {name: p for family in families.values() for name, p in holm(family).items()}
+    judged = []
+    for place, comparison in enumerate(comparisons):
+        corrected = {
+            key: replace(one, adjusted=adjusted[place, key])
+            for key, one in comparison.differences.items()
+        }
+        differences = {key: replace(one, verdict=verdict(one)) for key, one in corrected.items()}
+        judged.append(replace(comparison, differences=differences))
+    return judged
+
+
 def better(difference: Difference) -> str:
-    """Return which of two paired runs is better."""
+    """Return which of two runs is better."""
     if difference.adjusted >= LEVEL:
         return CANNOT_TELL
     return SECOND if difference.value > 0 else FIRST
 
 
+@dataclass(frozen=True)
+class Comparability:
+    """Whether two runs can be compared, and how.
+
+    Attributes:
+        obstacles: why they cannot; empty if they can.
+        paired: whether both answered the same questions.
+        basis: how they are compared, in one line.
+    """
+
+    obstacles: tuple[str, ...]
+    paired: bool
+    basis: str
+
+
+def comparability(first: Results, second: Results) -> Comparability:
+    """Return whether two runs can be compared, and how; docs/scoring.md has the rules."""
+    runs = (first.run, second.run)
+    obstacles = [
+        f"the {what} differ: {' and '.join(visible(str(value(run))) for run in runs)}"
+        for what, value in ALIKE.items()
+        if value(runs[0]) != value(runs[1])
+    ]
+    pairs = {
+        name: (one, second.configs[name])
+        for name, one in first.configs.items()
+        if name in second.configs and one.digest != second.configs[name].digest
+    }
+    asked = [name for name, (a, b) in pairs.items() if a.question_digest != b.question_digest]
+    unknown = [
+        f"the {place} run"
+        for side, place in enumerate(("first", "second"))
+        if not all(pair[side].question_digest for pair in pairs.values())
+    ]
+    if unknown:
+        obstacles.append(
+            f"the rows of {next(iter(pairs))} differ, and {' and '.join(unknown)} "
+            f"{'was' if len(unknown) == 1 else 'were'} scored by a version that did not record "
+            "what the rows ask; score again, `ruler-eval score RUN`"
+        )
+    changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
+    if changed:
+        obstacles.append(f"the parameters of {_listed(changed)} differ")
+    if asked or unknown:
+        seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
+        basis = f"unpaired: the questions differ ({_listed(asked or list(pairs))}{seeds})"
+        return Comparability(tuple(obstacles), False, basis)
+    basis = SAME_ROWS
+    if pairs:
+        tokenizers = " and ".join(visible(run.data.tokenizer) for run in runs)
+        basis = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
+        if runs[0].data.inputs != runs[1].data.inputs:
+            basis += "; the sources or reserves of the rows differ"
+    return Comparability(tuple(obstacles), True, basis)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+#: What must be the same in two runs, in the words of a refusal.
+ALIKE: dict[str, Callable[[RunInfo], object]] = {
+    "editions": lambda run: run.data.edition,
+    "suites": lambda run: run.data.suite,
+    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
+    "protocols": lambda run: run.protocol,
+    "contexts": lambda run: "left out" if run.no_context else "given",
+    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
+}
+
+
 def compare(
     first: Run, second: Run, *, force: bool = False, score: ScoreName | None = None
 ) -> Comparison:
-    """Compare two runs question by question; differences are second minus first.
+    """Compare two runs; differences are second minus first.
 
     Args:
         first: a run: its folder, the path of its `results.json`, or its results.
-        second: a run on the same rows.
-        force: compare even if the rows or protocols differ; `notes` then says so.
+        second: another run.
+        force: compare even if protocols, suites or versions differ; `notes` then says so.
         score: the score to compare; by default that which reports lead with.
 
     Raises:
         UsageError: there is no such run or score, or it is not scored.
-        RulerError: the runs cannot be compared and `force` is false, or they share no task.
+        RulerError: the runs cannot be compared and `force` is false, their editions differ, or
+            they share no task.
     """
-    first, second = (
-        _with_score(read_results(first), score),
-        _with_score(read_results(second), score),
-    )
-    editions = sorted({first.run.data.edition, second.run.data.edition})
-    if len(editions) > 1:
-        msg = (
-            f"not comparable: the editions {' and '.join(editions)} have different rows; run both "
-            "models on one edition"
-        )
+    return compare_all([(first, second)], force=force, score=score)[0]
+
+
+def compare_all(
+    pairs: Sequence[tuple[Run, Run]], *, force: bool = False, score: ScoreName | None = None
+) -> list[Comparison]:
+    """Compare pairs of runs as `compare`, with p-values corrected over all pairs."""
+    runs = [(read_results(first), read_results(second)) for first, second in pairs]
+    return judge([_compare(first, second, force, score) for first, second in runs], better)
+
+
+def _compare(first: Results, second: Results, force: bool, score: ScoreName | None) -> Comparison:
+    how = comparability(first, second)
+    same_edition = first.run.data.edition == second.run.data.edition
+    if how.obstacles and not (force and same_edition):
+        remedy = "--force compares anyway" if same_edition else "run both models on one edition"
+        msg = f"not comparable: {'; '.join(how.obstacles)}; {remedy}"
         raise RulerError(msg)
-    warnings = obstacles(first.run, second.run)
-    if warnings and not force:
-        msg = f"not comparable: {'; '.join(warnings)}; --force compares anyway"
-        raise RulerError(msg)
-    lengths, parts = _paired(first, second)
-    if not parts:
-        msg = (
-            "nothing to compare: no task was scored by both runs at all lengths that both have; "
-            "report them one at a time"
-        )
-        raise RulerError(msg)
-    measure = _paired_measure(parts)
-    made = tabulate((first, second), list(parts), lengths, measure, better, warnings)
-    exact = [_with_score(run, "exact") for run in (first, second) if _has_exact(run)]
-    if len(exact) < 2 or exact == [first, second]:
+    runs = [_with_score(run, score) for run in (first, second)]
+    made = measure(runs[0], runs[1], how)
+    exact = [_with_score(run, "exact") for run in runs if _has_exact(run)]
+    if len(exact) < 2 or exact == runs:
         return made
-    overall = _paired_measure(_paired(*exact)[1])(slice(None), slice(None))
-    return replace(made, exact=judge({None: overall}, better)[None])
+    overall = measure(exact[0], exact[1], how).overall
+    overall = replace(overall, adjusted=overall.p)
+    return replace(made, exact=replace(overall, verdict=better(overall)))
 
 
 def _has_exact(results: Results) -> bool:
     return all(any(one is not None for one in config.exact) for config in results.configs.values())
-
-
-def _paired(first: Results, second: Results) -> tuple[list[int], dict[str, Floats]]:
-    """Return lengths, and for each task its differences at all of them, questions by lengths."""
-    columns = _paired_differences(first, second)
-    lengths = sorted({length for _, length in columns})
-    tasks = [
-        task
-        for task in dict.fromkeys(task for task, _ in columns)
-        if all((task, length) in columns for length in lengths)
-    ]
-    return lengths, {
-        task: np.stack([columns[task, length] for length in lengths], axis=1) for task in tasks
-    }
 
 
 def _with_score(results: Results, score: ScoreName | None) -> Results:
@@ -364,68 +396,98 @@ def _with_score(results: Results, score: ScoreName | None) -> Results:
     return replace(results, configs=configs)
 
 
-def obstacles(first: RunInfo, second: RunInfo) -> list[str]:
-    """Return why two runs cannot be compared; nothing where they can."""
-    reasons = []
-    if first.protocol != second.protocol:
-        reasons.append(f"the protocols differ: {first.protocol} and {second.protocol}")
-    if first.no_context != second.no_context:
-        reasons.append("one of the runs was not given the context")
-    digests = second.data.digests
-    differing = [
-        name for name, digest in first.data.digests.items() if digests.get(name, digest) != digest
-    ]
-    if differing:
-        tokenizers = {first.data.tokenizer, second.data.tokenizer}
-        why = f" (rows for {' and '.join(sorted(tokenizers))})" if len(tokenizers) > 1 else ""
-        reasons.append(f"the rows of {', '.join(differing)} differ{why}")
-    return reasons
+def measure(
+    first: Results, second: Results, how: Comparability, margin: float | None = None
+) -> Comparison:
+    """Return all differences between two runs, p-values not yet corrected.
+
+    Args:
+        first: a run.
+        second: another.
+        how: they are compared.
+        margin: as in `Comparison`; differences are then first minus second and tests one-sided.
+
+    Raises:
+        RulerError: the runs share no task.
+    """
+    tasks, lengths, scores = _common(first, second, paired=how.paired)
+    if not tasks:
+        msg = (
+            "nothing to compare: no task was scored by both runs at all lengths that both have; "
+            "report them one at a time"
+        )
+        raise RulerError(msg)
+    differences: dict[Key, Difference] = {}
+    for task, length in product((*tasks, None), (*lengths, None)):
+        columns = np.array([length in (None, one) for one in lengths])
+        names = tasks if task is None else [task]
+        weights = {name: columns / columns.sum() / len(names) for name in names}
+        one, other = (mean_of(side, weights) for side in scores)
+        gap = minus(*((one, other) if margin is not None else (other, one)), paired=how.paired)
+        above, below = gap.p_values()
+        low, high = gap.interval()
+        scored = [
+            sum(int((~np.isnan(side[name][:, columns])).sum()) for name in names) for side in scores
+        ]
+        differences[task, length] = Difference(
+            100 * float(gap.value),
+            100 * float(low),
+            100 * float(high),
+            float(above if margin is not None else np.minimum(1, 2 * np.minimum(above, below))),
+            (scored[0], scored[1]),
+        )
+    infos = (first.run, second.run)
+    left_out = sorted(
+        (first.configs.keys() | second.configs.keys())
+        - {f"{task}_{length}" for task, length in product(tasks, lengths)}
+    )
+    labels = labels_of(infos) if margin is None else ("public rows", "fresh rows")
+    notes = [f"forced: {obstacle}" for obstacle in how.obstacles]
+    for label, run in zip(labels, (first, second), strict=True):
+        if run.scored < run.rows:
+            notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
+    if left_out:
+        notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
+    return Comparison(
+        infos,
+        lengths,
+        tasks,
+        differences,
+        how.paired,
+        how.basis,
+        margin,
+        tuple(left_out),
+        how.obstacles,
+        tuple(notes),
+    )
 
 
-def _paired_differences(first: Results, second: Results) -> dict[tuple[str, int], Floats]:
-    """Return second minus first score of each question, by task and length.
+Scores = dict[str, Floats]
 
-    NaN where a run has no score; no entry where no question has both.
+
+def _common(
+    first: Results, second: Results, *, paired: bool
+) -> tuple[tuple[str, ...], tuple[int, ...], tuple[Scores, Scores]]:
+    """Return the tasks that both runs scored at all shared lengths, the lengths, and the scores.
+
+    If paired, both matrices of a task have the same questions, with NaN where one run has no score.
     """
     ours, theirs = configs_of(first), configs_of(second)
     common = [key for key in ours if key in theirs]
-    columns: dict[tuple[str, int], Floats] = {}
+    every = sorted({length for _, length in common})
+    matrices: dict[str, list[Floats]] = {}
+    compared: set[tuple[str, int]] = set()
     for task in dict.fromkeys(task for task, _ in common):
-        lengths = sorted({length for name, length in common if name == task})
-        one, other = score_matrix(ours, task, lengths), score_matrix(theirs, task, lengths)
-        rows = min(len(one), len(other))
-        matrix = np.full((max(len(one), len(other)), len(lengths)), np.nan)
-        matrix[:rows] = other[:rows] - one[:rows]
-        for place, length in enumerate(lengths):
-            if not np.isnan(matrix[:, place]).all():
-                columns[task, length] = matrix[:, place]
-    return columns
-
-
-def _paired_measure(parts: Mapping[str, Floats]) -> Measure:
-    """Return the measure of paired differences, given questions by lengths for each task."""
-    pairs = np.stack([(~np.isnan(part)).sum(axis=0) for part in parts.values()])
-    means = np.stack([100 * np.nanmean(part, axis=0) for part in parts.values()])
-    samples = np.stack([100 * resample(task, part) for task, part in parts.items()], axis=1)
-    # Each question's contribution to the mean of its column; 0 where it has no pair.
-    shares = {
-        task: np.nan_to_num(part) / (~np.isnan(part)).sum(axis=0) for task, part in parts.items()
-    }
-    flips = np.stack([100 * flip(task, share) for task, share in shares.items()], axis=1)
-
-    def measure(tasks: slice, lengths: slice) -> Difference:
-        value, sampled, flipped = (
-            np.asarray(array[..., tasks, lengths].mean(axis=(-2, -1)))
-            for array in (means, samples, flips)
-        )
-        number = int(pairs[tasks, lengths].sum())
-        p = p_value(float(value), flipped)
-        return Difference(float(value), *interval(sampled), p, (number, number))
-
-    return measure
-
-
-def p_value(value: float, flips: Floats) -> float:
-    """Return the two-sided p-value; the observed value counts as a flip (Phipson, Smyth 2010)."""
-    extreme = np.abs(flips) >= abs(value) - 1e-9  # tolerates another order of summation
-    return float((1 + extreme.sum()) / (FLIPS + 1))
+        both = [score_matrix(configs, task, every) for configs in (ours, theirs)]
+        if paired:
+            rows = min(map(len, both))
+            missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])
+            both = [np.where(missing, np.nan, matrix[:rows]) for matrix in both]
+        matrices[task] = both
+        found = np.all([(~np.isnan(matrix)).any(axis=0) for matrix in both], axis=0)
+        compared |= {(task, length) for length, there in zip(every, found, strict=True) if there}
+    lengths = tuple(sorted({length for _, length in compared}))
+    tasks = tuple(task for task in matrices if compared >= set(product([task], lengths)))
+    columns = [every.index(length) for length in lengths]
+    one, other = ({task: matrices[task][side][:, columns] for task in tasks} for side in (0, 1))
+    return tasks, lengths, (one, other)

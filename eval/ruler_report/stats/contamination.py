@@ -1,33 +1,25 @@
 """Contamination: does a model score higher on public rows than on fresh rows of another seed?
 
-The questions differ, so nothing is paired. If public rows are no easier for the model, every
-question could have come from either seed. The p-value is the share of random reassignments of a
-task's questions, each with its scores at all lengths, that give as great a gap. The test is
-one-sided, since seen rows can only help. An interval combines those of the two runs (MOVER: Zou and
-Donner 2008), so a run whose rows are all right adds the uncertainty that its few rows leave.
+The questions differ, so nothing is paired. The test is one-sided, since seen rows can only help;
+intervals are two-sided.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
-
-import numpy as np
 
 from ruler_data.errors import RulerError
-from ruler_data.names import parse_config
 from ruler_eval.schema import RunInfo
 from ruler_report.results import Results, Run, read_results
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     CONTAMINATED,
-    LEVEL,
     NO_SIGN,
+    Comparability,
     Comparison,
     Difference,
-    Measure,
-    tabulate,
+    judge,
+    measure,
 )
-from ruler_report.stats.resampling import FLIPS, permute_labels
-from ruler_report.stats.score_table import ScoreTable, score_matrix
+from ruler_report.stats.intervals import LEVEL
 
 #: The smallest gap that matters, in percentage points; `no sign` rules it out.
 MARGIN = 2.0
@@ -67,20 +59,14 @@ def contamination(
     """
     public, fresh = read_results(public), read_results(fresh)
     warnings = _check(public, fresh, force=force)
-    tasks, lengths = _common(public, fresh)
-    compared = [f"{task}_{length}" for task in tasks for length in lengths]
-    tables = [
-        ScoreTable.of(replace(run, configs={name: run.configs[name] for name in compared}))
-        for run in (public, fresh)
-    ]
 
     def verdict(gap: Difference) -> str:
         if gap.adjusted < LEVEL and gap.value > 0:
             return CONTAMINATED
         return NO_SIGN if gap.high < margin else CANNOT_TELL
 
-    measure = _unpaired_measure(*tables)
-    return tabulate((public, fresh), tasks, lengths, measure, verdict, warnings, margin)
+    how = Comparability(tuple(warnings), False, "unpaired: public and fresh rows ask otherwise")
+    return judge([measure(public, fresh, how, margin)], verdict)[0]
 
 
 def _check(public: Results, fresh: Results, *, force: bool) -> list[str]:
@@ -111,51 +97,3 @@ def _check(public: Results, fresh: Results, *, force: bool) -> list[str]:
         )
         raise RulerError(msg)
     return warnings
-
-
-def _common(public: Results, fresh: Results) -> tuple[list[str], list[int]]:
-    """Return the tasks that both runs scored at all lengths that both have, and these lengths."""
-    common = {
-        parse_config(name): config.scored and fresh.configs[name].scored
-        for name, config in public.configs.items()
-        if name in fresh.configs
-    }
-    lengths = sorted({length for _, length in common})
-    tasks = [
-        task
-        for task in dict.fromkeys(task for task, _ in common)
-        if all(common.get((task, length)) for length in lengths)
-    ]
-    if not tasks:
-        msg = "nothing to compare: no task was scored in both runs at all lengths that both have"
-        raise RulerError(msg)
-    return tasks, lengths
-
-
-def _unpaired_measure(public: ScoreTable, fresh: ScoreTable) -> Measure:
-    """Return the measure of gaps between two tables of the same tasks and lengths."""
-    permuted = {}
-    for task in public.tasks:
-        first, second = (
-            score_matrix(table.configs, task, table.lengths) for table in (public, fresh)
-        )
-        permuted[task] = 100 * permute_labels(task, first, second)
-
-    def measure(rows: slice, columns: slice) -> Difference:
-        tasks, lengths = public.tasks[rows], public.lengths[columns]
-        one, other = (
-            table.means(tasks)[lengths[0]] if len(lengths) == 1 else table.averages(tasks)["avg"]
-            for table in (public, fresh)
-        )
-        value = one.value - other.value
-        gaps = np.mean([permuted[task][:, columns].mean(axis=1) for task in tasks], axis=0)
-        extreme = int(np.sum(gaps >= value - 1e-9))  # tolerates another order of summation
-        return Difference(
-            value,
-            value - float(np.hypot(one.value - one.low, other.high - other.value)),
-            value + float(np.hypot(one.high - one.value, other.value - other.low)),
-            (1 + extreme) / (FLIPS + 1),
-            (one.scored, other.scored),
-        )
-
-    return measure

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_data.errors import UsageError
-from ruler_report.stats.resampling import Floats
+from ruler_report.stats.intervals import Floats
 from ruler_report.stats.summary import ScoredRun
 
 #: The number of tasks in the paper's study; fewer are not analysed.
@@ -41,11 +40,7 @@ class CorrelationStudy:
 
 
 def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
-    """Return the correlations of the tasks that all runs have; None if there are too few.
-
-    Raises:
-        UsageError: scipy is not installed.
-    """
+    """Return the correlations of the tasks that all runs have; None if there are too few."""
     tasks = [
         task for task in runs[0].summary.tasks if all(task in run.summary.tasks for run in runs)
     ]
@@ -63,17 +58,10 @@ def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
 
 
 def clustered(vectors: Floats) -> tuple[Floats, list[int], Branches]:
-    """Return the correlations between rows, their order, and the branches of their tree.
+    """Return the correlations between rows, their order, and the branches of their tree."""
+    from scipy.cluster.hierarchy import dendrogram, linkage
+    from scipy.spatial.distance import squareform
 
-    Raises:
-        UsageError: scipy is not installed.
-    """
-    try:
-        from scipy.cluster.hierarchy import dendrogram, linkage
-        from scipy.spatial.distance import squareform
-    except ImportError as error:
-        msg = "clustering needs scipy: pip install 'ruler-data[report]', or give --no-pictures"
-        raise UsageError(msg) from error
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)
         matrix = np.corrcoef(vectors)

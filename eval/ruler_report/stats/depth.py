@@ -11,7 +11,7 @@ import numpy as np
 
 from ruler_data.names import parse_config
 from ruler_report.results import BINS, ConfigResult
-from ruler_report.stats.resampling import Floats
+from ruler_report.stats.intervals import Floats
 from ruler_report.stats.summary import ScoredRun
 
 #: The largest grid of depths (`ruler_data.tasks.Niah`).

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ruler_report.stats.resampling import Floats
+from ruler_report.stats.intervals import Floats
 
 #: The suite of the paper's results.
 RULER = "ruler"

@@ -1,19 +1,19 @@
 """A run's scores by task and length, their means, and the intervals of the means."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.format import format_length, format_share
+from ruler_report.format import format_length
 from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.effective_length import OWN_SHARE, effective_length, mean_percent, weights
-from ruler_report.stats.resampling import Floats, interval, resample
+from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
 
 AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 Configs = dict[tuple[str, int], ConfigResult]
+Groups = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -41,41 +41,49 @@ class EffectiveLength:
     Attributes:
         threshold: in percent.
         length: in tokens; None if no length reaches the threshold.
-        shares: the share of bootstrap samples in which each length is the effective one; length 0
-            stands for none.
+        possible: the lengths that the intervals of the means do not exclude, increasing; 0 stands
+            for none.
     """
 
     threshold: float
     length: int | None
-    shares: dict[int, float]
+    possible: tuple[int, ...]
 
-    def format_shares(self, longest: int) -> str:
-        """Return how often each length is the effective one, given the longest measured.
+    def format_possible(self, longest: int) -> str:
+        """Return the lengths that are not excluded, given the longest measured.
 
-        >>> EffectiveLength(85.6, 32768, {16384: 0.031, 32768: 0.969}).format_shares(65536)
-        '32K in 97 %, 16K in 3 %'
+        >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536)).format_possible(65536)
+        '16K, 32K or ≥64K'
         """
-        shares = sorted(self.shares.items(), key=lambda item: -item[1])
-        return ", ".join(
-            f"{format_length(length, longest)} in {format_share(share)}" for length, share in shares
-        )
+        *others, last = (format_length(length, longest) for length in self.possible)
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def format_with_possible(self, longest: int) -> str:
+        """Return the length, and in brackets what else is not excluded.
+
+        >>> EffectiveLength(85.6, 32768, (32768, 65536)).format_with_possible(131072)
+        '32K (32K or 64K)'
+        """
+        text = format_length(self.length, longest)
+        possible = self.format_possible(longest)
+        return text if text == possible else f"{text} ({possible})"
 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """The scores of a run, with bootstrap samples of every task's means.
+    """The scores of a run.
 
     Attributes:
         configs: those with a scored row, by task and length.
         lengths: in tokens, increasing.
         tasks: in the order of the dataset.
-        samples: by task, resamples by lengths, in percent; NaN where the task has no rows.
+        scores: by task, questions by lengths, in [0, 1]; NaN where a row has no score.
     """
 
     configs: Configs
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
-    samples: dict[str, Floats]
+    scores: dict[str, Floats]
 
     @classmethod
     def of(cls, results: Results) -> "ScoreTable":
@@ -83,10 +91,8 @@ class ScoreTable:
         configs = configs_of(results)
         lengths = tuple(sorted({length for _, length in configs}))
         tasks = tuple(dict.fromkeys(task for task, _ in configs))
-        samples = {
-            task: 100 * resample(task, score_matrix(configs, task, lengths)) for task in tasks
-        }
-        return cls(configs, lengths, tasks, samples)
+        scores = {task: score_matrix(configs, task, lengths) for task in tasks}
+        return cls(configs, lengths, tasks, scores)
 
     def of_category(self, category: str) -> tuple[str, ...]:
         """Return the tasks of a category."""
@@ -95,30 +101,26 @@ class ScoreTable:
 
     def means(self, tasks: Sequence[str]) -> dict[int, Estimate]:
         """Return the mean over tasks at each length that all of them have."""
-        samples = self._samples(tasks)
         return {
-            length: _estimate(
-                self._mean(tasks, length),
-                samples[:, place],
-                {task: [self.configs[task, length]] for task in tasks},
-                np.ones(1),
-            )
-            for place, length in enumerate(self.lengths)
-            if all((task, length) in self.configs for task in tasks)
+            length: self._estimate((tasks,), {length: 1.0})
+            for length in self.complete_lengths(tasks)
         }
 
     def averages(self, tasks: Sequence[str]) -> dict[str, Estimate]:
         """Return the averages over lengths; none unless all lengths have all tasks."""
-        wanted = [(task, length) for task in tasks for length in self.lengths]
-        if not all(cell in self.configs for cell in wanted) or len(self.lengths) < 2:
+        if self.complete_lengths(tasks) != self.lengths or len(self.lengths) < 2:
             return {}
-        parts = {task: [self.configs[task, length] for length in self.lengths] for task in tasks}
-        means = np.array([self._mean(tasks, length) for length in self.lengths])
-        samples = self._samples(tasks)
         columns = {name: weights(len(self.lengths), name) for name in AVERAGES}
         return {
-            name: _estimate(float(means @ column), samples @ column, parts, column)
+            name: self._estimate((tasks,), dict(zip(self.lengths, column, strict=True)))
             for name, column in columns.items()
+        }
+
+    def balanced(self, halves: Groups) -> dict[int, Estimate]:
+        """Return the mean of the means of groups of tasks, at each length that all of them have."""
+        return {
+            length: self._estimate(halves, {length: 1.0})
+            for length in self.complete_lengths([task for half in halves for task in half])
         }
 
     def effective(
@@ -126,30 +128,84 @@ class ScoreTable:
     ) -> EffectiveLength:
         """Return the effective length of the mean over tasks.
 
+        A length is excluded if its mean, or that of a longer one, is significantly on the other
+        side of the threshold.
+
         Args:
             tasks: to average.
             threshold: in percent.
-            own: whether the threshold is a share of the score at the shortest length; it then
-                differs between samples.
+            own: whether the threshold is a share of the mean at the shortest length; then the
+                differences from this share are tested, and it passes by definition.
         """
-        lengths = np.array(list(self.means(tasks)))
-        samples = self._samples(tasks)[:, np.isin(self.lengths, lengths)]
-        bar = OWN_SHARE * samples[:, :1] if own else np.float64(threshold)
-        longest = np.max(lengths * (samples >= bar), axis=1)
-        shares = {int(length): float(np.mean(longest == length)) for length in (0, *lengths)}
-        means = {int(length): self._mean(tasks, int(length)) for length in lengths}
+        lengths = self.complete_lengths(tasks)
+        means = {length: self._mean((tasks,), {length: 1.0}) for length in lengths}
+        tested, bar = {length: mean.statistic for length, mean in means.items()}, threshold / 100
+        if own:
+            first, bar = means[lengths[0]], 0.0
+            tested = {
+                length: minus(mean, first, paired=True, share=OWN_SHARE)
+                for length, mean in means.items()
+                if mean is not first
+            }
+        values = {length: self._value((tasks,), length) for length in lengths}
+        possible = possible_lengths(tested, bar)
         return EffectiveLength(
             threshold,
-            effective_length(means, threshold),
-            {length: share for length, share in shares.items() if share},
+            effective_length(values, threshold),
+            tuple(sorted({length or (lengths[0] if own else 0) for length in possible})),
         )
 
-    def _mean(self, tasks: Sequence[str], length: int) -> float:
-        means = [mean_percent(scores_of(self.configs[task, length])) for task in tasks]
+    def complete_lengths(self, tasks: Sequence[str]) -> tuple[int, ...]:
+        """Return the lengths that all of the tasks have."""
+        return tuple(
+            length
+            for length in self.lengths
+            if all((task, length) in self.configs for task in tasks)
+        )
+
+    def _mean(self, groups: Groups, lengths: Mapping[int, float]) -> Mean:
+        """Return the mean over lengths, with weights, of the mean over groups of tasks."""
+        columns = [self.lengths.index(length) for length in lengths]
+        column = np.array(list(lengths.values()))
+        shares = {task: column / len(groups) / len(group) for group in groups for task in group}
+        return mean_of({task: self.scores[task][:, columns] for task in shares}, shares)
+
+    def _value(self, groups: Groups, length: int) -> float:
+        """Return a mean in percent, added up in upstream's order of operations."""
+        cells = [[self.configs[task, length] for task in group] for group in groups]
+        means = [sum(mean_percent(scores_of(one)) for one in group) / len(group) for group in cells]
         return sum(means) / len(means)
 
-    def _samples(self, tasks: Sequence[str]) -> Floats:
-        return np.asarray(np.mean([self.samples[task] for task in tasks], axis=0))
+    def _estimate(self, groups: Groups, lengths: Mapping[int, float]) -> Estimate:
+        low, high = self._mean(groups, lengths).statistic.interval()
+        values = [self._value(groups, length) for length in lengths]
+        every = [
+            self.configs[task, length] for group in groups for task in group for length in lengths
+        ]
+        return Estimate(
+            float(np.array(values) @ np.array(list(lengths.values()))),
+            100 * float(low),
+            100 * float(high),
+            sum(config.scored for config in every),
+            sum(config.rows for config in every),
+        )
+
+
+def possible_lengths(tested: Mapping[int, Statistic], bar: float) -> list[int]:
+    """Return the effective lengths that intervals do not exclude; 0 stands for none.
+
+    Args:
+        tested: the statistic of each length, by increasing length.
+        bar: the value that the effective length reaches and no longer length does.
+    """
+    found = []
+    for length in sorted((0, *tested), reverse=True):
+        low, high = tested[length].interval() if length else (-1.0, np.inf)
+        if high >= bar:
+            found.append(length)
+        if low >= bar:
+            break
+    return found
 
 
 def configs_of(results: Results) -> Configs:
@@ -172,48 +228,3 @@ def score_matrix(configs: Configs, task: str, lengths: Iterable[int]) -> Floats:
 def scores_of(config: ConfigResult) -> list[float]:
     """Return the scores of the scored rows, in order."""
     return [score for score in config.headline_scores if score is not None]
-
-
-def _estimate(
-    value: float, samples: Floats, parts: Mapping[str, Sequence[ConfigResult]], column: Floats
-) -> Estimate:
-    """Return a mean over tasks with its interval.
-
-    A bootstrap sees no uncertainty in a task whose rows all score alike, so that of each such
-    task is added (MOVER: Zou and Donner 2008). Within a task the questions are the same at all
-    lengths, so there the uncertainties are summed.
-
-    Args:
-        value: the mean.
-        samples: bootstrap samples of it.
-        parts: the configs of each task.
-        column: the weights of these configs.
-    """
-    low, high = interval(samples)
-    unseen = [
-        column @ np.array([_unseen_error(scores_of(config)) for config in configs]) / len(parts)
-        for configs in parts.values()
-    ]
-    below = math.hypot(max(value - low, 0.0), *(down for down, _ in unseen))
-    above = math.hypot(max(high - value, 0.0), *(up for _, up in unseen))
-    every = [config for configs in parts.values() for config in configs]
-    return Estimate(
-        value,
-        max(value - below, 0.0),
-        min(value + above, 100.0),
-        sum(config.scored for config in every),
-        sum(config.rows for config in every),
-    )
-
-
-def _unseen_error(scores: Sequence[float]) -> tuple[float, float]:
-    """Return how far below and above its mean a task may be whose rows all score alike.
-
-    In percentage points; 0 where scores differ. Resamples of equal scores are all equal, but n of
-    them do not rule out that a share of up to 1 - 0.025^(1/n) would score 0, or 1: the exact
-    binomial bound (Clopper and Pearson 1934).
-    """
-    if min(scores) < max(scores):
-        return 0.0, 0.0
-    share = 1 - 0.025 ** (1 / len(scores))
-    return 100 * share * scores[0], 100 * share * (1 - scores[0])

@@ -1,7 +1,7 @@
 """The summary of a run: all its means, effective lengths, sweeps and rates of false claims.
 
-All in percent. A mean over tasks is the mean of the tasks' means, as in the paper. An interval is
-a 95 % bootstrap over questions, resampled within each task.
+All in percent, with 95 % intervals (`intervals.py`). A mean over tasks is the mean of the tasks'
+means, as in the paper.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -47,7 +47,7 @@ class Claims:
 
     false_none: Rates
     hallucinated: Rates
-    balanced: dict[int, float]
+    balanced: dict[int, Estimate]
 
 
 @dataclass(frozen=True, repr=False)
@@ -134,7 +134,7 @@ class Summary(Shown):
             longest = self.lengths[-1]
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
-                f"{effective.threshold:.1f}); of resamples, {effective.format_shares(longest)}"
+                f"{effective.threshold:.1f}); not excluded: {effective.format_possible(longest)}"
             )
         caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""
         head = ("task", *map(format_length, self.lengths))
@@ -266,16 +266,10 @@ def _claims(table: ScoreTable) -> Claims | None:
     )
     if not (present or absent):
         return None
-    means = table.means(present) if present else {}
-    absent_means = table.means(absent) if absent else {}
     return Claims(
         false_none=_rates(table, present, (FALSE_NONE,)),
         hallucinated=_rates(table, absent, HALLUCINATED),
-        balanced={
-            length: (means[length].value + absent_means[length].value) / 2
-            for length in means
-            if length in absent_means
-        },
+        balanced=table.balanced((present, absent)) if present and absent else {},
     )
 
 

@@ -1,0 +1,157 @@
+"""Intervals and p-values of means of scores, and of differences of means.
+
+One construction serves all of them. The beta distribution that gives a share of n answers its exact
+binomial interval (Clopper and Pearson 1934) is given an effective number of rows, so that it has
+the variance that the scores show (Korn and Graubard 1998, for means over strata). The variance
+counts two more rows, one at each end of the range. Without them a few rows that happen to be alike
+would claim to know their mean (Bonett and Price 2012, paired; Agresti and Caffo 2000, unpaired).
+
+    39 of 40 rows right                    97.5 [86.8, 99.9]    the exact binomial interval
+    40 rows that all score 3/4             75.0 [71.0, 78.7]    only the two extra rows vary
+    40 differences of 0                    +0.0 [-6.9, +6.9]
+    40 of 40 minus 36 of 40, unpaired     +10.0 [-1.7, +21.5]
+
+Sources: Clopper, Pearson, Biometrika 26 (1934); Korn, Graubard, Survey Methodology 24 (1998);
+Agresti, Caffo, The American Statistician 54 (2000); Bonett, Price, Journal of Educational and
+Behavioral Statistics 37 (2012). How often intervals cover: benchmarks/results/coverage.md.
+
+Values may be arrays: leading dimensions of the scores are samples, as in the simulation.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betainc, betaincinv
+
+Floats = npt.NDArray[np.float64]
+#: Share of intervals that may miss the truth, and the level below which a p-value is significant.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A mean or a difference of means, and what decides on its interval.
+
+    Attributes:
+        value: between `lowest` and `highest`.
+        variance: of the value, as estimated from the scores.
+        rows: effective number of rows; their number in a mean of one config.
+    """
+
+    value: Floats
+    variance: Floats
+    rows: Floats
+    lowest: float = 0.0
+    highest: float = 1.0
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """Return the ends of the 95 % interval; it always has a width."""
+        right, wrong = self._counts()
+        low = betaincinv(np.maximum(right, 1e-9), wrong + 1, LEVEL / 2)
+        high = 1 - betaincinv(np.maximum(wrong, 1e-9), right + 1, LEVEL / 2)
+        perfect = (LEVEL / 2) ** (1 / self.rows)  # no lower end is above that of a perfect score
+        low = np.where(right > 0, np.minimum(low, perfect), 0.0)
+        high = np.where(wrong > 0, np.maximum(high, 1 - perfect), 1.0)
+        span = self.highest - self.lowest
+        return self.lowest + span * low, self.lowest + span * high
+
+    def p_values(self, at: float = 0.0) -> tuple[Floats, Floats]:
+        """Return the p-values of the tests whether the truth is above, and below, a value.
+
+        Twice the smaller is below 5 % exactly if the interval leaves the value out.
+        """
+        right, wrong = self._counts()
+        share = (at - self.lowest) / (self.highest - self.lowest)
+        above = betainc(np.maximum(right, 1e-9), wrong + 1, share)
+        below = betainc(np.maximum(wrong, 1e-9), right + 1, 1 - share)
+        return (
+            np.where(right > 0, np.maximum(above, share**self.rows), 1.0),
+            np.where(wrong > 0, np.maximum(below, (1 - share) ** self.rows), 1.0),
+        )
+
+    def _counts(self) -> tuple[Floats, Floats]:
+        """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
+        span = self.highest - self.lowest
+        mean = np.clip((self.value - self.lowest) / span, 0.0, 1.0)
+        pseudo = mean**2 + (1 - mean) ** 2  # two rows, one at each end of the range
+        spread = self.variance * (self.rows / span) ** 2 + pseudo
+        rows = self.rows * (self.rows * mean * (1 - mean) + pseudo) / spread
+        return rows * mean, rows * (1 - mean)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A weighted mean of scores over tasks and lengths.
+
+    Attributes:
+        value: in [0, 1].
+        errors: by task, what each question adds to the error of the mean. A question has the same
+            index at every length, so its scores at all lengths are one contribution.
+        rows: effective number of rows (Kish 1965): n in a mean of n rows or of n questions at
+            several lengths, 13 n in a mean of 13 tasks.
+    """
+
+    value: Floats
+    errors: Mapping[str, Floats]
+    rows: Floats
+
+    @property
+    def statistic(self) -> Statistic:
+        """The mean with its variance; tasks ask different questions, so they are independent."""
+        return Statistic(self.value, _variance(self.errors), self.rows)
+
+
+def mean_of(scores: Mapping[str, Floats], weights: Mapping[str, Floats]) -> Mean:
+    """Return the mean of all scores.
+
+    Args:
+        scores: by task in [0, 1], shape (..., questions, lengths); NaN where a row has no score.
+        weights: by task, a weight for each length; all of them add up to 1.
+
+    >>> mean = mean_of({"vt": np.array([[1.0]] * 39 + [[0.0]])}, {"vt": np.ones(1)})
+    >>> [round(100 * float(end), 1) for end in mean.statistic.interval()]
+    [86.8, 99.9]
+    """
+    value, spread, tasks = np.float64(0), np.float64(0), 0.0
+    errors = {}
+    for task, weight in weights.items():
+        found = scores[task]
+        unscored = np.isnan(found)
+        scored, filled = 1.0 - unscored, np.where(unscored, 0.0, found)
+        each = np.ones(found.shape[-2])
+        counts = each @ scored
+        means, shares = each @ filled / counts, weight / counts
+        errors[task] = ((filled - means[..., None, :] * scored) @ shares[..., None])[..., 0]
+        value = value + means @ weight
+        spread = spread + ((scored @ shares[..., None]) ** 2).sum(axis=(-2, -1))
+        tasks += weight.sum() ** 2
+    rows = np.asarray(1 / spread)
+    # Each task's own mean costs a degree of freedom; the exact interval allows for the first.
+    scale = np.sqrt(rows / (rows - 1 / tasks + 1))
+    errors = {task: error * scale[..., None] for task, error in errors.items()}
+    return Mean(np.asarray(value), errors, rows)
+
+
+def minus(second: Mean, first: Mean, *, paired: bool, share: float = 1.0) -> Statistic:
+    """Return the second mean minus a share of the first.
+
+    Args:
+        second: a mean.
+        first: another; if paired, of the same questions.
+        paired: whether errors of the same question are subtracted; otherwise the questions of the
+            two means are independent.
+        share: what the first mean is multiplied by.
+    """
+    if paired:
+        errors = {task: found - share * first.errors[task] for task, found in second.errors.items()}
+        variance = _variance(errors)
+    else:
+        variance = _variance(second.errors) + share**2 * _variance(first.errors)
+    rows = 2 / (1 / first.rows + 1 / second.rows)
+    return Statistic(second.value - share * first.value, variance, rows, -share, 1.0)
+
+
+def _variance(errors: Mapping[str, Floats]) -> Floats:
+    return np.asarray(sum((error**2).sum(axis=-1) for error in errors.values()))
