@@ -262,8 +262,9 @@ def _proved(
 ) -> Iterator[str]:
     """Say what was proved of a clean folder."""
     yield "files, columns, digests, depths, card, licences and eval.yaml follow from the manifest"
-    if manifest.edition != BALANCED:
+    if manifest.is_upstream:
         yield f"rows replayed by upstream's generator, byte for byte: {rebuilt}"
+    if manifest.edition != BALANCED:
         return
     count, drawn = len(verdicts), sum(one.is_drawn_again for one in verdicts.values())
     qa = [name for name in verdicts if isinstance(_task(manifest, name).params, Qa)]
