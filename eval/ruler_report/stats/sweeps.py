@@ -8,6 +8,7 @@ So the sweeps of this package (Figures 2 and 3 of RULER, arXiv 2404.06654, secti
 a user follow the same rules.
 """
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
@@ -17,9 +18,11 @@ import numpy as np
 from ruler_data.tasks import FAMILIES, TASKS
 from ruler_report.format import visible
 from ruler_report.results import Param
-from ruler_report.stats.resampling import BATCH, RESAMPLES, Floats, generator
+from ruler_report.stats.intervals import Floats
 from ruler_report.stats.score_table import Configs
 
+#: Permutations of the test of a spread, and how many are drawn at once.
+PERMUTATIONS, BATCH = 2000, 200
 #: The number of keys in a haystack that is made of needles only, as in the paper's Figure 2.
 FULL = "full"
 #: Readable names of parameters; others keep their own.
@@ -233,10 +236,12 @@ def spreads_of(configs: Configs) -> Iterator[Spread]:
 
 def _chance(name: str, scores: Floats) -> float:
     """Return the p-value of the spread of column means, by permutations within rows."""
-    rng, reached = generator("spread", name), 1
+    digest = hashlib.sha256(f"ruler-eval/1/spread/{name}".encode()).digest()
+    rng = np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
+    reached = 1
     spread = np.ptp(scores.sum(axis=0))
     varied = scores[np.ptp(scores, axis=1) > 0]  # the others add the same to every column
-    for _ in range(0, RESAMPLES, BATCH):
+    for _ in range(0, PERMUTATIONS, BATCH):
         dealt = rng.permuted(np.broadcast_to(varied, (BATCH, *varied.shape)).copy(), axis=2)
         reached += int(np.count_nonzero(np.ptp(dealt.sum(axis=1), axis=1) >= spread - 1e-9))
-    return reached / (RESAMPLES + 1)
+    return reached / (PERMUTATIONS + 1)
