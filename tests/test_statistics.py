@@ -205,3 +205,16 @@ def test_a_small_part_of_the_simulation_covers() -> None:
     lowest = {kind: float(share) for kind, share in lines}
     assert len(lowest) > 20 and {"cell", "paired cell", "unpaired avg", "effective"} <= set(lowest)
     assert min(lowest.values()) >= 89  # 95, give or take three standard errors of 100 draws
+
+
+def test_tasks_that_ask_the_same_are_not_counted_as_independent() -> None:
+    same = coin("alike", 0.5, 200)
+    results = results_of({"vt_4096": same, "cwe_4096": same})
+    asks = {"vt_4096": None, "cwe_4096": "vt"}
+    alike = replace(results, configs={name: replace(one, same_questions_as=asks[name])
+                                      for name, one in results.configs.items()})  # fmt: skip
+    found, single = summarize(alike).overall[4096], cell(same)
+    assert (found.low, found.high) == pytest.approx((single.low, single.high))
+    apart = summarize(results).overall[4096]
+    ratio = (found.high - found.low) / (apart.high - apart.low)
+    assert ratio == pytest.approx(math.sqrt(2), abs=0.05)

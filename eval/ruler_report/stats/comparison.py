@@ -25,7 +25,7 @@ from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
 from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
-from ruler_report.stats.score_table import configs_of, score_matrix
+from ruler_report.stats.score_table import asks_of, configs_of, score_matrix
 from ruler_report.table import Shown, Table
 
 K = TypeVar("K", bound=Hashable)
@@ -417,12 +417,13 @@ def measure(
             "report them one at a time"
         )
         raise RulerError(msg)
+    asks = asks_of(configs_of(first))
     differences: dict[Key, Difference] = {}
     for task, length in product((*tasks, None), (*lengths, None)):
         columns = np.array([length in (None, one) for one in lengths])
         names = tasks if task is None else [task]
         weights = {name: columns / columns.sum() / len(names) for name in names}
-        one, other = (mean_of(side, weights) for side in scores)
+        one, other = (mean_of(side, weights, asks) for side in scores)
         gap = minus(*((one, other) if margin is not None else (other, one)), paired=how.paired)
         above, below = gap.p_values()
         low, high = gap.interval()

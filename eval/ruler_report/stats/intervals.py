@@ -18,8 +18,9 @@ Behavioral Statistics 37 (2012). How often intervals cover: benchmarks/results/c
 Values may be arrays: leading dimensions of the scores are samples, as in the simulation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -88,7 +89,8 @@ class Mean:
     Attributes:
         value: in [0, 1].
         errors: by task, what each question adds to the error of the mean. A question has the same
-            index at every length, so its scores at all lengths are one contribution.
+            index at every length, so its scores at all lengths are one contribution; so are those
+            of tasks that ask the same.
         rows: effective number of rows (Kish 1965): n in a mean of n rows or of n questions at
             several lengths, 13 n in a mean of 13 tasks.
     """
@@ -103,12 +105,17 @@ class Mean:
         return Statistic(self.value, _variance(self.errors), self.rows)
 
 
-def mean_of(scores: Mapping[str, Floats], weights: Mapping[str, Floats]) -> Mean:
+def mean_of(
+    scores: Mapping[str, Floats],
+    weights: Mapping[str, Floats],
+    asks: Mapping[str, str] = MappingProxyType({}),
+) -> Mean:
     """Return the mean of all scores.
 
     Args:
         scores: by task in [0, 1], shape (..., questions, lengths); NaN where a row has no score.
         weights: by task, a weight for each length; all of them add up to 1.
+        asks: the tasks whose questions others ask again.
 
     >>> mean = mean_of({"vt": np.array([[1.0]] * 39 + [[0.0]])}, {"vt": np.ones(1)})
     >>> [round(100 * float(end), 1) for end in mean.statistic.interval()]
@@ -116,8 +123,12 @@ def mean_of(scores: Mapping[str, Floats], weights: Mapping[str, Floats]) -> Mean
     """
     value, spread, tasks = np.float64(0), np.float64(0), 0.0
     errors = {}
-    for task, weight in weights.items():
-        found = scores[task]
+    groups: dict[str, list[str]] = {}
+    for task in weights:
+        groups.setdefault(asks.get(task, task), []).append(task)
+    for task, alike in groups.items():
+        found = _side_by_side([scores[name] for name in alike])
+        weight = np.concatenate([weights[name] for name in alike])
         unscored = np.isnan(found)
         scored, filled = 1.0 - unscored, np.where(unscored, 0.0, found)
         each = np.ones(found.shape[-2])
@@ -132,6 +143,16 @@ def mean_of(scores: Mapping[str, Floats], weights: Mapping[str, Floats]) -> Mean
     scale = np.sqrt(rows / (rows - 1 / tasks + 1))
     errors = {task: error * scale[..., None] for task, error in errors.items()}
     return Mean(np.asarray(value), errors, rows)
+
+
+def _side_by_side(matrices: Sequence[Floats]) -> Floats:
+    """Return matrices of the same questions as one; NaN where one has fewer questions."""
+    rows = max(matrix.shape[-2] for matrix in matrices)
+    padded = []
+    for matrix in matrices:
+        missing = np.full((*matrix.shape[:-2], rows - matrix.shape[-2], matrix.shape[-1]), np.nan)
+        padded.append(np.concatenate([matrix, missing], axis=-2))
+    return np.concatenate(padded, axis=-1) if len(matrices) > 1 else matrices[0]
 
 
 def minus(second: Mean, first: Mean, *, paired: bool, share: float = 1.0) -> Statistic:

@@ -168,7 +168,8 @@ class ScoreTable:
         columns = [self.lengths.index(length) for length in lengths]
         column = np.array(list(lengths.values()))
         shares = {task: column / len(groups) / len(group) for group in groups for task in group}
-        return mean_of({task: self.scores[task][:, columns] for task in shares}, shares)
+        scores = {task: self.scores[task][:, columns] for task in shares}
+        return mean_of(scores, shares, asks_of(self.configs))
 
     def _value(self, groups: Groups, length: int) -> float:
         """Return a mean in percent, added up in upstream's order of operations."""
@@ -211,6 +212,11 @@ def possible_lengths(tested: Mapping[int, Statistic], bar: float) -> list[int]:
 def configs_of(results: Results) -> Configs:
     """Return the configs of a run that have a scored row, by task and length."""
     return {parse_config(name): config for name, config in results.configs.items() if config.scored}
+
+
+def asks_of(configs: Configs) -> dict[str, str]:
+    """Return the tasks that ask the questions of another, which their scores depend on."""
+    return {task: one.same_questions_as or task for (task, _), one in configs.items()}
 
 
 def score_matrix(configs: Configs, task: str, lengths: Iterable[int]) -> Floats:
