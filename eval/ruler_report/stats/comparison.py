@@ -303,7 +303,9 @@ def comparability(first: Results, second: Results) -> Comparability:
         obstacles.append(f"the parameters of {_listed(changed)} differ")
     if asked or unknown:
         seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
-        basis = f"unpaired: the questions differ ({_listed(asked or list(pairs))}{seeds})"
+        basis = f"unpaired: the questions differ ({_listed(asked)}{seeds})"
+        if unknown:
+            basis = "unpaired: it is not recorded whether the questions are the same"
         return Comparability(tuple(obstacles), False, basis)
     basis = SAME_ROWS
     if pairs:
