@@ -152,11 +152,6 @@ def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) ->
         RulerError: with the commands that write one report for each group of runs.
     """
     first = results[0]
-    editions = sorted({one.run.data.edition for one in results})
-    if len(editions) > 1:
-        shown = ", ".join(map(visible, editions))
-        msg = f"runs of the editions {shown} share no row; write one report for each"
-        raise RulerError(msg)
     other = next((one for one in results if not first.configs.keys() & one.configs.keys()), None)
     if other is None:
         return

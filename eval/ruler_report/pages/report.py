@@ -14,7 +14,8 @@ from ruler_report.figures.sweep_plots import study_pictures
 from ruler_report.format import visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
-from ruler_report.stats.comparison import SAME_ROWS, compare_all, labels_of
+from ruler_report.stats.comparability import SAME_ROWS
+from ruler_report.stats.comparison import compare_all, labels_of
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import depth_tables
 from ruler_report.stats.effective_length import RULER

@@ -1,9 +1,7 @@
 """Differences between two runs, with intervals, p-values and verdicts.
 
-`comparability` decides whether two runs can be compared, and how. Runs that answered the same
-questions are paired, whatever the tokenizer: only questions that both scored count, and each one's
-two scores are subtracted. Runs on other questions of the same kind (another seed, an edition of
-upstream with another tokenizer) are compared unpaired. Both have intervals and p-values of
+`comparability.py` decides whether two runs can be compared, and how. If paired, only questions that
+both scored count, and each one's two scores are subtracted. Intervals and p-values are those of
 `intervals.py`: a p-value is below 5 % exactly if the interval leaves out 0. `contamination.py`
 compares the runs of one model on public and fresh rows.
 
@@ -24,6 +22,7 @@ from ruler_data.names import quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
+from ruler_report.stats.comparability import Comparability, comparability
 from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
 from ruler_report.stats.score_table import asks_of, configs_of, score_matrix
 from ruler_report.table import Shown, Table
@@ -31,7 +30,6 @@ from ruler_report.table import Shown, Table
 K = TypeVar("K", bound=Hashable)
 #: Task and length; None for the mean over all of them.
 Key = tuple[str | None, int | None]
-SAME_ROWS = "paired: the same rows"
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
 CONTAMINATED, NO_SIGN = "contaminated", "no sign"
 #: What a verdict about contamination means.
@@ -256,79 +254,6 @@ def better(difference: Difference) -> str:
     if difference.adjusted >= LEVEL:
         return CANNOT_TELL
     return SECOND if difference.value > 0 else FIRST
-
-
-@dataclass(frozen=True)
-class Comparability:
-    """Whether two runs can be compared, and how.
-
-    Attributes:
-        obstacles: why they cannot; empty if they can.
-        paired: whether both answered the same questions.
-        basis: how they are compared, in one line.
-    """
-
-    obstacles: tuple[str, ...]
-    paired: bool
-    basis: str
-
-
-def comparability(first: Results, second: Results) -> Comparability:
-    """Return whether two runs can be compared, and how; docs/scoring.md has the rules."""
-    runs = (first.run, second.run)
-    obstacles = [
-        f"the {what} differ: {' and '.join(visible(str(value(run))) for run in runs)}"
-        for what, value in ALIKE.items()
-        if value(runs[0]) != value(runs[1])
-    ]
-    pairs = {
-        name: (one, second.configs[name])
-        for name, one in first.configs.items()
-        if name in second.configs and one.digest != second.configs[name].digest
-    }
-    asked = [name for name, (a, b) in pairs.items() if a.question_digest != b.question_digest]
-    unknown = [
-        f"the {place} run"
-        for side, place in enumerate(("first", "second"))
-        if not all(pair[side].question_digest for pair in pairs.values())
-    ]
-    if unknown:
-        obstacles.append(
-            f"the rows of {next(iter(pairs))} differ, and {' and '.join(unknown)} "
-            f"{'was' if len(unknown) == 1 else 'were'} scored by a version that did not record "
-            "what the rows ask; score again, `ruler-eval score RUN`"
-        )
-    changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
-    if changed:
-        obstacles.append(f"the parameters of {_listed(changed)} differ")
-    if asked or unknown:
-        seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
-        basis = f"unpaired: the questions differ ({_listed(asked)}{seeds})"
-        if unknown:
-            basis = "unpaired: it is not recorded whether the questions are the same"
-        return Comparability(tuple(obstacles), False, basis)
-    basis = SAME_ROWS
-    if pairs:
-        tokenizers = " and ".join(visible(run.data.tokenizer) for run in runs)
-        basis = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
-        if runs[0].data.inputs != runs[1].data.inputs:
-            basis += "; the sources or reserves of the rows differ"
-    return Comparability(tuple(obstacles), True, basis)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-#: What must be the same in two runs, in the words of a refusal.
-ALIKE: dict[str, Callable[[RunInfo], object]] = {
-    "editions": lambda run: run.data.edition,
-    "suites": lambda run: run.data.suite,
-    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
-    "protocols": lambda run: run.protocol,
-    "contexts": lambda run: "left out" if run.no_context else "given",
-    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
-}
 
 
 def compare(
