@@ -101,7 +101,7 @@ def _niah(audit: ParameterAudit, params: Niah, row: Row) -> Iterator[str]:
     body = row.context.removeprefix(head).removesuffix("\n")
     found, others = needle_sentences(row.context)
     others = others[sum(bool(line.strip()) for line in head.split("\n")) :]
-    yield from _haystack_findings(params, others, body)
+    yield from _haystack_findings(params, others)
     asked = queried_keys(row)
     if len(asked) != params.queries or len(set(asked)) != len(asked):
         yield f"the question is about {len(asked)} keys ({', '.join(asked)}), not {params.queries}"
@@ -128,14 +128,14 @@ def _niah(audit: ParameterAudit, params: Niah, row: Row) -> Iterator[str]:
         audit.ask(params.value_type, row.outputs)
 
 
-def _haystack_findings(params: Niah, others: Sequence[str], body: str) -> Iterator[str]:
+def _haystack_findings(params: Niah, others: Sequence[str]) -> Iterator[str]:
     """Compare what is not needle with the haystack of the task; texts need their sources."""
     text = [line for line in others if line != _NOISE]
     kind = "texts" if text else "noise" if others else "needles"
     expected = "texts" if params.haystack in ("essays", "domains") else params.haystack
-    if kind != expected and body.strip():
-        example = f", e.g. {(text or others)[0][:60]!r}" if others else ""
-        yield f"the haystack is of {kind}, the task's of {expected}{example}"
+    if kind != expected and others:  # without others it is empty, or its needles are counted
+        example = (text or others)[0][:60]
+        yield f"the haystack is of {kind}, the task's of {expected}, e.g. {example!r}"
 
 
 def _sentence_findings(params: Niah, one: NeedleSentence) -> Iterator[str]:
