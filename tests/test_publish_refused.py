@@ -41,7 +41,8 @@ def test_a_card_that_is_not_valid_is_refused_before_any_request(
     copy = copy_of(builds(), tmp_path)
     edit_card(copy, "language:\n- en\n", "language: [English\n")
     done = publisher(copy, repo)
-    assert done.code == 1 and "verification failed: 1 finding" in done.said
+    assert done.code == 1 and "verification failed: 1 finding: README.md" in done.said
+    assert "language: [English" in done.said
     assert hub.requests == []
 
 

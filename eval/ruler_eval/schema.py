@@ -22,7 +22,7 @@ ANSWER_FILES = "answers-*.jsonl"
 
 #: Options of engines that do not decide on answers, with the reason. They may change from one start
 #: of a run to the next, and `starts.jsonl` records them. All others are part of a run's identity.
-#: (vLLM computes a row in whatever batch is at hand, so that its last bits vary from run to run
+#: (vLLM computes a row together with others that wait, so its last bits differ from run to run
 #: anyway.)
 FREE: Mapping[str, str] = {
     name: reason

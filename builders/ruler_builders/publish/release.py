@@ -180,8 +180,10 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
     for finding in report.findings:
         tell(finding)
     if not report.clean:
-        count = counted(len(report.findings), "finding")
-        msg = f"{config.folder}: verification failed: {count}; build it again, then publish"
+        count, first = counted(len(report.findings), "finding"), report.findings[0]
+        msg = (
+            f"{config.folder}: verification failed: {count}: {first}; build it again, then publish"
+        )
         raise RulerError(msg)
     manifest = BuildDir(config.folder).manifest()
     assert manifest is not None  # verify has read it
