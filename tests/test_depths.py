@@ -146,3 +146,29 @@ def test_one_piece_by_itself_is_always_tested() -> None:
     cut = row.context[: row.evidence[0].end] + "\n"
     said, _ = verdict(TASKS["niah_single_1"], [replace(row, context=cut)])
     assert said.startswith("KS ")
+
+
+def test_a_needle_between_long_sentences_may_stand_as_far_off_as_they_are_long() -> None:
+    """Sentences of 300 characters in 4,000: a stratum of ten rows is 400."""
+    task, sentence = TASKS["niah_single_2"], "word " * 59 + "end. "
+    head = (
+        "A special magic number is hidden within the following text. Make sure to memorize it. "
+        "I will quiz you about the number afterwards.\n"
+    )
+    question = "What is the special magic number for a mentioned in the provided text?"
+
+    def row(index: int, place: int) -> Row:
+        needle, texts = "One of them is: 1. ", [sentence] * 13
+        before = head + "".join(texts[:place])
+        context = f"{before}{needle}{''.join(texts[place:])}"
+        spans = (Span(len(before), len(before) + len(needle) - 1),)
+        return Row(index, task.name, context, question, "", ("1",), 128, 1, spans)
+
+    def even(rows: int) -> list[float]:
+        return [depth(1, task.name, index, "needle") for index in range(rows)]
+
+    totals = len(sentence) * np.arange(1, 14)
+    places = [int(place) for place in slots(even(500), totals)]
+    assert verdict(task, [row(*one) for one in enumerate(places)])[1] == []
+    crowded = [row(index, place // 2) for index, place in enumerate(places)]
+    assert verdict(task, crowded)[1]

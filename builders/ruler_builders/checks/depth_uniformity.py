@@ -13,6 +13,7 @@ out of the test.
 """
 
 import math
+import re
 from collections.abc import Iterator
 from statistics import fmean
 
@@ -31,6 +32,10 @@ CROWDED = 2 / 3
 #: Marks rows that were left out, in the result of the test.
 UNTESTED = "not tested"
 
+#: Characters beside a needle that are searched for the end of a sentence.
+LONGEST = 1000
+_END = re.compile(r"[.?!][\"')\]]*\s")
+
 #: Aligned runs of rows that have each needle once in each of as many strata of depth.
 RUNS = (10, 50, 100, 500)
 
@@ -43,7 +48,7 @@ class Depths:
         self._pieces = _kept_apart(task)
         self._found: list[float] = []
         self._grains: list[float] = []
-        self._rows: dict[int, list[float]] = {}
+        self._rows: dict[int, tuple[list[float], float]] = {}
         self._crowded: list[int] = []  # places of the rows left out
 
     def add(self, row: Row) -> None:
@@ -54,7 +59,7 @@ class Depths:
         elif found:
             self._found += found
             self._grains.append(grain)
-            self._rows[row.index] = found
+            self._rows[row.index] = found, grain + drift(self._task)
 
     def verdict(self) -> tuple[str, list[str]]:
         """Return the result of the test, which may be empty, and the findings."""
@@ -68,7 +73,7 @@ class Depths:
         distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
         result = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
         result += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
-        findings = list(self._run_findings(max(self._grains) + drift(self._task)))
+        findings = list(self._run_findings())
         if distance > limit:
             findings.append(
                 f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, "
@@ -76,11 +81,14 @@ class Depths:
             )
         return result, findings
 
-    def _run_findings(self, tolerance: float) -> Iterator[str]:
-        """Yield the first run whose depths crowd into some strata, or a row beside its grid."""
-        most = max(map(len, self._rows.values()))
+    def _run_findings(self) -> Iterator[str]:
+        """Yield the first run whose depths crowd into some strata, or a row beside its grid.
+
+        A needle stands between two segments, so the depth that was drawn may be anywhere in them.
+        """
+        most = max(len(found) for found, _ in self._rows.values())
         if isinstance(self._task.params, Niah) and (grid := self._task.params.depths):
-            for index, found in self._rows.items():
+            for index, (found, tolerance) in self._rows.items():
                 wanted = index % grid / (grid - 1)
                 if off := [depth for depth in found if abs(depth - wanted) > tolerance]:
                     yield f"row {index} has its needle at depth {off[0]:.3f}, not at {wanted:.3f}"
@@ -89,12 +97,13 @@ class Depths:
         spare = 0.1 if isinstance(self._task.params, Qa) else 0.0
         for run in RUNS:
             for first in range(0, max(self._rows) + 1, run):
-                rows = range(first, first + run)
-                pooled = np.sort([depth for index in rows for depth in self._rows.get(index, ())])
+                rows = [self._rows[i] for i in range(first, first + run) if i in self._rows]
+                lowest = np.sort([depth - slack for found, slack in rows for depth in found])
+                highest = np.sort([depth + slack for found, slack in rows for depth in found])
                 strata = np.arange(run + 1)
-                before = np.searchsorted(pooled, strata / run - tolerance)
-                behind = np.searchsorted(pooled, strata / run + tolerance, "right")
-                before[-1], behind[0] = len(pooled), 0  # no depth is outside [0, 1]
+                before = np.searchsorted(highest, strata / run)
+                behind = np.searchsorted(lowest, strata / run, "right")
+                before[-1], behind[0] = len(highest), 0  # no depth is outside [0, 1]
                 before, behind = before - most * strata, behind - most * strata
                 surplus = before - np.minimum.accumulate(behind)
                 if surplus.max() > most * run * spare:
@@ -180,13 +189,23 @@ def _haystack_start(task: Task, row: Row) -> int:
 
 
 def _grain(task: Task, row: Row, free: int, last: Span) -> float:
-    """Return the share of the haystack that its mean segment takes."""
+    """Return the share of the haystack that a segment beside a needle takes."""
     if isinstance(task.params, Qa):
         return 1.0 / max(row.context.count("Document "), 1)
     if isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains"):
         grid = 1.0 / task.params.depths if task.params.depths else 0.0
-        return min(_unit(task) / free + grid, 1.0)
+        return min(_sentence_beside(row) / free + grid, 1.0)
     return min((last.end - last.start + _unit(task)) / free, 1.0)
+
+
+def _sentence_beside(row: Row) -> int:
+    """Return the characters of the longest sentence beside a needle, up to `LONGEST`."""
+    sizes = []
+    for span in row.evidence:
+        before = row.context[max(span.start - LONGEST, 0) : span.start].rstrip()
+        behind = row.context[span.end : span.end + LONGEST].lstrip()
+        sizes += [len(_END.split(before)[-1]), len(_END.split(behind, maxsplit=1)[0])]
+    return max(sizes)
 
 
 def _unit(task: Task) -> int:
