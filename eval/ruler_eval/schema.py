@@ -41,7 +41,7 @@ FREE: Mapping[str, str] = {
         "how weights are loaded and processes started": "max_parallel_loading_workers "
         "safetensors_load_strategy distributed_executor_backend download_dir",
         "logging": "disable_log_stats use_tqdm_on_load",
-        "copies of the model (ray)": "copies",
+        "copies of the model and their places (ray)": "copies gpus wait",
         "requests at once, and when to give up (openai)": "concurrency patience timeout",
         "which answers are accepted, not what they are (openai)": "tolerance",
     }.items()
