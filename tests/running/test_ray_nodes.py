@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,10 +131,12 @@ def test_a_cluster_without_gpus_scales_up(
     if listens():
         pytest.skip(f"port {PORT} is in use")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    # Of its own, as runs without an address look for a cluster in Ray's; short, for its sockets.
+    files = tempfile.mkdtemp(prefix="ray-")
     head = subprocess.Popen(
         [
             Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=0",
-            f"--port={PORT}", f"--autoscaling-config={config}", "--disable-usage-stats",
+            f"--port={PORT}", f"--temp-dir={files}", f"--autoscaling-config={config}", "--disable-usage-stats",
         ],
         env={**os.environ, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"},
         stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
@@ -148,6 +152,7 @@ def test_a_cluster_without_gpus_scales_up(
         head.terminate()
         head.wait(60)
         end_marked(str(tmp_path))
+        shutil.rmtree(files, ignore_errors=True)
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path / "run") == all_keys(frozen)
 
