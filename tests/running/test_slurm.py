@@ -117,7 +117,18 @@ def test_a_subset_of_the_array_keeps_the_number_of_shards(frozen: Path, tmp_path
 def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
     job = array.submit("0-1", seconds=0.4)
     until(lambda: len(list(array.out.glob("answers-*.jsonl"))) == 2 and whole_lines(array.out) > 4)
-    shell("sbatch", "-p", "urgent", "-n", os.cpu_count() or 1, "--mem=100M", "--wrap", "sleep 1")
+    shell(
+        "sbatch",
+        "-p",
+        "urgent",
+        "-n",
+        os.cpu_count() or 1,
+        "--mem=100M",
+        "-o",
+        "/dev/null",
+        "--wrap",
+        "sleep 1",
+    )
     until(lambda: states(job) == ["PENDING"] * 2)
     before = whole_lines(array.out)
     assert 4 < before < 40
