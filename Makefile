@@ -129,7 +129,7 @@ $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
 	@touch $@
 
 test-engines: $(ENGINES)/.made ## Run real models, made on the spot, through every engine that installs here
-	$(ENGINES)/bin/python -m pytest tests/engines
+	$(ENGINES)/bin/python -m pytest tests/engines tests/running/test_slurm.py
 
 # Reads the models' files, which are in GGUF.
 $(ENGINES)/.example: $(ENGINES)/.made

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from ruler_eval.api import Run, run
     from ruler_eval.engines.interface import Request
     from ruler_eval.engines.python import Generation
+    from ruler_eval.run_status import Status, status
     from ruler_eval.scoring import Scores, score
 
-__all__ = ["Generation", "Request", "Run", "Scores", "run", "score"]
+__all__ = ["Generation", "Request", "Run", "Scores", "Status", "run", "score", "status"]
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -28,5 +29,6 @@ __getattr__, __dir__ = lazy(
         "engines.interface": ("Request",),
         "engines.python": ("Generation",),
         "scoring": ("Scores", "score"),
+        "run_status": ("Status", "status"),
     },
 )

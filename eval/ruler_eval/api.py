@@ -14,35 +14,9 @@ from ruler_eval.eval_config import RunConfig
 from ruler_eval.journal import Mended
 from ruler_eval.progress import bar
 from ruler_eval.run_dir import RunFolder
+from ruler_eval.run_status import ConfigSummary, row_name, tally
 from ruler_eval.runner import Outcome, Progress, RunJob, open_job, run_shard
 from ruler_eval.sharding import Item, Shard
-
-
-@dataclass
-class ConfigSummary:
-    """What a run has of one config, over all shards.
-
-    Attributes:
-        config: e.g. `vt_4096`.
-        rows: number of rows of the run; of samples, where there are several of each row.
-        answered: rows with an answer.
-        unscored: rows that could not be answered.
-        truncated: answers that ended at their limit of tokens.
-        prompt_tokens: sent.
-        cached_tokens: sent, and held by a prefix cache.
-        answer_tokens: generated.
-        seconds: of all requests together; they may have run side by side.
-    """
-
-    config: str
-    rows: int
-    answered: int = 0
-    unscored: int = 0
-    truncated: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    answer_tokens: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -152,28 +126,12 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
     Raises:
         RulerError: a journal is damaged.
     """
-    samples = job.inputs.config.samples
-    rows = job.inputs.data.rows.items()
-    configs = {name: ConfigSummary(name, count * samples) for name, count in rows}
-    unscored: dict[str, str] = {}
-    for prediction in folder.predictions():
-        summary = configs.get(prediction.config)
-        if summary is None:
-            continue
-        if prediction.error is not None:
-            summary.unscored += 1
-            row = f"{prediction.config}/{prediction.index}"
-            unscored[row + (f"/{prediction.sample}" if samples > 1 else "")] = prediction.error
-            continue
-        summary.answered += 1
-        summary.truncated += prediction.finish == "length"
-        summary.prompt_tokens += prediction.prompt_tokens or 0
-        summary.cached_tokens += prediction.cached_tokens or 0
-        summary.answer_tokens += prediction.answer_tokens or 0
-        summary.seconds += prediction.seconds or 0.0
-    for summary in configs.values():
-        summary.seconds = round(summary.seconds, 1)
-    return Run(folder.path, tuple(configs.values()), unscored, outcome, samples)
+    found = list(folder.predictions())
+    unscored = {
+        row_name(each.key, job.info.samples): each.error for each in found if each.error is not None
+    }
+    configs = tuple(tally(job.info, found).values())
+    return Run(folder.path, configs, unscored, outcome, job.info.samples)
 
 
 def warn_of_other_tokenizer(job: RunJob) -> None:

@@ -73,9 +73,10 @@ class EvalConfig:
         float | None, Option("Share of the probability that sampling keeps [default: 1].")
     ] = None
     no_context: Annotated[bool, Option("Leave the context out, as a baseline.")] = False
-    base_url: Annotated[str | None, Option("Address of an OpenAI-compatible server, with /v1.")] = (
-        None
-    )
+    base_url: Annotated[
+        str | None,
+        Option("Address of an OpenAI-compatible server, with /v1; selects engine `openai`."),
+    ] = None
     tokenizer: Annotated[
         str | Path | None, Option("Tokenizer that renders prompts [default: the model's own].")
     ] = None
@@ -93,14 +94,14 @@ class EvalConfig:
     ] = None
 
     def __post_init__(self) -> None:
-        """Check what needs no file; a function to call selects its engine.
+        """Check what needs no file; a function or an address selects its engine.
 
         Raises:
             UsageError: an unknown engine or protocol, a number that is too small, no model, or an
                 option of the engine that is not NAME=VALUE.
         """
-        if self.generate is not None and self.engine == "vllm":
-            object.__setattr__(self, "engine", "python")
+        if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
+            object.__setattr__(self, "engine", "python" if self.generate else "openai")
         choices = (
             ("engine", self.engine, get_args(EngineName)),
             ("protocol", self.protocol, PROTOCOLS),

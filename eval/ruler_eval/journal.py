@@ -174,10 +174,12 @@ class Mended:
     Attributes:
         cut: bytes cut off the end.
         unscored: unscored rows removed, to be asked again.
+        kept: rows whose answers are kept.
     """
 
     cut: int = 0
     unscored: int = 0
+    kept: int = 0
 
 
 def mend(path: Path) -> Mended:
@@ -216,7 +218,7 @@ def mend(path: Path) -> Mended:
         os.truncate(path, end)
     if unscored:
         write_bytes(path, b"".join(to_line(each) for each in read(path) if each.error is None))
-    return Mended(cut, unscored)
+    return Mended(cut, unscored, len(seen) - unscored)
 
 
 def _unwritable(path: Path, error: OSError) -> RulerError:

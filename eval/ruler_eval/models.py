@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +24,11 @@ from ruler_data.tokenizers.registry import load_folder
 #: A weight file is identified by this many blocks of this many bytes, evenly spaced.
 BLOCK, BLOCKS = 65_536, 16
 
+#: Names the weight files of a checkpoint and their size; checkpoints of one file have none.
+WEIGHTS_INDEX = "model.safetensors.index.json"
+
 #: Files of a model on the Hub that are read before it is loaded; the first must exist.
-HUB_FILES = ("config.json", *FILES)
+HUB_FILES = ("config.json", WEIGHTS_INDEX, *FILES)
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,16 @@ class Model:
         if self.hub_revision is not None or self.folder is None:
             return self.hub_revision
         return identify(self.folder)
+
+    @property
+    def weight_bytes(self) -> int | None:
+        """Bytes of the weights as they are stored; None if no file says."""
+        if self.folder is None:
+            return None
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            index = json.loads((self.folder / WEIGHTS_INDEX).read_bytes())
+            return int(index["metadata"]["total_size"]) or None
+        return sum(path.stat().st_size for path in _weight_files(self.folder)) or None
 
     @property
     def window(self) -> int | None:
@@ -107,7 +121,7 @@ def identify(folder: Path) -> str | None:
     weight file: training changes all of them. Hashing all of 140 GB would take minutes on every
     start.
     """
-    weights = sorted([*folder.glob("*.safetensors"), *folder.glob("*.gguf"), *folder.glob("*.bin")])
+    weights = _weight_files(folder)
     if not weights:
         return None
     digest = hashlib.sha256()
@@ -125,6 +139,10 @@ def identify(folder: Path) -> str | None:
         msg = f"--model: {error.filename}: cannot be read: {error.strerror}"
         raise RulerError(msg) from error
     return "sha256:" + digest.hexdigest()
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    return sorted([*folder.glob("*.safetensors"), *folder.glob("*.gguf"), *folder.glob("*.bin")])
 
 
 def _config(folder: Path) -> dict[str, Any]:

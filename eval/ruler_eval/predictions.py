@@ -4,7 +4,6 @@ Of a .jsonl file only the offset of each row's line is kept, and a second pass r
 the order of the rows: memory grows with the number of rows, not with the length of their texts.
 """
 
-import json
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,14 +13,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pydantic import TypeAdapter, ValidationError
-
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE
 from ruler_eval import journal
 from ruler_eval.prediction_formats import READERS, Line, parse_line, parse_record
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, Prediction, RunInfo
+from ruler_eval.schema import ANSWER_FILES, Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key
 
 #: Reads one line; a RulerError names the line and what is wrong with it.
@@ -80,34 +77,6 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     return run, Predictions(entries, _parse_journal, tuple(notes))
 
 
-def read_info(folder: Path) -> RunInfo:
-    """Return the description of a run.
-
-    Raises:
-        UsageError: the folder holds no run.
-        RulerError: it is damaged.
-    """
-    path = folder / RUN_FILE
-    if not path.is_file():
-        msg = f"{quote(str(folder))}: has no {RUN_FILE}; give the output folder of a run"
-        raise UsageError(msg)
-    try:
-        run = _RUN.validate_json(path.read_bytes(), strict=True, extra="ignore")
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the file"
-        msg = f"{path}: not a run: {field}: {first['msg']}; run it again"
-        raise RulerError(msg) from error
-    noted = json.loads(path.read_bytes()).get("fingerprint", run.fingerprint)
-    if noted != run.fingerprint:
-        msg = (
-            f"{path}: edited after it was written: its fingerprint is {noted}, that of its "
-            f"content {run.fingerprint}"
-        )
-        raise RulerError(msg)
-    return run
-
-
 def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
     """Return the predictions of a file, or of every file of a known form under a folder.
 
@@ -158,7 +127,6 @@ def from_records(
     return Predictions(_index(located, rows), parse_line)
 
 
-_RUN = TypeAdapter(RunInfo)
 #: Where a prediction is: a line, or the number of a record.
 _Located = tuple[Prediction, Line | str]
 

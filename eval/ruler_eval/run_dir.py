@@ -119,10 +119,9 @@ class RunFolder:
             return False
         return True
 
-    def log_start(self, info: RunInfo, shard: Shard, first: bool, start: Mapping[str, Any]) -> None:
+    def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
         record = {
-            "first": first,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "shard": str(shard),
             "version": __version__,
@@ -166,7 +165,7 @@ class RunFolder:
     def _take(self, shard: Shard, held: ExitStack) -> None:
         """Lock a shard, and show that it runs, until `held` is closed."""
         msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
-        alive = self.path / f".answers-{shard.name}.alive"
+        alive = self.alive(shard)
         try:
             held.enter_context(FileLock(self._lock(shard), timeout=0))
         except Timeout:
@@ -191,6 +190,10 @@ class RunFolder:
         thread = Thread(target=beat, daemon=True)
         thread.start()
         held.callback(end)
+
+    def alive(self, shard: Shard) -> Path:
+        """Return the path of the file that changes while a shard runs."""
+        return self.path / f".answers-{shard.name}.alive"
 
     def _lock(self, shard: Shard) -> Path:
         return self.path / f".answers-{shard.name}.lock"

@@ -27,7 +27,7 @@ from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.journal import Journal, Mended
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import Prediction, RunInfo
-from ruler_eval.sharding import Item, Shard, shares_of
+from ruler_eval.sharding import Item, Shard, cost, shares_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -126,10 +126,15 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
                 f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
             )
             raise UsageError(msg)
-        folder.log_start(job.info, shard, blank, job.engine.start)
         folder.failure(shard).unlink(missing_ok=True)
         share = shares_of(job.inputs.data, shard.count, inputs.config.samples)[shard.index]
         pending = [item for item in share if item.key not in answered]
+        progress_at = {
+            "kept": mended.kept,
+            "pending": len(pending),
+            "cost": round(sum(cost(item.tokens) for item in pending)),
+        }
+        folder.log_start(job.info, shard, {"first": blank, **progress_at, **job.engine.start})
         done = unscored = 0
         first_error = None
         with watch(pending, mended) as progress, Journal(folder.journal(shard)) as journal:

@@ -10,9 +10,14 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, Manifest
+from ruler_data.names import quote
 
 #: Version of the layout of both files.
 FORMAT = 1
@@ -36,7 +41,7 @@ FREE: Mapping[str, str] = {
         "how weights are loaded and processes started": "max_parallel_loading_workers "
         "safetensors_load_strategy distributed_executor_backend download_dir",
         "logging": "disable_log_stats use_tqdm_on_load",
-        "copies of the model (ray)": "copies",
+        "copies of the model and their places (ray)": "copies gpus wait",
         "requests at once, and when to give up (openai)": "concurrency patience timeout",
         "which answers are accepted, not what they are (openai)": "tolerance",
     }.items()
@@ -123,6 +128,34 @@ class RunInfo:
             del body["data"]["edition"]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_info(folder: Path) -> RunInfo:
+    """Return the description of a run.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: it is damaged.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        msg = f"{quote(str(folder))}: has no {RUN_FILE}; give the output folder of a run"
+        raise UsageError(msg)
+    try:
+        run = TypeAdapter(RunInfo).validate_json(path.read_bytes(), strict=True, extra="ignore")
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the file"
+        msg = f"{path}: not a run: {field}: {first['msg']}; run it again"
+        raise RulerError(msg) from error
+    noted = json.loads(path.read_bytes()).get("fingerprint", run.fingerprint)
+    if noted != run.fingerprint:
+        msg = (
+            f"{path}: edited after it was written: its fingerprint is {noted}, that of its "
+            f"content {run.fingerprint}"
+        )
+        raise RulerError(msg)
+    return run
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`ruler-eval doctor`: each fault that would spoil a run is found without loading anything."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ import pytest
 
 from ruler_data.files import sha256_file
 from ruler_data.manifest import Manifest
+from ruler_data.tokenizers import PromptTokenizer
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
+from tests.running.server import FakeServer, Say
 
 
 def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
-    done = evaluate("doctor", "--data", data, "--model", model, "--json", *more)
+    asked = ("--data", data, "--model", model, "--engine", "oracle", "--json", *more)
+    done = evaluate("doctor", *asked)
     assert done.returncode in (0, 1), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 1) == (found["errors"] > 0)
@@ -33,7 +37,8 @@ def test_every_row_of_data_in_the_models_tokenizer_is_as_long_as_its_length_says
     found = examine(frozen, tiny, "--all")
     assert found["rows"] == 40 and errors(found) == []
     (room,) = found["findings"]
-    assert room["about"] == "vt_2048" and "numbered list take up to" in room["message"]
+    assert room["about"].startswith("vt_2048/")
+    assert "numbered list take up to" in room["message"]
     assert "the protocol gives 30" in room["message"]
     enough = examine(frozen, tiny, "--extra-tokens", 40)
     assert enough["findings"] == []
@@ -80,20 +85,42 @@ def test_a_missing_bos_is_found(frozen: Path, tmp_path: Path) -> None:
     assert any("begins with no BOS" in error for error in errors(found))
 
 
-def test_another_tokenizer_is_told_with_both_names_and_lengths(
+def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(
     frozen: Path, tmp_path: Path
 ) -> None:
     model = with_template(tmp_path / "other", tiny.QWEN3)
-    found = examine(frozen, model, "--sample", 2)
-    about = {one["about"]: one["message"] for one in found["findings"]}
-    assert "other has fingerprint" in about["tokenizer"] and "counted in tiny" in about["tokenizer"]
-    assert "lengths are not this model's" in about["vt_2048/0"]
+    found = examine(frozen, model, "--sample", 2, "--extra-tokens", 40)
+    (message,) = errors(found)
+    assert message.startswith("tokenizer: other (") and "not that of the data, tiny" in message
+    assert "vt_2048/0 has" in message and "the data says 20" in message
+    assert len(found["findings"]) == 1
+    asked = examine(frozen, model, "--sample", 2, "--tokenizer", model)
+    assert not errors(asked) and asked["findings"][0]["about"] == "tokenizer"
 
 
-def test_prompts_over_the_window_are_found_by_config(frozen: Path, tmp_path: Path) -> None:
+def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -> None:
     found = examine(frozen, tiny.make_model(tmp_path / "tiny", window=2000))
-    assert {error.split("/")[0] for error in errors(found)} == {"vt_2048", "fwe_2048"}
-    assert "the window is 2000" in errors(found)[0] and "20 of 20 rows" in errors(found)[0]
+    (message,) = errors(found)
+    assert "the window is 2000" in message
+    assert "40 rows of vt_2048, fwe_2048, 40 examined" in message
+
+
+def test_thinking_with_a_template_that_ignores_it_is_told(frozen: Path, tmp_path: Path) -> None:
+    def said(folder: Path, protocol: str) -> str:
+        more = ("--sample", 1, "--protocol", protocol, "--tokenizer", folder, "--extra-tokens", 99)
+        found = examine(frozen, folder, *more)
+        return " ".join(one["message"] for one in found["findings"] if one["about"] == "template")
+
+    folders = {
+        name: with_template(tmp_path / name, getattr(tiny, name))
+        for name in ("LLAMA", "QWEN3", "REASONER")
+    }
+    assert "ignores enable_thinking" in said(folders["LLAMA"], "thinking")
+    assert not said(folders["QWEN3"], "thinking") and not said(folders["REASONER"], "thinking")
+    assert not said(folders["QWEN3"], "chat") and not said(folders["LLAMA"], "completion")
+    opens = tiny.LLAMA.replace("assistant<|end|>\n\n", "assistant<|end|>\n\n<think>\n")
+    always = with_template(tmp_path / "always", opens)
+    assert "use --protocol thinking" in said(always, "chat") and not said(always, "thinking")
 
 
 def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path) -> None:
@@ -103,7 +130,8 @@ def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path
         "rope_theta": 10000.0,
     }  # fmt: skip
     option = f"hf_overrides={json.dumps({'rope_parameters': rope})}"
-    assert errors(examine(frozen, model)) and not errors(examine(frozen, model, "--option", option))
+    assert errors(examine(frozen, model))
+    assert not errors(examine(frozen, model, "--engine", "vllm", "--option", option))
 
 
 def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
@@ -125,9 +153,110 @@ def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
     (copy / "manifest.json").write_text(manifest.to_json())
     found = examine(copy, tiny, "--all")
     (error,) = errors(found)
-    assert "gold answer 'ZZZZZ' is not in the prompt" in error and "1 of 20 rows" in error
+    assert (
+        "gold answer 'ZZZZZ' is not in the prompt" in error
+        and "1 row of vt_2048, 40 examined" in error
+    )
 
 
 def test_an_unknown_gpu_is_refused_with_those_known(frozen: Path, tiny: Path) -> None:
     done = evaluate("doctor", "--data", frozen, "--model", tiny, "--gpu", "h1000")
     assert "'h1000': not known; known: a10" in refusal(done)
+
+
+def test_the_cost_is_a_range_in_minutes_and_in_money(frozen: Path, tiny: Path) -> None:
+    cost = examine(frozen, tiny, "--gpu", "h100", "--price", 2.5)
+    low, high = cost["estimate"]["gpu_hours"]
+    assert 0 < low < high < 0.1 and cost["price"] == pytest.approx([2.5 * low, 2.5 * high])
+    parts = [cost["estimate"][f"{part}_hours"] for part in ("prefill", "decoding", "loading")]
+    assert [sum(part) for part in zip(*parts, strict=True)] == pytest.approx([low, high])
+    done = evaluate("doctor", "--data", frozen, "--model", tiny, "--gpu", "h100", "--price", 2.5)
+    assert re.search(r"GPU time on h100: 2\d s to 3 min, 0.01 to 0.1\d: prefill 1 s", done.stdout)
+    assert "options: not checked: engine vllm is not installed" in done.stdout
+    twice = ("--samples", 2, "--temperature", 1)
+    tokens = examine(frozen, tiny, *twice)["estimate"]["answer_tokens"]
+    assert tokens == 2 * cost["estimate"]["answer_tokens"]
+    assert "needs --gpu" in refusal(
+        evaluate("doctor", "--data", frozen, "--model", tiny, "--price", 1)
+    )
+
+
+def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_path: Path) -> None:
+    model = tiny.make_model(tmp_path / "tiny")
+    computed = examine(frozen, model)["estimate"]["weight_bytes"]
+    assert computed == 2 * examine(frozen, model)["estimate"]["parameters"]
+    index = model / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 65_248_815_744}}))
+    found = examine(frozen, model, "--gpu", "a100")
+    assert found["estimate"]["weight_bytes"] == 65_248_815_744 and not errors(found)
+    assert "do not fit on 1 rtx4090" in errors(examine(frozen, model, "--gpu", "rtx4090"))[0]
+    index.write_text("[]")
+    (model / "model.safetensors").write_bytes(b"x" * 1000)
+    assert examine(frozen, model)["estimate"]["weight_bytes"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("engine", "option", "said"),
+    [
+        ("oracle", "sekonds=1", "engine oracle has no such option; did you mean seconds?"),
+        ("openai", "tolerance=much", "--option tolerance='much'"),
+        ("python", "batch=2", "engine python needs one function"),
+    ],
+)
+def test_options_of_the_engine_are_checked_as_run_does(
+    frozen: Path, tiny: Path, engine: str, option: str, said: str
+) -> None:
+    asked = ("--engine", engine, "--option", option, "--base-url", "http://127.0.0.1:1/v1")
+    done = evaluate("doctor", "--data", frozen, "--model", tiny, *asked)
+    assert said in refusal(done)
+
+
+def serve(golden: Say, **how: object) -> FakeServer:
+    server = FakeServer(golden)
+    for name, value in how.items():
+        setattr(server, name, value)
+    return server
+
+
+def examined(frozen: Path, server: FakeServer, *more: object) -> list[str]:
+    done = evaluate(
+        "doctor", "--data", frozen, "--model", "m", "--base-url", server.url, "--json", *more
+    )
+    return [
+        f"{one['level']}: {one['about']}: {one['message']}"
+        for one in json.loads(done.stdout)["findings"]
+        if one["about"] == "server" or one["level"] == "error"
+    ]
+
+
+def test_a_server_is_asked_the_longest_row(
+    frozen: Path, golden: Say, tokenizer: PromptTokenizer
+) -> None:
+    with serve(lambda body: "x") as server:
+        (note,) = examined(frozen, server)
+        assert note.startswith("note: server: read 20") and "were rendered here" in note
+        assert len(server.seen) == 1 and len(server.seen[0]["prompt"]) >= 1900
+        server.refuses = {"min_tokens"}
+        assert examined(frozen, server)[0].startswith("warning: server: refuses min_tokens")
+        server.refuses = set()
+        server.reads = lambda body: min(1024, len(body["prompt"]))
+        (error,) = [one for one in examined(frozen, server) if one.startswith("error")]
+        assert "the server read 1024 prompt tokens" in error and "raise it" in error
+        server.card["max_model_len"] = 1500
+        asked = len(server.seen)
+        assert "its window is 1500 tokens" in examined(frozen, server)[0]
+        assert len(server.seen) == asked
+        del server.card["max_model_len"]
+        server.reads = lambda body: (
+            tokenizer.count([body["messages"][0]["content"]])[0] + 40 if "messages" in body else 9
+        )
+        chat = ("--protocol", "chat", "--option", "api=chat")
+        window, template = examined(frozen, server, *chat)
+        assert "does not list its window" in window
+        assert "its template differs from the one here by +" in template
+
+
+def test_no_server_at_the_address_is_one_line_within_seconds(frozen: Path) -> None:
+    asked = ("--base-url", "http://127.0.0.1:1/v1", "--option", "patience=1")
+    done = evaluate("doctor", "--data", frozen, "--model", "m", *asked)
+    assert "start the server, or correct --base-url" in refusal(done, 1)

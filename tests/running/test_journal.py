@@ -67,7 +67,7 @@ def test_what_a_power_cut_leaves_behind_is_cut_off(tmp_path: Path, tail: bytes) 
     path = tmp_path / "answers-0-of-1.jsonl"
     data = written(path, answer(0), answer(1))
     path.write_bytes(data + tail)
-    assert mend(path) == Mended(len(tail), 0)
+    assert mend(path) == Mended(len(tail), 0, 2)
     assert path.read_bytes() == data
 
 
@@ -80,7 +80,7 @@ def test_an_empty_journal_is_a_journal(tmp_path: Path) -> None:
 def test_rows_that_could_not_be_answered_are_taken_out_to_be_asked_again(tmp_path: Path) -> None:
     path = tmp_path / "answers-0-of-1.jsonl"
     written(path, answer(0), answer(1, None, "server said 500"), answer(2))
-    assert mend(path) == Mended(0, 1)
+    assert mend(path) == Mended(0, 1, 2)
     assert [one.index for one in read(path)] == [0, 2]
 
 

@@ -29,6 +29,10 @@ COMMANDS = {
         "ruler_eval.cli.run",
         "Run a model over the rows; the same command resumes an interrupted run.",
     ),
+    "status": (
+        "ruler_eval.cli.status",
+        "Show how far a run is: rows, speed, time left, last answers, unscored rows, per shard.",
+    ),
     "mend": ("ruler_eval.cli.mend", "Find and mend damage in the folder of a run; a copy is kept."),
 }
 

@@ -4,16 +4,17 @@ import json
 from dataclasses import asdict
 from typing import Annotated
 
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
 from ruler_eval.doctor.checks import Diagnosis, diagnose
-from ruler_eval.doctor.estimate import UTILIZATION, Estimate
+from ruler_eval.doctor.estimate import BEST, WORST, Estimate, Range
 from ruler_eval.eval_config import EvalConfig
+from ruler_eval.run_status import duration
 
 
-@command(without=("base_url", "model_name", "samples", "temperature", "top_p"))
+@command(without=("model_name",))
 def doctor(
     config: EvalConfig,
     sample: Annotated[
@@ -22,20 +23,27 @@ def doctor(
     everything: Annotated[bool, Option("Examine every row.", "--all", after="sample")] = False,
     gpu: Annotated[
         str | None,
-        Option("Estimate hours and memory on this GPU, e.g. h100.", after="everything"),
+        Option("Estimate time and memory on this GPU, e.g. h100.", after="everything"),
+    ] = None,
+    price: Annotated[
+        float | None, Option("Of one hour of the GPU, to estimate the cost.", after="gpu")
     ] = None,
     as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
     """Check a run for problems without a GPU, and estimate its cost."""
+    if price is not None and (gpu is None or not price > 0):
+        msg = f"--price {price}: must be over 0, and needs --gpu"
+        raise UsageError(msg)
     with progress(None) as advance:
         diagnosis = diagnose(config, None if everything else sample, gpu, advance)
+    cost = diagnosis.estimate
     if as_json:
-        out.print_json(json.dumps(_record(diagnosis)))
+        out.print_json(json.dumps(_record(diagnosis, price)))
     else:
         for finding in diagnosis.findings:
             say(str(finding))
-        if diagnosis.estimate is not None:
-            _print(diagnosis.estimate, gpu, config.tensor_parallel)
+        if cost is not None:
+            _print(cost, gpu, config.tensor_parallel, price)
         say(
             f"{counted(diagnosis.rows, 'row')} examined: {counted(diagnosis.errors, 'error')}, "
             f"{counted(len(diagnosis.findings), 'finding')}"
@@ -45,25 +53,45 @@ def doctor(
         raise RulerError(msg)
 
 
-def _record(diagnosis: Diagnosis) -> dict[str, object]:
+def _record(diagnosis: Diagnosis, price: float | None) -> dict[str, object]:
+    cost = diagnosis.estimate
+    spent = cost.gpu_hours if cost and price else None
     return {
         "rows": diagnosis.rows,
         "errors": diagnosis.errors,
         "findings": [asdict(finding) for finding in diagnosis.findings],
-        "estimate": asdict(diagnosis.estimate) if diagnosis.estimate else None,
+        "estimate": asdict(cost) if cost else None,
+        "price": [price * hours for hours in spent] if price and spent else None,
     }
 
 
-def _print(cost: Estimate, gpu: str | None, gpus: int) -> None:
-    say(f"prompts: {cost.prompt_tokens:,} tokens; answers: {cost.answer_tokens:,} at most")
+def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> None:
     say(
-        f"model: {cost.parameters / 1e9:.2f} B parameters, {cost.weight_bytes / 1e9:.1f} GB in "
-        f"bf16; keys and values: {cost.kv_bytes_a_token / 1e3:.1f} kB per token, "
-        f"{cost.kv_bytes_longest / 1e9:.2f} GB for the longest row"
+        f"prompts: {cost.prompt_tokens:,} tokens, {cost.prefill_flops:.2e} operations; answers: "
+        f"{cost.answer_tokens:,} tokens at most"
     )
-    if cost.gpu_hours is not None:
-        say(
-            f"prefill: {cost.prefill_flops:.2e} operations; about {cost.gpu_hours:.1f} GPU hours "
-            f"on {gpu} with {gpus} per copy, if prefill reaches {UTILIZATION:.0%} of its peak "
-            "(an assumption)"
-        )
+    say(
+        f"model: {cost.parameters / 1e9:.2f} B parameters, weights {cost.weight_bytes / 1e9:.1f} "
+        f"GB; keys and values of the longest row: {cost.kv_bytes_longest / 1e9:.2f} GB"
+    )
+    if not (cost.gpu_hours and cost.prefill_hours and cost.decoding_hours and cost.loading_hours):
+        return
+    bill = "" if price is None else f", {_between([price * h for h in cost.gpu_hours], '{:.2f}')}"
+    say(
+        f"GPU time on {gpu}: {_time(cost.gpu_hours)}{bill}: prefill {_time(cost.prefill_hours)}, "
+        f"decoding {_time(cost.decoding_hours)}, loading one copy {_time(cost.loading_hours)}"
+    )
+    shared = f", {gpus} GPUs a copy keep {WORST.parallel:.0%} to {BEST.parallel:.0%} of their speed"
+    say(
+        f"assumed: prefill reaches {WORST.prefill:.0%} to {BEST.prefill:.0%} of the peak, decoding "
+        f"{WORST.decoding:.0%} to {BEST.decoding:.0%} of the bandwidth"
+        + (f"{shared} at each doubling" if gpus > 1 else "")
+    )
+
+
+def _time(hours: Range) -> str:
+    return " to ".join(dict.fromkeys(duration(3600 * each) for each in hours))
+
+
+def _between(values: list[float], form: str) -> str:
+    return " to ".join(form.format(value) for value in values)

@@ -10,9 +10,8 @@ from ruler_data.files import write_bytes
 from ruler_data.names import quote
 from ruler_data.terminal import say
 from ruler_eval import journal
-from ruler_eval.predictions import read_info
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.schema import Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key
 
 

@@ -1,17 +1,43 @@
-"""Estimate the cost of a run on a named GPU: prefill, memory of keys and values, hours."""
+"""Estimate the cost of a run on a named GPU: memory, prefill, decoding, loading, as a range."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log2
 from typing import Any
 
 from ruler_eval.data import Size
 
-#: Share of the peak that long prefills reach in practice; an assumption, not a measurement.
-UTILIZATION = 0.4
-#: Share of a GPU's memory that weights, keys and values may take.
+#: Share of a GPU's memory that weights, keys and values may take, by default.
 USABLE = 0.9
-#: Rows answered at once, at most.
-BATCH = 128
+#: Rows answered at once, at most, and bytes of a number in bf16.
+BATCH, BF16 = 128, 2
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How well hardware is used; assumptions, not measurements.
+
+    With `WORST` and one row at a time the estimate covers a public report of 500 rows a task of
+    Mistral 7B on eight A100 with tensor parallelism (github.com/NVIDIA/RULER/issues/7, and 79 on
+    its setting): 4, 5, 10, 17, 40 and 120 minutes at 4,096 to 131,072 tokens.
+
+    Attributes:
+        prefill: share of the peak that long prefills reach.
+        decoding: share of the memory bandwidth that decoding reaches.
+        parallel: efficiency left by each doubling of the GPUs that share a copy.
+        loading: bytes of weights loaded per second.
+        start: seconds that an engine takes to start besides (compilation, CUDA graphs).
+    """
+
+    prefill: float
+    decoding: float
+    parallel: float
+    loading: float
+    start: float
+
+
+BEST = Speed(prefill=0.6, decoding=0.8, parallel=0.95, loading=5e9, start=20)
+WORST = Speed(prefill=0.3, decoding=0.4, parallel=0.8, loading=0.5e9, start=180)
 
 
 @dataclass(frozen=True)
@@ -29,28 +55,39 @@ class Gpu:
     memory: float
 
 
-def _gpu(teraflops: float, gigabytes_a_second: float, gigabytes: float) -> Gpu:
-    return Gpu(teraflops * 1e12, gigabytes_a_second * 1e9, gigabytes * 1e9)
-
-
 #: Dense bf16 throughput (data sheets often print twice that, with sparsity), memory bandwidth and
 #: memory, from the data sheets of NVIDIA (A10, A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 in
 #: HGX, "Ada" architecture white paper for the RTX 4090) and AMD (MI300X).
 GPUS = {
-    "a10": _gpu(125, 600, 24),
-    "l4": _gpu(121, 300, 24),
-    "rtx4090": _gpu(165.2, 1008, 24),
-    "l40s": _gpu(362, 864, 48),
-    "a100": _gpu(312, 2039, 80),
-    "h100": _gpu(989, 3350, 80),
-    "h200": _gpu(989, 4800, 141),
-    "b200": _gpu(2250, 8000, 180),
-    "mi300x": _gpu(1307, 5300, 192),
+    name: Gpu(teraflops * 1e12, bandwidth * 1e9, memory * 1e9)
+    for name, teraflops, bandwidth, memory in (
+        ("a10", 125, 600, 24),
+        ("l4", 121, 300, 24),
+        ("rtx4090", 165.2, 1008, 24),
+        ("l40s", 362, 864, 48),
+        ("a100", 312, 2039, 80),
+        ("h100", 989, 3350, 80),
+        ("h200", 989, 4800, 141),
+        ("b200", 2250, 8000, 180),
+        ("mi300x", 1307, 5300, 192),
+    )
 }
 
-
-#: Bytes of a number in bf16.
-BF16 = 2
+#: What configs of some model types leave out, as the defaults of transformers 5 have it.
+DEFAULTS: Mapping[str, Mapping[str, int]] = {
+    "gemma2": {"sliding_window_pattern": 2, "tie_word_embeddings": True},
+    "cohere2": {"sliding_window_pattern": 4, "tie_word_embeddings": True},
+    "gemma3_text": {
+        "vocab_size": 262_208,
+        "tie_word_embeddings": True,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window_pattern": 6,
+    },
+}
+#: Bits of a quantized weight with its scales; of mxfp4, nvfp4 and others a block has one scale.
+BITS = {"mxfp4": 4.25, "nvfp4": 4.5, "fp8": 8, "fbgemm_fp8": 8, "modelopt": 8}
 
 
 @dataclass(frozen=True)
@@ -60,9 +97,12 @@ class Shape:
     Attributes:
         parameters: all of them.
         active: those that a token passes through, without the input embedding, a lookup.
-        windows: for each layer the tokens that it attends to; None for all.
+        windows: for each layer the tokens that it attends to; None for all, 0 for layers without
+            attention, whose state does not grow with the prompt.
         width: query heads times their size.
         kv_width: key-value heads times their size.
+        weight_bytes: of all weights, as they are stored.
+        kv_item: bytes of one number in the KV cache.
     """
 
     parameters: int
@@ -70,14 +110,13 @@ class Shape:
     windows: tuple[int | None, ...]
     width: int
     kv_width: int
+    weight_bytes: int
+    kv_item: int = BF16
 
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes that a token's keys and values take in bf16: 2 · layers · kv_width · 2.
-
-        Layers with a sliding window are counted in full, as engines reserve memory for them.
-        """
-        return 2 * len(self.windows) * self.kv_width * BF16
+    def kv_bytes(self, tokens: int) -> int:
+        """Return the bytes of a row's keys and values; a layer keeps no more than its window."""
+        held = sum(tokens if window is None else min(tokens, window) for window in self.windows)
+        return 2 * self.kv_width * self.kv_item * held
 
     def prefill_flops(self, tokens: int) -> float:
         """Return the operations of a forward pass over a prompt.
@@ -86,23 +125,30 @@ class Shape:
         the others on average, with 4 operations (scores and sum) for each and each unit of width
         (Kaplan et al. 2020, arXiv 2001.08361, Table 1).
         """
-        linear = 2.0 * self.active * tokens
-        seen = (min(tokens / 2, window or tokens) for window in self.windows)
-        return linear + sum(4.0 * self.width * tokens * each for each in seen)
+        seen = (tokens / 2 if each is None else min(tokens / 2, each) for each in self.windows)
+        return 2.0 * self.active * tokens + sum(4.0 * self.width * tokens * each for each in seen)
 
 
-def shape_of(config: Mapping[str, Any]) -> Shape | None:
+def shape_of(
+    config: Mapping[str, Any],
+    checkpoint_bytes: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Shape | None:
     """Return the shape that a config describes; None for architectures that are not supported.
 
     Args:
         config: the part that describes the language model.
+        checkpoint_bytes: of the weights, where the checkpoint says so.
+        options: of the engine: `quantization` and `kv_cache_dtype` of vLLM count.
     """
+    config = {**DEFAULTS.get(str(config.get("model_type")), {}), **config}
+    options = options or {}
     try:
-        hidden, layers, heads = (
+        hidden, layers, heads, vocabulary = (
             int(config[name])
-            for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")
+            for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
         )
-        vocabulary, inner = int(config["vocab_size"]), int(config["intermediate_size"])
+        inner = int(config["intermediate_size"])
     except (KeyError, TypeError, ValueError):
         return None
     if "kv_lora_rank" in config:  # multi-head latent attention is computed differently
@@ -111,17 +157,39 @@ def shape_of(config: Mapping[str, Any]) -> Shape | None:
     width, kv_width = heads * head, int(config.get("num_key_value_heads") or heads) * head
     attention = 2 * hidden * width + 2 * hidden * kv_width
     experts, used, expert, shared = _experts(config, inner)
-    embedding = vocabulary * hidden
-    tied = bool(config.get("tie_word_embeddings"))
+    embeddings = vocabulary * hidden * (1 if config.get("tie_word_embeddings") else 2)
     each = 3 * hidden * expert
     body = layers * (attention + shared * hidden * 3)
+    quantization = config.get("quantization_config")
+    if "quantization" in options:
+        quantization = {"quant_method": options["quantization"]}
+        checkpoint_bytes = None  # the engine quantizes while it loads
+    bits = _bits(quantization) if isinstance(quantization, Mapping) else 16
+    dense = 16 if experts > 1 and bits < 8 else bits  # such checkpoints quantize the experts only
+    computed = (layers * experts * each * bits + body * dense + embeddings * 16) / 8
     return Shape(
-        parameters=body + layers * experts * each + embedding * (1 if tied else 2),
-        active=body + layers * used * each + embedding,
+        parameters=body + layers * experts * each + embeddings,
+        active=body + layers * used * each + vocabulary * hidden,
         windows=_windows(config, layers),
         width=width,
         kv_width=kv_width,
+        weight_bytes=checkpoint_bytes or int(computed),
+        kv_item=1 if "8" in str(options.get("kv_cache_dtype")) else BF16,
     )
+
+
+def _bits(quantization: Mapping[str, Any]) -> float:
+    """Return the bits of a quantized weight, scales included."""
+    method = str(quantization.get("quant_algo") or quantization.get("quant_method")).lower()
+    if method in BITS:
+        return BITS[method]
+    groups = quantization.get("config_groups")
+    groups = list(groups.values()) if isinstance(groups, Mapping) else []
+    weights = groups[0].get("weights") if groups and isinstance(groups[0], Mapping) else None
+    bits = (weights or {}).get("num_bits") or quantization.get("bits") or quantization.get("w_bit")
+    if not isinstance(bits, int):
+        bits = 4 if quantization.get("load_in_4bit") or "4" in method else 8
+    return bits + 0.25 if bits < 8 else bits
 
 
 def _experts(config: Mapping[str, Any], inner: int) -> tuple[int, int, int, int]:
@@ -136,11 +204,33 @@ def _experts(config: Mapping[str, Any], inner: int) -> tuple[int, int, int, int]
 
 
 def _windows(config: Mapping[str, Any], layers: int) -> tuple[int | None, ...]:
-    window, kinds = config.get("sliding_window"), config.get("layer_types")
-    if not isinstance(kinds, list):
-        used = window if config.get("use_sliding_window", True) else None
-        return (used,) * layers
-    return tuple(None if kind == "full_attention" else window for kind in kinds)
+    """Return the window of each layer, from whichever way the config has to name the layers."""
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    kinds = config.get("layer_types") or config.get("layers_block_type")
+    pattern = config.get("sliding_window_pattern")
+    hybrid, every = config.get("hybrid_override_pattern"), config.get("full_attention_interval")
+    period = config.get("attn_layer_period")
+    if isinstance(kinds, list):
+        return tuple(
+            window if "sliding" in kind or "chunked" in kind
+            else None if "attention" in kind and "linear" not in kind
+            else 0
+            for kind in map(str, kinds)
+        )  # fmt: skip
+    if isinstance(hybrid, str):
+        return tuple(None if kind == "*" else 0 for kind in hybrid)
+    if isinstance(period, int):
+        offset = int(config.get("attn_layer_offset") or 0)
+        return tuple(None if layer % period == offset else 0 for layer in range(layers))
+    if isinstance(every, int):
+        return tuple(0 if (layer + 1) % every else None for layer in range(layers))
+    if isinstance(pattern, int):
+        return tuple(window if (layer + 1) % pattern else None for layer in range(layers))
+    return (window,) * layers
+
+
+#: The least and the most of something.
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -148,14 +238,16 @@ class Estimate:
     """What a run would cost.
 
     Attributes:
-        prompt_tokens: of all rows.
-        answer_tokens: of all rows, at most.
+        prompt_tokens: of all requests.
+        answer_tokens: of all requests, at most.
         parameters: of the model.
-        weight_bytes: of the model in bf16.
-        kv_bytes_a_token: of keys and values.
+        weight_bytes: of the model as it is stored.
         kv_bytes_longest: of the longest row.
-        prefill_flops: of all rows, no prefix shared.
-        gpu_hours: of all GPUs together; None where no GPU is named.
+        prefill_flops: of all requests, no prefix shared.
+        prefill_hours: of all GPUs together, from `BEST` to `WORST`; None where no GPU is named.
+        decoding_hours: likewise.
+        loading_hours: likewise, once for one copy.
+        gpu_hours: likewise, the sum.
         fits: whether weights and the longest row fit in memory; None likewise.
     """
 
@@ -163,54 +255,72 @@ class Estimate:
     answer_tokens: int
     parameters: int
     weight_bytes: int
-    kv_bytes_a_token: int
     kv_bytes_longest: int
     prefill_flops: float
-    gpu_hours: float | None
-    fits: bool | None
+    prefill_hours: Range | None = None
+    decoding_hours: Range | None = None
+    loading_hours: Range | None = None
+    gpu_hours: Range | None = None
+    fits: bool | None = None
 
 
-def estimate(shape: Shape, rows: Sequence[Size], gpu: Gpu | None, gpus: int = 1) -> Estimate:
+def estimate(
+    shape: Shape,
+    rows: Sequence[Size],
+    gpu: Gpu | None,
+    gpus: int = 1,
+    samples: int = 1,
+    batch: int = BATCH,
+    usable: float = USABLE,
+) -> Estimate:
     """Return the cost of rows.
 
-    Prefill is bound by arithmetic: operations / (peak · 0.4). Decoding is bound by memory: each
-    token of an answer reads the weights, shared by the rows of a batch, and the row's own keys and
-    values; a batch holds as many rows as fit beside the weights, 128 at most (Pope et al. 2022,
-    arXiv 2211.05102, section 2).
+    Prefill is bound by arithmetic. Decoding is bound by memory: each token of an answer reads the
+    weights, shared by the rows of a batch, and the row's own keys and values; a batch holds as many
+    rows as fit beside the weights (Pope et al. 2022, arXiv 2211.05102, section 2). At best the
+    samples of a row share one prefill.
 
     Args:
         shape: of the model.
         rows: their sizes in this run.
         gpu: for time and memory; None to leave them out.
         gpus: that share one copy of the model.
+        samples: answers to each row.
+        batch: rows answered at once, at most.
+        usable: share of the memory for weights, keys and values.
     """
-    weights = shape.parameters * BF16
-    longest = max(row.length for row in rows)
+    longest = shape.kv_bytes(max(row.length for row in rows))
     flops = sum(shape.prefill_flops(row.length - row.max_new_tokens) for row in rows)
-    hours = fits = None
-    if gpu is not None:
-        free = USABLE * gpu.memory * gpus - weights
-        fits = free >= longest * shape.kv_bytes
-        reads = (
-            row.max_new_tokens * _bytes_per_token(shape, row.length, weights, free) for row in rows
-        )
-        seconds = flops / (gpu.flops * UTILIZATION) + sum(reads) / gpu.bandwidth
-        hours = seconds / 3600  # of all GPUs together
-    return Estimate(
-        prompt_tokens=sum(row.length - row.max_new_tokens for row in rows),
-        answer_tokens=sum(row.max_new_tokens for row in rows),
+    cost = Estimate(
+        prompt_tokens=samples * sum(row.length - row.max_new_tokens for row in rows),
+        answer_tokens=samples * sum(row.max_new_tokens for row in rows),
         parameters=shape.parameters,
-        weight_bytes=weights,
-        kv_bytes_a_token=shape.kv_bytes,
-        kv_bytes_longest=longest * shape.kv_bytes,
-        prefill_flops=flops,
-        gpu_hours=hours,
-        fits=fits,
+        weight_bytes=shape.weight_bytes,
+        kv_bytes_longest=longest,
+        prefill_flops=samples * flops,
     )
+    if gpu is None:
+        return cost
+    free = usable * gpu.memory * gpus - shape.weight_bytes
+    read = 0.0
+    for row in rows:
+        own = shape.kv_bytes(row.length)
+        together = min(batch, max(1.0, free // own))
+        read += samples * row.max_new_tokens * (shape.weight_bytes / together + own)
 
+    def hours(seconds: Sequence[float]) -> Range:
+        return seconds[0] / 3600, seconds[1] / 3600
 
-def _bytes_per_token(shape: Shape, tokens: int, weights: int, free: float) -> float:
-    """Return the bytes read per token of an answer."""
-    own = tokens * shape.kv_bytes
-    batch = min(BATCH, max(1.0, free // own))
-    return weights / batch + own
+    speeds = [(speed, speed.parallel ** log2(gpus)) for speed in (BEST, WORST)]
+    prefill = [flops / gpu.flops / speed.prefill / kept for speed, kept in speeds]
+    prefill[1] *= samples
+    decoding = [read / gpu.bandwidth / speed.decoding / kept for speed, kept in speeds]
+    loading = [gpus * (speed.start + shape.weight_bytes / speed.loading) for speed, _ in speeds]
+    return replace(
+        cost,
+        prefill_hours=hours(prefill),
+        decoding_hours=hours(decoding),
+        loading_hours=hours(loading),
+        gpu_hours=hours([sum(parts) for parts in zip(prefill, decoding, loading, strict=True)]),
+        fits=free >= longest,
+    )

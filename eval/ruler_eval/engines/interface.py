@@ -119,6 +119,10 @@ class Engine:
     differences: Callable[[Mapping[str, Any]], list[str]] = lambda _: []
 
 
+class NotInstalled(UsageError):
+    """The library of an engine is not installed here."""
+
+
 class ModelChanged(RulerError):
     """A server holds another model than it did.
 
@@ -195,7 +199,7 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
     """Return the versions of the packages that an engine needs.
 
     Raises:
-        UsageError: the first of them is not installed.
+        NotInstalled: the first of them is not installed.
     """
     versions: dict[str, str] = {}
     for package in packages:
@@ -205,5 +209,5 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
                 break
     if packages[0] not in versions:
         msg = f"engine {engine} is not installed; pip install 'ruler-data[{engine}]'"
-        raise UsageError(msg)
+        raise NotInstalled(msg)
     return versions

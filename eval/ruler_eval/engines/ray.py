@@ -1,12 +1,14 @@
 """Copies of another engine on a Ray cluster. No other module of the evaluator imports Ray.
 
-Each copy is an actor that holds the model and answers rows as they arrive. This process renders
+Each copy is an actor that holds the model and answers rows as they arrive, in a placement group of
+its own: GPUs of one node, or of several where vLLM spreads a model over nodes. This process renders
 prompts, hands them out and receives predictions one by one, so the machines share nothing but the
 model, and the journal is written here.
 
-A copy that is lost is started again wherever there is room. Its rows are asked again after all
-others, fewer of them at once each time: a row that crashes its copy ends up alone there, is
-unscored, and takes no other row with it.
+Copies follow the cluster: one is added where a node joins with room for it, and one that finds no
+room any more is given up. A copy that is lost is started again wherever there is room. Its rows are
+asked again after all others, fewer of them at once each time: a row that crashes its copy ends up
+alone there, is unscored, and takes no other row with it.
 
 Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and what was tried.
 """
@@ -14,15 +16,17 @@ Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and wha
 import logging
 import os
 import socket
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, Queue
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
+from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import Engine, Request, installed_versions, read_options
 from ruler_eval.eval_config import EvalConfig
@@ -30,15 +34,17 @@ from ruler_eval.models import Model
 from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Key
 
-#: Engines that can be copied.
-COPIED = ("vllm", "transformers", "oracle")
+#: Engines that can be copied; those whose copies may be spread over nodes.
+COPIED, SPREAD = ("vllm", "transformers", "oracle"), ("vllm", "oracle")
 #: Rows that a copy has at once: more than any engine computes at a time, so that it never waits.
 WINDOW = 160
 #: Times that a row is handed out before it is unscored, if its copy is lost each time; and the
 #: factor by which a copy has fewer rows at once each time: 160, 16, 1.
 TRIES, FEWER = 3, 10
-#: Copies that may be lost one after the other, with no prediction in between.
+#: Copies that may be lost with no prediction in between, besides one loss of each.
 LOSSES = 5
+#: Seconds between looks at the cluster.
+LOOK = 2.0
 
 
 @dataclass(frozen=True)
@@ -48,10 +54,15 @@ class RayOptions:
     Attributes:
         engine: of each copy.
         copies: of the model; as many as the GPUs of the cluster hold where None.
+        gpus: of each copy; by default its tensor-parallel times its pipeline-parallel size, and
+            none for the oracle. 0 for a cluster of CPUs.
+        wait: seconds to wait for room for the first copy; longer while the cluster scales up.
     """
 
     engine: str = "vllm"
     copies: int | None = None
+    gpus: int | None = None
+    wait: float = 30.0
 
 
 def prepare(
@@ -65,24 +76,32 @@ def prepare(
     from ruler_eval.engines import prepare
 
     given = config.engine_options
-    own: dict[str, Any] = {name: given[name] for name in ("engine", "copies") if name in given}
+    own = {name: given[name] for name in given if name in RayOptions.__dataclass_fields__}
     options = read_options("ray", RayOptions, own)
     if options.engine not in COPIED:
         msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
         raise UsageError(msg)
+    if options.copies is not None and options.copies < 1:
+        msg = f"--option copies={options.copies}: must be at least 1"
+        raise UsageError(msg)
     rest = {name: value for name, value in given.items() if name not in own}
+    if options.gpus is None:
+        size = config.tensor_parallel * int(rest.get("pipeline_parallel_size", 1))
+        options = replace(options, gpus=0 if options.engine == "oracle" else size)
     inner = replace(config, engine=options.engine, options=rest)
     engine = prepare(inner, model, None, longest)
     versions = installed_versions("ray", "ray")
+    free = {name: value for name, value in own.items() if name != "engine"}
     return replace(
         engine,
-        generate=partial(_generate, options.copies, inner, model, longest),
+        generate=partial(_generate, options, inner, model, longest),
         info={**versions, "engine": options.engine, **engine.info},
+        start={**engine.start, **free},
     )
 
 
 def _generate(
-    copies: int | None,
+    options: RayOptions,
     config: EvalConfig,
     model: Model,
     longest: int,
@@ -91,20 +110,13 @@ def _generate(
     """Yield predictions as copies give them.
 
     Raises:
-        UsageError: there is no cluster at RAY_ADDRESS, or it has too few GPUs.
-        RulerError: an engine failed, or copies are lost one after the other.
+        UsageError: there is no cluster at RAY_ADDRESS.
+        RulerError: it has no room for a copy, an engine failed, or copies are lost one after the
+            other.
     """
     ray = _connect()
     try:
-        gpus = config.tensor_parallel
-        count = _count_copies(ray, copies, gpus)
-        uses = gpus if ray.cluster_resources().get("GPU") else 0
-        remote = ray.remote(num_gpus=uses, num_cpus=1, max_concurrency=2)(EngineActor)
-
-        def start() -> ActorHandle:
-            return ActorHandle(remote.remote(config, model, longest))
-
-        yield from dispatch(ray, count, start, Rows(requests))
+        yield from dispatch(Copies(ray, options, config, model, longest), Rows(requests))
     finally:
         ray.shutdown()
 
@@ -138,23 +150,6 @@ def _check_port(address: str | None) -> None:
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=10).close()
-
-
-def _count_copies(ray: Any, wanted: int | None, gpus: int) -> int:  # noqa: ANN401
-    """Return how many copies to start.
-
-    Raises:
-        UsageError: the cluster has fewer GPUs than they need.
-    """
-    available = int(ray.cluster_resources().get("GPU", 0))
-    if available == 0:  # a cluster of CPUs
-        return wanted or 1
-    if wanted is None:
-        wanted = available // gpus
-    if wanted < 1 or wanted * gpus > available:
-        msg = f"{max(wanted, 1)} copies on {gpus} GPUs each: the cluster has {available} GPUs"
-        raise UsageError(msg)
-    return wanted
 
 
 class EngineActor:
@@ -192,17 +187,21 @@ class EngineActor:
             yield request
 
 
-@dataclass
-class ActorHandle:
+@dataclass(eq=False)
+class Copy:
     """A copy, as this process sees it.
 
     Attributes:
+        group: its placement group.
         actor: Ray's handle.
+        asked: when its room was asked for.
         requests: that it has and has not answered.
         ready: whether it has started.
     """
 
+    group: Any
     actor: Any
+    asked: float = field(default_factory=time.monotonic)
     requests: dict[Key, Request] = field(default_factory=dict)
     ready: bool = False
 
@@ -213,6 +212,127 @@ class ActorHandle:
         """Send a request to it."""
         self.requests[request.key] = request
         self.actor.put.remote(request)
+
+
+class Copies:
+    """The copies of the model, each in a placement group."""
+
+    def __init__(
+        self,
+        ray: Any,  # noqa: ANN401 - the module ray
+        options: RayOptions,
+        config: EvalConfig,
+        model: Model,
+        longest: int,
+    ) -> None:
+        self.ray, self.all = ray, list[Copy]()
+        self._options, self._gpus = options, options.gpus or 0
+        self._config, self._arguments = config, (model, longest)
+        self._next_look = self._alone_since = 0.0
+        self._told = False
+
+    @property
+    def ready(self) -> list[Copy]:
+        """The copies that have started."""
+        return [copy for copy in self.all if copy.ready]
+
+    def follow(self) -> None:
+        """Add copies that the cluster has room for, and give up those that have none any more.
+
+        Raises:
+            RulerError: there has been no room for any copy for too long.
+        """
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + LOOK
+        wanted = self._options.copies or max(1, self._room())
+        while len(self.all) < wanted:
+            self.all.append(self._start())
+        waiting = [copy for copy in self.all if not (copy.ready or self._is_placed(copy))]
+        placed = len(self.all) - len(waiting)
+        for copy in waiting[max(0, wanted - placed) :]:
+            self.drop(copy)
+        if placed or self._scales_up():
+            self._alone_since = now
+        late = [copy for copy in waiting if now - copy.asked > self._options.wait]
+        if late and now - self._alone_since > self._options.wait:
+            msg = f"{self._shortage(len(late))}; see `ray status`"
+            raise RulerError(msg)
+        if late and placed and self._options.copies and not self._told:
+            self._told = True
+            warn(f"{self._shortage(len(late))}; going on with {placed}")
+
+    def drop(self, copy: Copy) -> None:
+        """Remove a copy and free its room."""
+        self.all.remove(copy)
+        self._next_look = 0.0
+        self.ray.kill(copy.actor)
+        self.ray.util.remove_placement_group(copy.group)
+
+    def _start(self) -> Copy:
+        """Ask for room, and for an actor that starts when it is there."""
+        util, config, gpus = self.ray.util, self._config, self._gpus
+        spread = gpus > 1 and self._spreads()
+        bundles: list[dict[str, float]] = [{"CPU": 1, "GPU": 1 if spread else gpus}]
+        bundles += [{"GPU": 1}] * (gpus - 1 if spread else 0)
+        group = util.placement_group(bundles, strategy="PACK")
+        if gpus > 1 and config.engine == "vllm":
+            backend = {"distributed_executor_backend": "ray" if spread else "mp"}
+            config = replace(config, options={**backend, **config.engine_options})
+        place = util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+            group, 0, placement_group_capture_child_tasks=True
+        )
+        remote = self.ray.remote(
+            num_cpus=1,
+            num_gpus=0 if spread else gpus,  # vLLM starts a worker on each GPU of the group
+            max_concurrency=2,
+            scheduling_strategy=place,
+        )(EngineActor)
+        return Copy(group, remote.remote(config, *self._arguments))
+
+    def _spreads(self) -> bool:
+        """Whether copies are spread over nodes: because an option says so, or none holds one."""
+        asked = self._config.engine_options.get("distributed_executor_backend")
+        too_small = 0 < max(self._nodes(), default=0) < self._gpus
+        return asked == "ray" or (too_small and self._config.engine in SPREAD)
+
+    def _nodes(self) -> list[int]:
+        """Return the GPUs of each node that is alive."""
+        nodes = (node for node in self.ray.nodes() if node["Alive"])
+        return [int(node["Resources"].get("GPU", 0)) for node in nodes]
+
+    def _room(self) -> int:
+        """Return how many copies the cluster holds."""
+        if not self._gpus:
+            return 1
+        if self._spreads():
+            return sum(self._nodes()) // self._gpus
+        return sum(gpus // self._gpus for gpus in self._nodes())
+
+    def _is_placed(self, copy: Copy) -> bool:
+        return bool(self.ray.util.placement_group_table(copy.group)["state"] == "CREATED")
+
+    def _scales_up(self) -> bool:
+        """Whether nodes are being started."""
+        from ray.autoscaler.v2.sdk import get_cluster_status
+
+        try:
+            status = get_cluster_status(self.ray.get_runtime_context().gcs_address)
+        except Exception:  # there is no autoscaler, or it reports in another way
+            return False
+        return bool(status.pending_launches or status.pending_nodes)
+
+    def _shortage(self, copies: int) -> str:
+        """Return what is asked for and what there is."""
+        nodes = ", ".join(map(str, self._nodes())) or "none"
+        what = f"{self._gpus} GPUs{'' if self._spreads() else ' on one node'}"
+        return (
+            f"after {self._options.wait:.0f} s the cluster has no room for "
+            f"{counted(copies, 'actor')} with {what if self._gpus else '1 CPU'} each; GPUs of its "
+            f"nodes, free or not: {nodes}; ask for less, wait longer (--option wait=900), or use "
+            "its CPUs (--option gpus=0)"
+        )
 
 
 class Rows:
@@ -244,30 +364,19 @@ class Rows:
         return self._tries[request.key]
 
 
-def dispatch(
-    ray: Any,  # noqa: ANN401 - the module ray
-    count: int,
-    start: Callable[[], ActorHandle],
-    rows: Rows,
-) -> Iterator[Prediction]:
+def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
     """Yield predictions, and keep each copy supplied with as many rows as it can use.
 
-    Args:
-        ray: the module ray.
-        count: number of copies.
-        start: starts one.
-        rows: to hand out.
-
     Raises:
-        RulerError: an engine failed, or copies are lost one after the other.
+        RulerError: there is no room for a copy, an engine failed, or copies are lost one after the
+            other.
     """
-    copies = [start() for _ in range(count)]
-    losses = 0
+    ray, losses = copies.ray, 0
     while True:
-        ready = [copy for copy in copies if copy.ready]
-        _supply(ready, rows)
-        waiting = {copy.stream: copy for copy in copies if copy.requests or not copy.ready}
-        if ready and not any(copy.requests for copy in ready):
+        copies.follow()
+        _supply(copies.ready, rows)
+        waiting = {copy.stream: copy for copy in copies.all if copy.requests or not copy.ready}
+        if copies.ready and not any(copy.requests for copy in copies.ready):
             return
         for stream in ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
             copy = waiting[stream]
@@ -275,13 +384,13 @@ def dispatch(
                 prediction = _next(ray, stream)
             except ray.exceptions.RayActorError as error:
                 losses += 1
-                if losses > LOSSES:
+                if losses > LOSSES + len(copies.all):
                     msg = (
                         f"{losses} copies of the model were lost, one after the other; see `ray "
                         "status`, then run the same command again"
                     )
                     raise RulerError(msg) from error
-                copies[copies.index(copy)] = start()
+                copies.drop(copy)
                 yield from rows.put_back(copy.requests.values())
                 continue
             copy.ready = True
@@ -306,7 +415,7 @@ def _next(ray: Any, stream: Any) -> Prediction | None:  # noqa: ANN401
     return prediction
 
 
-def _supply(copies: list[ActorHandle], rows: Rows) -> None:
+def _supply(copies: list[Copy], rows: Rows) -> None:
     """Give each row to the copy that has fewest, until all have as many as they can use."""
     if not copies:
         return

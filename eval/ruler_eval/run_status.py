@@ -1,0 +1,254 @@
+"""How far a run is, read from the files of its folder; no lock is taken and nothing is written.
+
+runs/x: 212 of 1,000 rows answered, 3 unscored
+shard  state          rows     unscored  rows/s  left
+0/2    running        110/500         3     2.1  3 min
+1/2    not started    102/500         0
+"""
+
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ruler_data.names import parse_config
+from ruler_eval import journal
+from ruler_eval.run_dir import DEAD, STARTS_FILE, RunFolder
+from ruler_eval.schema import Prediction, RunInfo, read_info
+from ruler_eval.sharding import Key, Shard, cost
+
+#: The last answers that are shown.
+LAST = 3
+
+
+@dataclass
+class ConfigSummary:
+    """What a run has of one config, over all shards.
+
+    Attributes:
+        config: e.g. `vt_4096`.
+        rows: number of rows of the run; of samples, where there are several of each row.
+        answered: rows with an answer.
+        unscored: rows that could not be answered.
+        truncated: answers that ended at their limit of tokens.
+        prompt_tokens: sent.
+        cached_tokens: sent, and held by a prefix cache.
+        answer_tokens: generated.
+        seconds: of all requests together; they may have run side by side.
+    """
+
+    config: str
+    rows: int
+    answered: int = 0
+    unscored: int = 0
+    truncated: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    answer_tokens: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class ShardStatus:
+    """How far a shard is.
+
+    Attributes:
+        shard: e.g. `0/8`.
+        state: `not started`, `running`, `finished`, `stopped` (in order), or `died`.
+        answered: rows with an answer, also those of earlier starts.
+        unscored: rows that could not be answered.
+        pending: rows without an answer; None where that is not known.
+        speed: rows per second since the start, loading included; None before the first.
+        left: seconds until the end of a running shard, by the cost of its rows; likewise.
+    """
+
+    shard: str
+    state: str
+    answered: int = 0
+    unscored: int = 0
+    pending: int | None = None
+    speed: float | None = None
+    left: float | None = None
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a run is.
+
+    Attributes:
+        folder: of the run.
+        rows: number of rows; of samples, where there are several of each row.
+        configs: what it has of each config.
+        shards: of the last number of shards that was used.
+        unscored: reasons why rows have no answer, with the number of rows and the first of them.
+        last: last answers, the newest last.
+    """
+
+    folder: Path
+    rows: int
+    configs: tuple[ConfigSummary, ...]
+    shards: tuple[ShardStatus, ...]
+    unscored: dict[str, tuple[int, str]]
+    last: tuple[Prediction, ...]
+
+    @property
+    def answered(self) -> int:
+        """Number of rows with an answer."""
+        return sum(config.answered for config in self.configs)
+
+    @property
+    def speed(self) -> float:
+        """Rows per second of the running shards together."""
+        return sum(shard.speed or 0.0 for shard in self.shards if shard.state == "running")
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the last shard ends; None unless all that are not finished are running."""
+        times = [shard.left for shard in self.shards if shard.state != "finished"]
+        return None if None in times else max(filter(None, times), default=0.0)
+
+    @property
+    def running(self) -> bool:
+        """Whether a shard runs."""
+        return any(shard.state == "running" for shard in self.shards)
+
+
+def status(folder: str | Path) -> Status:
+    """Return how far a run is; a run that is under way is not disturbed.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: a file of it is damaged.
+    """
+    run_folder, info = RunFolder(Path(folder)), read_info(Path(folder))
+    found = {shard: list(_read(run_folder.journal(shard))) for shard in run_folder.journals()}
+    answered = {each.key for several in found.values() for each in several if each.error is None}
+    kept = [
+        each
+        for several in found.values()
+        for each in several
+        if each.error is None or each.key not in answered  # a shard of another count answered it
+    ]
+    starts = _starts(run_folder.path)
+    count = next(reversed(starts.values()))["count"] if starts else 1
+    shards = (Shard(index, count) for index in range(count))
+    reasons: dict[str, tuple[int, str]] = {}
+    for each in kept:
+        if each.error is not None:
+            number, first = reasons.get(each.error, (0, row_name(each.key, info.samples)))
+            reasons[each.error] = number + 1, first
+    newest = sorted(found, key=lambda shard: run_folder.journal(shard).stat().st_mtime)
+    last = [each for shard in newest for each in found[shard][-LAST:] if each.error is None]
+    return Status(
+        folder=run_folder.path,
+        rows=sum(info.data.rows.values()) * info.samples,
+        configs=tuple(tally(info, kept).values()),
+        shards=tuple(
+            _status_of(run_folder, shard, starts.get(str(shard)), found.get(shard, []))
+            for shard in shards
+        ),
+        unscored=dict(sorted(reasons.items(), key=lambda item: -item[1][0])),
+        last=tuple(last[-LAST:]),
+    )
+
+
+def tally(info: RunInfo, predictions: Iterable[Prediction]) -> dict[str, ConfigSummary]:
+    """Return what predictions make of each config of a run, by name."""
+    configs = {
+        name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
+    }
+    for prediction in predictions:
+        summary = configs.get(prediction.config)
+        if summary is None or prediction.error is not None:
+            if summary is not None:
+                summary.unscored += 1
+            continue
+        summary.answered += 1
+        summary.truncated += prediction.finish == "length"
+        summary.prompt_tokens += prediction.prompt_tokens or 0
+        summary.cached_tokens += prediction.cached_tokens or 0
+        summary.answer_tokens += prediction.answer_tokens or 0
+        summary.seconds = round(summary.seconds + (prediction.seconds or 0.0), 4)
+    return configs
+
+
+def row_name(key: Key, samples: int) -> str:
+    """Return a row as messages show it, with the number of the sample if there are several.
+
+    >>> row_name(("vt_4096", 17, 2), samples=4)
+    'vt_4096/17/2'
+    """
+    return "/".join(map(str, key if samples > 1 else key[:2]))
+
+
+def _read(path: Path) -> list[Prediction]:
+    return [prediction for prediction, _ in journal.read_growing(path)]
+
+
+def _starts(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the last start of each shard, the newest start last."""
+    found: dict[str, dict[str, Any]] = {}
+    with suppress(OSError):
+        for line in (folder / STARTS_FILE).read_bytes().splitlines():
+            with suppress(ValueError, KeyError):  # a crash may have cut a line
+                record = json.loads(line)
+                found.pop(record["shard"], None)
+                found[record["shard"]] = {
+                    **record,
+                    "count": int(record["shard"].partition("/")[2]),
+                    "at": datetime.fromisoformat(record["at"]).timestamp(),
+                }
+    return found
+
+
+def _status_of(
+    folder: RunFolder, shard: Shard, start: dict[str, Any] | None, found: list[Prediction]
+) -> ShardStatus:
+    """Return how far a shard is, from its last start and its journal."""
+    if start is None:
+        return ShardStatus(str(shard), "not started")
+    answers = [prediction for prediction in found if prediction.error is None]
+    unscored = len(found) - len(answers)
+    since = found[start.get("kept", 0) :]
+    pending = start["pending"] - len(since) if "pending" in start else None
+    alive, now = folder.alive(shard), time.time()
+    state = "finished" if pending == 0 and not unscored else "stopped"
+    with suppress(OSError):
+        state = "running" if now - alive.stat().st_mtime < DEAD else "died"
+    end = now if state == "running" else start["at"]
+    with suppress(OSError):
+        end = now if state == "running" else folder.journal(shard).stat().st_mtime
+    seconds = max(end - start["at"], 1.0)
+    done = Counter(prediction.config for prediction in since)
+    spent = sum(cost(parse_config(name)[1]) * rows for name, rows in done.items())
+    left = None
+    if state == "running" and spent and "cost" in start:
+        left = max(0.0, start["cost"] - spent) * seconds / spent
+    return ShardStatus(
+        shard=str(shard),
+        state=state,
+        answered=len(answers),
+        unscored=unscored,
+        pending=pending if pending is None else pending + unscored,
+        speed=len(since) / seconds if since else None,
+        left=left,
+    )
+
+
+def duration(seconds: float | None) -> str:
+    """Return a time as people read it; nothing for None.
+
+    >>> duration(42), duration(200), duration(9000)
+    ('42 s', '3 min', '2.5 h')
+    """
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
