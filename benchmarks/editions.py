@@ -114,22 +114,24 @@ def cases() -> Iterator[Case]:
     """Return what is compared.
 
     The scripts of 2024-04 are those of 2025-01 but for vt's (`git diff 041a952 ce84052`), so its
-    other tasks are compared at the first length alone. It has no template for Llama 3 yet. Beyond
-    the first length the cases are dealt into rounds, each of which has a share of every value.
+    other tasks are compared with one tokenizer at one length. It has no template for Llama 3 yet.
+    The cases are dealt into rounds, each of which has a share of every value.
     """
-    rounds: list[list[Case]] = [[] for _ in range(7)]
-    axes = (EDITIONS, TASKS, LENGTHS, CHAT, ("base", "chat"), WORDS)
+    rounds: list[list[Case]] = [[] for _ in range(6)]
+    axes = (EDITIONS, LENGTHS, CHAT, ("base", "chat"), WORDS, TASKS)
     for places in product(*(range(len(axis)) for axis in axes)):
-        edition, task, length, tokenizer, template, words = (
+        edition, length, tokenizer, template, words, task = (
             list(axis)[place] for axis, place in zip(axes, places, strict=True)
         )
-        first, oldest = length == LENGTHS[0], places[0] == 0
-        if (oldest and task != "vt" and not first) or (words != WORDS[-1] and task not in WORDY):
+        oldest = places[0] == 0
+        if (oldest and task != "vt" and places[1:3] != (0, 0)) or (
+            words != WORDS[-1] and task not in WORDY
+        ):
             continue
         if template == "chat":
             template = "meta-chat" if oldest else CHAT[tokenizer]
         case = Case(edition, task, length, tokenizer, template, words, 3 if length <= 16384 else 2)
-        rounds[0 if first else 1 + sum(places) % 6].append(case)
+        rounds[sum(places) % len(rounds)].append(case)
     return chain(*rounds)
 
 
@@ -438,8 +440,9 @@ Written by `benchmarks/editions.py`. `index`, `input`, `outputs`, `length` and `
 every row (2 or 3 a config) are compared with what upstream's unmodified scripts write. A cell says
 how many configs of how many compared are the same in every row. A config is one task: all 13 with
 wonderwords 3.0.1; with 2.2.0 the 8 whose rows depend on words. The scripts of 2024-04 are those of
-2025-01 but for vt's, so the other tasks are compared at 4,096 tokens alone. HotpotQA is a sample of
-298 questions, and english_words.json a stand-in of made-up words (upstream's file is in git-lfs).
+2025-01 but for vt's, so the other tasks are compared at 4,096 tokens with Llama 3's alone. HotpotQA
+is a sample of 298 questions, and english_words.json a stand-in of made-up words (upstream's file is
+in git-lfs).
 The scripts' token counts come from the fast counter; the first row of every config is counted again
 with Hugging Face `tokenizers` or sentencepiece. `-` is not compared yet.
 """

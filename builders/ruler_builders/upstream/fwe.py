@@ -38,8 +38,7 @@ def replay(state: State) -> Iterator[UpstreamRow]:
     arguments = state.arguments
     params, budget = arguments.task.params, arguments.task.max_new_tokens
     assert isinstance(params, Fwe)
-    bisected = arguments.edition.search == "bisection"
-    limit = arguments.limit - (budget if bisected else 0)
+    limit = arguments.limit - (budget if arguments.edition.bisects else 0)
     step = limit // 32
     if step < 1 or limit // TOKENS_PER_WORD < 1:
         msg = f"{arguments.task.name}_{arguments.length}: upstream needs a length >= 150"

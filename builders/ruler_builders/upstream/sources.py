@@ -104,84 +104,53 @@ class EssaySentences:
     Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
     boundary by the two words beside it, so the first words have the sentences of the whole text,
     the last one cut short. Here the text is cut once, as far as it is needed.
+
+    Args:
+        text: the essays.
+        spans: returns where the sentences of a text begin and end, in characters.
     """
 
     def __init__(self, text: str, spans: Spans) -> None:
-        """Collapse white space; nothing is cut yet.
-
-        Args:
-            text: the essays.
-            spans: returns where the sentences of a text begin and end, in characters.
-        """
         words = re.sub(r"\s+", " ", text).split(" ")
-        self._once = " ".join(words)
-        # Characters of the first n words, joined by spaces.
+        self._once = self._text = " ".join(words)
+        #: Characters of the first n words, joined by spaces.
         self._word_ends = [
             end - 1 for end in accumulate((1 + len(word) for word in words), initial=0)
         ]
         self._spans = spans
-        self.text = self._once
-        first = len(self.text) - len(self.text.lstrip())
-        #: Where sentences begin and end in `text`. The last one may not end where it is known to.
-        self.starts, self.ends = [first], [first]
-        #: The sentences but the last, a space after each, and where each begins.
-        self.joined, self.places = "", [0]
-        self._cut = first
+        self._cut = len(self._text) - len(self._text.lstrip())
+        #: The sentences and where each begins. The last one may not end where it is known to.
+        self._starts, self._sentences = [self._cut], [""]
 
     def __len__(self) -> int:
         """Return the number of words."""
         return len(self._word_ends) - 1
 
-    def first(self, words: int, *, repeat: bool) -> "EssayPassage":
+    def first(self, words: int, *, repeat: bool) -> list[str]:
         """Return the sentences of the first words; `repeat` begins again at the end."""
         times, rest = divmod(words if repeat else min(words, len(self)), len(self))
         end = times * (len(self._once) + 1) + (self._word_ends[rest] if rest else -1)
-        while len(self.text) < end:
-            self.text += " " + self._once
-        while end > 0 and self.text[end - 1] == " ":
+        while len(self._text) < end:
+            self._text += " " + self._once
+        while end > 0 and self._text[end - 1] == " ":
             end -= 1
         while self._cut < end:
             self._cut_block()
-        return EssayPassage(self, bisect_left(self.starts, end), end)
+        count = bisect_left(self._starts, end)
+        found = self._sentences[:count]
+        if found:
+            found[-1] = found[-1][: end - self._starts[count - 1]]
+        return found
 
     def _cut_block(self) -> None:
         """Cut a block from the beginning of the last sentence on."""
-        start = self.starts.pop()
-        del self.ends[-1], self.places[-1]
-        stop = self.text.find(" ", self._cut + BLOCK)
-        self._cut = stop if stop >= 0 else len(self.text)
-        sentences = [(start + a, start + b) for a, b in self._spans(self.text[start : self._cut])]
-        parts = []
-        place = len(self.joined)
-        for begin, end in sentences:
-            self.starts.append(begin)
-            self.ends.append(end)
-            self.places.append(place)
-            parts.append(self.text[begin:end] + " ")
-            place += len(parts[-1])
-        self.joined += "".join(parts[:-1])
-
-
-class EssayPassage:
-    """The first sentences of the essays; the last one is cut short at the end of a word."""
-
-    def __init__(self, essays: EssaySentences, count: int, end: int) -> None:
-        """Take so many sentences, up to a character of the text."""
-        self._essays, self._count, self._end = essays, count, end
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        return self._count
-
-    def join(self, start: int, end: int) -> str:
-        """Return some of the sentences, joined by spaces."""
-        if start >= end:
-            return ""
-        essays, last = self._essays, end - 1
-        stop = self._end if end == self._count else essays.ends[last]
-        stop = min(stop, essays.ends[last]) if last + 1 < len(essays.starts) else stop
-        before = essays.joined[essays.places[start] : essays.places[last]]
-        return before + essays.text[essays.starts[last] : stop]
+        start = self._starts.pop()
+        del self._sentences[-1]
+        stop = self._text.find(" ", self._cut + BLOCK)
+        self._cut = stop if stop >= 0 else len(self._text)
+        for begin, end in self._spans(self._text[start : self._cut]):
+            self._starts.append(start + begin)
+            self._sentences.append(self._text[start + begin : start + end])
 
 
 def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
@@ -313,7 +282,7 @@ class UpstreamSources:
             RulerError: one is missing.
         """
         names = list(task.sources)
-        if task.name == "cwe" and edition.search == "bisection" and self._english_file:
+        if task.name == "cwe" and edition.bisects and self._english_file:
             names.append("english_words")
         return [self._info(name) for name in names]
 
