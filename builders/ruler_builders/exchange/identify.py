@@ -177,18 +177,7 @@ class _Bench:
             tokenizer=self._named,
         )
         if self._is_balanced(rows):
-            fits = (
-                name
-                for name, one in self.tokenizers.items()
-                if all(
-                    row.length
-                    == one.count_prompt(
-                        row.parts.context + row.parts.question, row.parts.answer_prefix
-                    )
-                    + row.task.max_new_tokens
-                    for row in rows
-                )
-            )
+            fits = (name for name, one in self.tokenizers.items() if all(_sent(one, rows)))
             name = next(fits, found.tokenizer)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
         tries: list[_Try] = []
@@ -281,6 +270,14 @@ class _Characters:
 
     def count_prompt(self, content: str | bytes, answer_prefix: str) -> int:
         return len(content) + len(answer_prefix)
+
+
+def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> Iterator[bool]:
+    """Yield whether each stored length is that of the prompt as it is sent."""
+    for row in rows:
+        content = row.parts.context + row.parts.question
+        tokens = tokenizer.count_prompt(content, row.parts.answer_prefix)
+        yield row.length == tokens + row.task.max_new_tokens
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
