@@ -109,8 +109,8 @@ def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> 
     where = f"{about['data']} at {about['revision']}" if release else "a local folder"
     text = (
         f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {manifest.edition}, "
-        f"tokenizer {manifest.tokenizer.name}.\n`ruler.json` has their limits, metrics and digests. "
-        f"Decode greedily.\n\n```sh\n{usage}\n```\n"
+        f"tokenizer {manifest.tokenizer.name}.\n`ruler.json` has their limits, metrics and "
+        f"digests. Decode greedily.\n\n```sh\n{usage}\n```\n"
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 

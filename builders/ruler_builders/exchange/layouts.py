@@ -156,10 +156,7 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
 def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[OtherRow | str]:
     """Yield the rows of a file, or for a bad one where it is and what is wrong.
 
-    Args:
-        path: of the file.
-        task: of all rows, instead of what the prompts tell.
-        size: length of their config in tokens, instead of what names tell.
+    `task` is that of all rows, instead of what prompts tell; `size`, in tokens, what names tell.
 
     Raises:
         RulerError: the file cannot be read.

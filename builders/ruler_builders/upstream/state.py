@@ -133,15 +133,9 @@ class State:
         has exactly `limit` tokens, the search ends a step above it. Since then it is bisected,
         though a larger probe may have fewer tokens; where none fits, the size is the step.
 
-        Args:
-            draw: a probe of a size.
-            step: first size, and difference between two.
-            answers: what is counted behind a probe (steps).
-            cap: the largest size, or None (steps).
-            past: whether a size over the cap is probed before the cap is returned (steps).
-            example: tokens that are added to a probe (bisection).
-            probe: size of the probe that `estimate` rests on; the step if 0 (bisection).
-            estimate: the largest size, from the tokens of one unit (bisection).
+        Steps count `answers` behind a probe, and end at `cap`, before or after a probe `past` it.
+        Bisection adds the tokens of an `example`; `estimate` gives the largest size from the tokens
+        of one unit in a first probe, whose size is `probe` or the step.
         """
         limit, room = self.arguments.limit, self.arguments.task.max_new_tokens
         if not self.arguments.edition.bisects:
@@ -176,12 +170,8 @@ class State:
         A row that is too long, or impossible at its size, is drawn again a step smaller, as long
         as its size is above the step, and then at that size for ever.
 
-        Args:
-            draw: a row from its index and the size of its haystack; ValueError or IndexError where
-                it is impossible.
-            size: of the haystack.
-            step: by which it shrinks.
-            shrink: False for the row that is drawn again at its first size.
+        `draw` makes a row of an index at a size; ValueError or IndexError where that is impossible.
+        Without `shrink` it is always drawn at the first size.
 
         Raises:
             RulerError: upstream would not finish.

@@ -8,6 +8,7 @@ the line feeds (without a chat template only in 2024-04), and is counted before 
 """
 
 from collections.abc import Iterator
+from functools import partial
 from string import ascii_uppercase
 
 from ruler_builders.upstream.niah import NOISE
@@ -78,21 +79,15 @@ class _Rows:
         edition = state.arguments.edition
         self._since_2025_06 = edition.bisects
         prefix = PREFIX if edition.bisects else OLD_PREFIX
-        self._template = state.arguments.template.format(task_template=TEMPLATE) + prefix
-        self._example_template = TEMPLATE + prefix
-        if not edition.bisects and not (edition.renames and self._template == TEMPLATE + prefix):
+        template = state.arguments.template.format(task_template=TEMPLATE) + prefix
+        solved = TEMPLATE + prefix
+        if not edition.bisects and not (edition.renames and template == solved):
             # Meant to take off the chat template, whose end may hang on the last word.
-            start, end = self._template.index(TEMPLATE[:20]), self._template.index(prefix[:10])
-            words = self._template[start:end].split()
-            self._example_template = " ".join(words[:-1]) + self._template[end:]
-
-    def row(self, size: int) -> Draft:
-        """Draw a row without example, among so many lines of noise."""
-        return self._draw(size, self._template, letters=5)
-
-    def example(self, size: int) -> Draft:
-        """Draw an example."""
-        return self._draw(size, self._example_template, letters=3)
+            start, end = template.index(TEMPLATE[:20]), template.index(prefix[:10])
+            solved = " ".join(template[start:end].split()[:-1]) + template[end:]
+        #: Draw a row without example, or an example, among so many lines of noise.
+        self.row = partial(self._draw, template, 5)
+        self.example = partial(self._draw, solved, 3)
 
     def renamed(self, example: str) -> str:
         """Return the example with other names, and another value (since 2025-06)."""
@@ -111,7 +106,7 @@ class _Rows:
     def _value(self) -> str:
         return str(self._state.numpy.randint(10000, 99999))
 
-    def _draw(self, size: int, template: str, letters: int) -> Draft:
+    def _draw(self, template: str, letters: int, size: int) -> Draft:
         names, chains = self._chains(letters)
         context = self._context(chains, size).replace(". \n", ".\n")
         value = chains[0][0].split("=")[-1].strip()
