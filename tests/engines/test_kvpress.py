@@ -4,7 +4,6 @@
 `RULER_CONSUMERS` a Python that has `kvpress[eval]`.
 """
 
-import csv
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
+from ruler_eval.prediction_formats import READERS
 from tests.commands import HANG
 from tests.test_consumers import PYTHON
 
@@ -35,10 +35,9 @@ def test_kvpress_runs_an_export_and_its_score_is_read_back(
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     (folder,) = (tmp_path / "out").iterdir()
-    with (folder / "predictions.csv").open(encoding="utf-8", newline="") as file:
-        written = list(csv.DictReader(file))
+    written = list(READERS[".csv"](folder / "predictions.csv"))
     prompts = [row.context for row in ruler_data.load(frozen, "fwe_512")]
-    assert len(written) == len(prompts) and any(line["predicted_answer"] for line in written)
+    assert len(written) == len(prompts) and all(line["predicted_answer"] for line in written)
     (record,) = ruler_eval.score(folder, frozen).to_records()
     own = json.loads((folder / "metrics.json").read_text())["fwe"]["string_match"] / 100
     assert (record["config"], record["scored"]) == ("fwe_512", len(prompts))
