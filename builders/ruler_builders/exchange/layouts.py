@@ -280,6 +280,7 @@ def _size_of(path: Path, config: str) -> int | None:
 
 
 _ONLY = r"Answer the question based on the given documents\. Only give me the answer and do not "
+_ENDS = r"(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)"
 #: By family: how the instruction begins, the question, and how the answer prefix begins.
 _SHAPES = {
     "niah": (
@@ -287,27 +288,15 @@ _SHAPES = {
         r"What (?:is|are all) the special magic \w+ for (.+?) mentioned in the provided text\?",
         r"\s?The special magic",
     ),
-    "vt": (
-        "Memorize and track",
-        r"Question: Find all variables that are assigned the value [0-9]+ in the text above\.",
-        r"\s?Answer:",
-    ),
-    "cwe": (
-        "Below is a numbered list",
-        r"Question: What are the 10 most common words in the above list\?",
-        r"\s?Answer:",
-    ),
-    "fwe": (
-        "Read the following coded text",
-        r"Question: Do not provide any explanation\..+? coded text\?",
-        r"\s?Answer:",
-    ),
-    "qa": (
-        _ONLY,
-        _ONLY
-        + r"output any other words\.\n\nQuestion: (.+?)(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)",
-        r"\s?Answer:",
-    ),
+    **{
+        family: (start, question, r"\s?Answer:")
+        for family, start, question in (
+            ("vt", "Memorize and track", r"Question: Find all variables .+? text above\."),
+            ("cwe", "Below is a numbered list", r"Question: What are the 10 most .+? above list\?"),
+            ("fwe", "Read the following coded text", r"Question: Do not provide .+? coded text\?"),
+            ("qa", _ONLY, _ONLY + r"output any other words\.\n\nQuestion: (.+?)" + _ENDS),
+        )
+    },
 }
 _COMPILED = {name: tuple(map(re.compile, shape)) for name, shape in _SHAPES.items()}
 

@@ -49,10 +49,11 @@ def replay(state: State, documents: list[str], questions: list[Question]) -> Ite
     size = state.size(lambda used: draws.draw(0, used), STEP, cap=len(documents))
 
     def draw(index: int, used: int) -> Draft:
-        number = index + arguments.first_row
-        if number >= len(questions):
-            raise endless(arguments, index, f"there are {len(questions)} questions")
-        return draws.draw(number, used)
+        if index >= len(questions):
+            raise endless(
+                arguments, index, f"there are {len(questions)} questions", "build fewer rows"
+            )
+        return draws.draw(index, used)
 
     for index, draft, length in state.rows(draw, size, STEP):
         yield state.finish(index, draft, length, PREFIX)

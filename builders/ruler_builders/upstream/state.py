@@ -37,7 +37,6 @@ class Arguments:
         seed: of both generators and of all shuffles.
         template: chat template, a text with `{task_template}` in it.
         template_tokens: tokens to keep free instead (`--prepare_for_ns`, since 2025-06).
-        first_row: of the questions of qa (`pre_samples`).
     """
 
     edition: Edition
@@ -47,7 +46,6 @@ class Arguments:
     seed: int = 42
     template: str = "{task_template}"
     template_tokens: int = 0
-    first_row: int = 0
 
     @property
     def has_template(self) -> bool:
@@ -203,12 +201,14 @@ class State:
         return UpstreamRow(index, text[:start], draft.outputs, length, text[start:], draft.evidence)
 
 
-def endless(arguments: Arguments, index: int, reason: str) -> RulerError:
+def endless(
+    arguments: Arguments, index: int, reason: str, remedy: str = "use another length"
+) -> RulerError:
     """Return the error for a row that upstream would draw for ever."""
     config = f"{arguments.task.name}_{arguments.length}"
     return RulerError(
         f"{config}/{index}: upstream does not finish this row ({arguments.edition.name}): "
-        f"{reason}; use another length"
+        f"{reason}; {remedy}"
     )
 
 
