@@ -119,9 +119,13 @@ def cases() -> Iterator[Case]:
     """
     rounds: list[list[Case]] = [[] for _ in range(6)]
     oldest, first = next(iter(EDITIONS)), (LENGTHS[0], next(iter(CHAT)))
-    axes = map(enumerate, (EDITIONS, LENGTHS, CHAT, ("base", "chat"), WORDS, TASKS))
     for (a, edition), (b, length), (c, tokenizer), (d, template), (e, words), (f, task) in product(
-        *axes
+        enumerate(EDITIONS),
+        enumerate(LENGTHS),
+        enumerate(CHAT),
+        enumerate(("base", "chat")),
+        enumerate(WORDS),
+        enumerate(TASKS),
     ):
         if edition == oldest and task != "vt" and (length, tokenizer) != first:
             continue
