@@ -14,7 +14,6 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -117,8 +116,7 @@ def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> 
 
 def _rows(source: Source, name: str) -> Iterator[Row]:
     rows = source.manifest.configs[name].rows
-    with closing(read_in_order(source.folder / config_file(name), name, rows)) as found:
-        yield from found
+    return read_in_order(source.folder / config_file(name), name, rows)
 
 
 def _by_length(about: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:

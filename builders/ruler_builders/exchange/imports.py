@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -191,37 +191,28 @@ class _Spool:
         Raises:
             RulerError: a file cannot be read, or some rows have a chat template and others not.
         """
-        held: dict[str, IO[str]] = {}
         templates: set[str] = set()
-        try:
-            for path in files:
-                for row in read_file(path, config.task, config.length):
-                    if not isinstance(row, str) and row.size is None:
-                        row = f"{row.where}: no name tells its length in tokens; give --length"
-                    if isinstance(row, str):
-                        self.bad.append(row)
-                        continue
+        for path in files:
+            for row in read_file(path, config.task, config.length):
+                if isinstance(row, str):
+                    self.bad.append(row)
+                elif row.size is None:
+                    self.bad.append(
+                        f"{row.where}: no name tells its length in tokens; give --length"
+                    )
+                else:
                     templates.add(row.template)
-                    name = config_name(row.task.name, row.size or 0)
-                    if name not in held:
-                        held[name] = (self.folder / name).open("w", encoding="utf-8")
-                    self._add(name, row, held[name])
-        finally:
-            for file in held.values():
-                file.close()
+                    self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:
             shown = ", ".join(map(ascii, sorted(templates)))[:200]
             msg = (
-                f"{config.data}: rows with different chat templates ({shown}); import them apart, "
-                "with --files"
+                f"{config.data}: different chat templates ({shown}); import them apart with --files"
             )
             raise RulerError(msg)
-        (template,) = templates or {"base"}
-        self.template = template if template in TEMPLATES else "another"
-        if template == "base":
-            self.template = ""
+        if templates and templates != {"base"}:
+            self.template = template if (template := templates.pop()) in TEMPLATES else "another"
 
-    def _add(self, name: str, row: OtherRow, file: IO[str]) -> None:
+    def _add(self, name: str, row: OtherRow) -> None:
         figures = self.figures.setdefault(name, Counter())
         place, task = figures["rows"], row.task
         made = row.row(place)
@@ -240,7 +231,8 @@ class _Spool:
         figures["rows"] += 1
         self.layouts.add(row.layout)
         spans = sorted(evidence_spans(texts, task.params, made.context))
-        file.write(json.dumps({**made.to_record(), "evidence": spans}) + "\n")
+        with (self.folder / name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**made.to_record(), "evidence": spans}) + "\n")
 
     def rows(self, name: str, context: BuildContext) -> Iterator[Row]:
         """Yield the rows of a config, counted with the tokenizer of the import."""
@@ -284,9 +276,7 @@ _LISTED = re.compile(r"[0-9]+\. (.+?)(?= [0-9]+\. |\s*$)")
 def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
     """Return the texts that the answers rest on, and what is wrong with the answers.
 
-    Args:
-        row: without a chat template.
-        gold: by question, the documents that the source names; may be empty.
+    The row has no chat template; `gold` are the documents that the source names for a question.
     """
     task, given = TASKS[row.task], frozenset(row.outputs)
     if isinstance(task.params, Qa):

@@ -51,10 +51,6 @@ class Layout(NamedTuple):
     prefix: str
     outputs: str
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record has the columns."""
-        return {*self.texts, self.outputs, *filter(None, [self.prefix])} <= record.keys()
-
 
 LAYOUTS = (
     Layout("ruler-data", ("context", "question"), "answer_prefix", "outputs"),
@@ -202,7 +198,8 @@ def _records(path: Path) -> Iterator[Any]:
 
 
 def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
-    known = (one for one in LAYOUTS if isinstance(record, Mapping) and one.fits(record))
+    columns = set(record) if isinstance(record, Mapping) else set()
+    known = (one for one in LAYOUTS if {*one.texts, one.outputs, one.prefix} - {""} <= columns)
     return next(known, None)
 
 
