@@ -1,8 +1,11 @@
 """identify, import and export: rows from other tools and for them."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,7 +26,10 @@ from ruler_builders.upstream import (
 )
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers import load_tokenizer
+from tests.commands import finish, spawn, started
 from tests.conftest import Cli
+from tests.hub import Blob, Hub, Repo
+from tests.running.tiny import make_tokenizer
 
 Record = dict[str, object]
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
@@ -217,6 +223,74 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
     ):
         done = cli("import", path, "--tokenizer", name, "--out", where)
         assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a_4096.parquet", b"PAR1junk", "a_4096.parquet: cannot be read"),
+        ("a_4096.json", b'{"rows":', "a_4096.json: cannot be read"),
+        ("a_4096.json", b'{"builder_name": "parquet"}', "no row can be read"),
+        ("a_4096.json", b"[" * 100_000, "a_4096.json: cannot be read"),
+        ("a_4096.csv", b"input,outputs\n\xff,1\n", "a_4096.csv: cannot be read"),
+        ("a_4096.jsonl", b"[" * 100_000, "row 1: not JSON (RecursionError)"),
+        ("a_4096.jsonl", b'{"input": "\\ud800", "outputs": ["a"]}', "surrogates not allowed"),
+        ("a_4096.txt", b"", "has no rows"),
+    ],
+)
+def test_a_broken_file_is_one_line(
+    name: str, data: bytes, said: str, tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    for command in (("identify",), ("import", "--tokenizer", TOKENIZER, "--out", tmp_path / "new")):
+        done = cli(*command, tmp_path / name)
+        assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done.stderr
+        assert said in done.stderr or command == ("identify",)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_strangers_repo_is_identified_and_imported(tmp_path: Path, hub: Hub) -> None:
+    """Beside its rows it keeps what repos keep: settings, a README, scores."""
+    lines = "".join(
+        json.dumps(as_upstream(row)) + "\n" for row in upstream_rows(OLD, "niah_single_1")
+    )
+    repo = hub.repos["stranger/rows"] = Repo()
+    files = {"4096/data/niah_single_1/validation.jsonl": lines, "dataset_infos.json": "{}",
+             "README.md": "# rows", "results/scores.json": '{"vt": 97.5}'}  # fmt: skip
+    commit = repo.commit({path: Blob(text.encode(), False) for path, text in files.items()})
+    env = {**hub.env(), "HF_HOME": str(tmp_path / "hf")}
+    done = spawn("ruler-data", "identify", "stranger/rows", env=env)
+    assert done.returncode == 0 and "niah_single_1_4096: upstream-2025-01" in done.stdout
+    out = ("--tokenizer", TOKENIZER, "--out", tmp_path / "mine")
+    done = spawn("ruler-data", "import", "stranger/rows", *out, env=env)
+    assert done.returncode == 0, done.stderr
+    (source,) = ruler_data.load(tmp_path / "mine").manifest.sources
+    assert source.title == f"stranger/rows@{commit}"
+    done = spawn("ruler-data", "import", "stranger/none", *out, env=env)
+    assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
+    (row,) = map(as_upstream, upstream_rows(NEW, "niah_single_1", rows=1))
+    path = write(tmp_path / "niah_single_1_4096.jsonl", [row] * 5000)
+    out = tmp_path / "new" / "mine"
+    with started("ruler-data", "import", path, "--tokenizer", TOKENIZER, "--out", out) as process:
+        while not list(tmp_path.glob("new/.mine*/niah*")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGINT)
+        done = finish(process)
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    assert not list((tmp_path / "new").iterdir())
+
+
+def test_a_tokenizer_that_only_the_manifest_names_is_told(tmp_path: Path, cli: Cli) -> None:
+    make_tokenizer(tmp_path / "own-tokenizer")
+    ruler_builders.build(
+        str(tmp_path / "own-tokenizer"), tasks=["fwe"], lengths=[512], rows=2, out=tmp_path / "data"
+    )
+    done = cli("identify", tmp_path / "data")
+    assert "balanced, tokenizer own-tokenizer (by its manifest)" in done.stdout
 
 
 def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli: Cli) -> None:

@@ -5,8 +5,11 @@ exports of the build below, with a model that names the first three names or num
 (and nothing about documents). The expected scores are those that the tools printed.
 """
 
+import csv
 import json
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,25 @@ def test_kvpress_on_its_own_columns_is_told_by_the_length_of_its_config(
     csv = tmp_path / "run" / "predictions.csv"
     csv.write_text(csv.read_text().replace("index,", "other,").replace("config", "setting"))
     csv.write_text(csv.read_text().replace(",index", ",other"))
+    assert means(tmp_path / "run", data) == PRINTED
+
+
+def test_a_carriage_return_in_an_answer_for_kvpress_ends_no_row(data: Path, tmp_path: Path) -> None:
+    """As pandas writes it: not quoted, since only a line feed ends its lines."""
+    shutil.copytree(FILES / "kvpress", tmp_path / "run")
+    path = tmp_path / "run" / "predictions.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        records = list(csv.DictReader(file))
+    plain = re.sub('[\n",]', " ", records[0]["predicted_answer"])  # needs no quotes
+    records[0]["predicted_answer"] = f"{plain} a\rb"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, records[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(records)
+    if sys.version_info < (3, 13):  # later ones quote it
+        assert b" a\rb" in path.read_bytes() and b' a\rb"' not in path.read_bytes()
+    (first, *_) = READERS[".csv"](path)
+    assert first["predicted_answer"].endswith(" a\rb")
     assert means(tmp_path / "run", data) == PRINTED
 
 

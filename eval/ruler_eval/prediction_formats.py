@@ -70,6 +70,8 @@ def parse_line(line: bytes, where: Line, configs: Collection[str] = ()) -> Impor
     return parse_record(record, str(where), where, configs)
 
 
+#: Stands for a carriage return; no text has this code point.
+_RETURN = "\ufdd0"
 #: Most bytes of one sample of an Inspect log, uncompressed.
 LARGEST_SAMPLE = 2**29
 
@@ -84,14 +86,17 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
     text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
     length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
     seen: Counter[str] = Counter()
-    with path.open(encoding="utf-8", newline="") as file:
-        for record in csv.DictReader(file):
+    with path.open(encoding="utf-8", newline="\n") as file:
+        # pandas does not quote a text for its carriage returns, which end a line for the reader.
+        lines = (line.replace("\r\n", "\n").replace("\r", _RETURN) for line in file)
+        for record in csv.DictReader(lines):
             if "predicted_answer" not in record:
                 return
             task = record.get("task") or ""
             gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
             yield {
                 **record,
+                "predicted_answer": record["predicted_answer"].replace(_RETURN, "\r"),
                 "answer": [re.sub(r"\\(.)", r"\1", one or other) for one, other in gold],
                 "name": record.get("config") or f"{task}_{length[1]}" if length else task,
                 "index": int(record.get("index") or seen[task]),

@@ -14,9 +14,8 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,14 +24,18 @@ import pyarrow.parquet as pq
 import yaml
 
 from ruler_builders.pipeline.build_config import parse_lengths, parse_tasks
-from ruler_builders.pipeline.write_parquet import GROUP_BYTES
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.row import Row
 
+#: Rows of a row group for kvpress.
+ROWS_AT_ONCE = 50
+
 Tool = Literal["kvpress", "lm-eval", "inspect", "lighteval", "upstream", "jsonl"]
+#: Writes what a tool reads, from the rows and what `ruler.json` says of them.
+Write = Callable[[Source, Mapping[str, Any], Path], None]
 
 
 @dataclass(frozen=True)
@@ -79,25 +82,9 @@ def export(config: ExportConfig) -> Path:
 
 
 def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> None:
-    write, modules, usage = _TOOLS[tool]
-    for module in modules:
-        shutil.copyfile(Path(__file__).parent / "tools" / module, folder / module)
-    if write is not None:
-        write(source, names, folder)
-    about = _about(source, names)
-    (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    where = f"{about['data']} at {about['revision']}" if source.release else "a local folder"
-    text = (
-        f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {about['edition']}, "
-        f"tokenizer {about['tokenizer']}.\n`ruler.json` has their limits, metrics and digests. "
-        f"Decode greedily.\n\n```sh\n{usage}\n```\n"
-    )
-    (folder / "README.md").write_text(text, encoding="utf-8")
-
-
-def _about(source: Source, names: Collection[str]) -> dict[str, Any]:
+    write, module, usage = _TOOLS[tool]
     manifest, release = source.manifest, source.release
-    return {
+    about = {
         "data": release.repo if release else str(source.folder.resolve()),
         "revision": release.commit if release else None,
         "edition": manifest.edition,
@@ -113,76 +100,71 @@ def _about(source: Source, names: Collection[str]) -> dict[str, Any]:
             for name in names
         },
     }
+    if module:
+        shutil.copyfile(Path(__file__).parent / "tools" / module, folder / module)
+    if write:
+        write(source, about, folder)
+    (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    where = f"{about['data']} at {about['revision']}" if release else "a local folder"
+    text = (
+        f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {manifest.edition}, "
+        f"tokenizer {manifest.tokenizer.name}.\n`ruler.json` has their limits, metrics and "
+        f"digests. Decode greedily.\n\n```sh\n{usage}\n```\n"
+    )
+    (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _rows(source: Source, name: str) -> Iterator[Row]:
     rows = source.manifest.configs[name].rows
-    with closing(read_in_order(source.folder / config_file(name), name, rows)) as found:
-        yield from found
+    return read_in_order(source.folder / config_file(name), name, rows)
 
 
-def _write_kvpress(source: Source, names: Collection[str], folder: Path) -> None:
+def _by_length(about: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
+    names = sorted(about["configs"], key=lambda name: parse_config(name)[1])
+    for length, found in groupby(names, key=lambda name: parse_config(name)[1]):
+        yield length, list(found)
+
+
+def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> None:
     """Write a file a length, as `load_dataset(repo, data_dir="4096", split="test")` reads it."""
     text = ("config", "task", "context", "question", "answer_prefix")
     kinds = {**dict.fromkeys(text, pa.string()), "answer": pa.list_(pa.string())}
     schema = pa.schema({**kinds, "max_new_tokens": pa.int64(), "index": pa.int64()})
-    for length, configs in groupby(sorted(names, key=_length), key=_length):
+    for length, names in _by_length(about):
         path = folder / str(length) / "test-00000-of-00001.parquet"
         path.parent.mkdir()
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for name in configs:
-                held, size = list[dict[str, Any]](), 0
+            for name in names:
+                rows = _rows(source, name)
+                while some := list(islice(rows, ROWS_AT_ONCE)):
+                    records = (row.to_record() for row in some)
+                    held = [{**one, "config": name, "answer": one["outputs"]} for one in records]
+                    writer.write_table(pa.Table.from_pylist(held, schema))
+
+
+def _lines(path: str, record: Callable[[str, Row], Mapping[str, Any]]) -> Write:
+    """Return what writes a file of lines for each config, at a path with TASK and LENGTH."""
+
+    def write(source: Source, about: Mapping[str, Any], folder: Path) -> None:
+        for name in about["configs"]:
+            task, length = parse_config(name)
+            place = folder / path.replace("TASK", task).replace("LENGTH", str(length))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("w", encoding="utf-8", newline="\n") as file:
                 for row in _rows(source, name):
-                    record = row.to_record()
-                    held.append({**record, "config": name, "answer": record["outputs"]})
-                    size += len(row.context)
-                    if size > GROUP_BYTES:
-                        writer.write_table(pa.Table.from_pylist(held, schema))
-                        held, size = [], 0
-                writer.write_table(pa.Table.from_pylist(held, schema))
+                    file.write(json.dumps(record(name, row), ensure_ascii=False) + "\n")
+
+    return write
 
 
-def _write_upstream(source: Source, names: Collection[str], folder: Path) -> None:
-    """Write `LENGTH/data/TASK/validation.jsonl`, which `call_api.py` of every commit reads."""
-    for name in names:
-        task, length = parse_config(name)
-        records = (
-            {"index": row.index, "input": row.prompt, "outputs": row.outputs, "length": row.length}
-            for row in _rows(source, name)
-        )
-        _write_lines(folder / str(length) / "data" / task / "validation.jsonl", records)
-
-
-def _write_jsonl(source: Source, names: Collection[str], folder: Path) -> None:
-    for name in names:
-        rows = _rows(source, name)
-        records = (
-            {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()} for row in rows
-        )
-        _write_lines(folder / f"{name}.jsonl", records)
-
-
-def _write_lines(path: Path, records: Iterator[Mapping[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for record in records:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-class _Function(str):
-    """A function of a module beside a YAML file of the harness."""
-
-
-yaml.SafeDumper.add_representer(
-    _Function, lambda dumper, name: dumper.represent_scalar("!function", str(name))
-)
-
-
-def _write_lm_eval(source: Source, names: Collection[str], folder: Path) -> None:
+def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
     """Write a task `ruler_CONFIG` for each config, and a group `ruler_LENGTH` for each length."""
-    about = _about(source, names)
-    for name in names:
-        info = about["configs"][name]
+
+    def write(name: str, body: Mapping[str, Any], more: str = "") -> None:
+        text = yaml.safe_dump(dict(body), sort_keys=False, width=100)
+        (folder / f"ruler_{name}.yaml").write_text(text + more, encoding="utf-8")
+
+    for name, info in about["configs"].items():
         body = {
             "task": f"ruler_{name}",
             "dataset_path": about["data"],
@@ -194,7 +176,6 @@ def _write_lm_eval(source: Source, names: Collection[str], folder: Path) -> None
             "gen_prefix": "{{answer_prefix}}",
             "target_delimiter": "",
             "doc_to_target": "{{outputs}}",
-            "process_results": _Function("ruler_metric.process_results"),
             "generation_kwargs": {
                 **{"until": [], "max_gen_toks": info["max_new_tokens"]},
                 **{"do_sample": False, "temperature": 0.0},
@@ -202,66 +183,63 @@ def _write_lm_eval(source: Source, names: Collection[str], folder: Path) -> None
             "metric_list": [{"metric": "ruler", "aggregation": "mean", "higher_is_better": True}],
             "metadata": {"version": about["data_version"]},
         }
-        _write_yaml(folder / f"ruler_{name}.yaml", body)
-    for length, configs in groupby(sorted(names, key=_length), key=_length):
+        write(name, body, "process_results: !function ruler_metric.process_results\n")
+    for length, names in _by_length(about):
         group = {
             "group": f"ruler_{length}",
-            "task": [f"ruler_{name}" for name in configs],
+            "task": [f"ruler_{name}" for name in names],
             "aggregate_metric_list": [{"metric": "ruler", "weight_by_size": False}],
         }
-        _write_yaml(folder / f"ruler_{length}.yaml", group)
+        write(str(length), group)
 
 
-def _write_yaml(path: Path, body: Mapping[str, Any]) -> None:
-    path.write_text(yaml.safe_dump(dict(body), sort_keys=False, width=100), encoding="utf-8")
-
-
-def _length(name: str) -> int:
-    return parse_config(name)[1]
-
-
-_SCORE = "ruler-eval score {} --data DATA --model NAME --protocol {}"
-#: For each tool: what writes its files, the modules beside them, and how it is used.
-_TOOLS: Mapping[
-    Tool,
-    tuple[Callable[[Source, Collection[str], Path], None] | None, tuple[str, ...], str],
-] = {
+_SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
+#: For each tool: what writes its files, the module beside them, and how it is used.
+_TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
     "kvpress": (
         _write_kvpress,
-        ("ruler_kvpress.py",),
+        "ruler_kvpress.py",
         "cd kvpress/evaluation\npython EXPORT/ruler_kvpress.py --data_dir 4096 --model MODEL "
-        "--press_name knorm --compression_ratio 0.5\n" + _SCORE.format("results/RUN", "completion"),
+        "--press_name knorm --compression_ratio 0.5" + _SCORE.format("results/RUN", "completion"),
     ),
     "lm-eval": (
         _write_lm_eval,
-        ("ruler_metric.py",),
+        "ruler_metric.py",
         "lm-eval run --model hf --model_args pretrained=MODEL,max_length=131072 --tasks "
-        "ruler_131072 --include_path EXPORT --log_samples --output_path OUT\n"
+        "ruler_131072 --include_path EXPORT --log_samples --output_path OUT"
         + _SCORE.format("OUT", "base"),
     ),
     "inspect": (
         None,
-        ("ruler_inspect.py",),
+        "ruler_inspect.py",
         "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=vt_4096,cwe_4096 "
-        "--log-dir OUT\n" + _SCORE.format("OUT", "chat"),
+        "--log-dir OUT" + _SCORE.format("OUT", "chat"),
     ),
     "lighteval": (
         None,
-        ("ruler_lighteval.py",),
+        "ruler_lighteval.py",
         "lighteval accelerate model_name=MODEL ruler_vt_4096 --custom-tasks "
-        "EXPORT/ruler_lighteval.py --save-details --output-dir OUT\n"
-        + _SCORE.format("OUT", "base"),
+        "EXPORT/ruler_lighteval.py --save-details --output-dir OUT" + _SCORE.format("OUT", "base"),
     ),
+    # The columns that `call_api.py` of every commit reads.
     "upstream": (
-        _write_upstream,
-        (),
+        _lines(
+            "LENGTH/data/TASK/validation.jsonl",
+            lambda _, row: {"index": row.index, "input": row.prompt, "outputs": row.outputs,
+                            "length": row.length},
+        ),
+        "",
         "python pred/call_api.py --data_dir EXPORT/4096/data --save_dir OUT/4096/pred --benchmark "
-        "synthetic --task vt --temperature 0.0 --top_k 1 ...\n" + _SCORE.format("OUT", "base"),
+        "synthetic --task vt --temperature 0.0 --top_k 1 ..." + _SCORE.format("OUT", "base"),
     ),
     "jsonl": (
-        _write_jsonl,
-        (),
-        '# write {"id": ..., "prediction": ...} for each line\n'
+        _lines(
+            "TASK_LENGTH.jsonl",
+            lambda name, row: {"id": f"{name}/{row.index}", "prompt": row.prompt,
+                               **row.to_record()},
+        ),
+        "",
+        '# write {"id": ..., "prediction": ...} for each line'
         + _SCORE.format("predictions.jsonl", "PROTOCOL"),
     ),
-}
+}  # fmt: skip

@@ -10,13 +10,14 @@ here, and compared. Three things keep that fast:
   known without it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from os.path import commonprefix
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
 from ruler_builders.pipeline.build_config import SourcesOption
@@ -26,11 +27,12 @@ from ruler_builders.sources import Library
 from ruler_builders.upstream import EDITIONS, TEMPLATES, Arguments, UpstreamSources, replay
 from ruler_builders.upstream.edition import Edition
 from ruler_builders.upstream.sources import WORDS_SHA256
+from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import BALANCED
+from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name
 from ruler_data.options import Option, takes_options
-from ruler_data.tasks import Cwe, Niah, Task
+from ruler_data.tasks import Cwe, Niah
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DEFAULT_SEED
@@ -131,8 +133,7 @@ def identify(config: IdentifyConfig) -> list[Identity]:
     return [bench.identify(rows) for rows in groups.values()]
 
 
-@dataclass(frozen=True)
-class _Try:
+class _Try(NamedTuple):
     """One edition with its words, length and counter, and what it made."""
 
     edition: str
@@ -152,13 +153,16 @@ class _Bench:
         self._library = Library(config.sources, "auto" if config.sources else "sample")
         self.tokenizers: dict[str, PromptTokenizer] = {}
         self.missing: list[str] = []
+        self._named = ""  # the tokenizer of a build of this project, which may not be here
+        with suppress(RulerError):
+            self._named = f"{read_manifest(Path(config.data)).tokenizer.name} (by its manifest)"
         for name in [config.tokenizer] if config.tokenizer else REGISTRY:
             try:
                 self.tokenizers[name] = load_tokenizer(name, allow_download=bool(config.tokenizer))
             except (UsageError, RulerError):
                 if config.tokenizer:
                     raise
-                self.missing.append(name)
+                self.missing.append(f"tokenizer {name} is not here")
 
     @cache  # noqa: B019 - lives for one command
     def _sources(self, version: str) -> UpstreamSources:
@@ -166,12 +170,16 @@ class _Bench:
 
     def identify(self, rows: Sequence[OtherRow]) -> Identity:
         """Return what made some rows of one task and length."""
-        first = rows[0]
-        template = first.template if first.template in TEMPLATES else "another"
-        found = Identity(first.task.name, first.size, len(rows), first.layout, template=template)
-        notes = [f"tokenizer {name} is not here" for name in self.missing]
-        if best := self._balanced(rows):
-            return Identity(**{**asdict(found), **best, "untested": ()})
+        first, notes = rows[0], list(self.missing)
+        found = Identity(
+            *(first.task.name, first.size, len(rows), first.layout),
+            template=first.template if first.template in TEMPLATES else "another",
+            tokenizer=self._named,
+        )
+        if self._is_balanced(rows):
+            fits = (name for name, one in self.tokenizers.items() if all(_sent(one, rows)))
+            name = next(fits, found.tokenizer)
+            return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
         tries: list[_Try] = []
         full: list[_Try] = []
         for one in self._tries(rows, notes):
@@ -181,109 +189,77 @@ class _Bench:
             if one.same == len(rows):
                 full.append(one)
         tries.sort(key=lambda one: (one.same, one.alike), reverse=True)
-        values = {**asdict(found), "untested": tuple(dict.fromkeys(notes))}
+        found = replace(found, untested=tuple(dict.fromkeys(notes)))
         if not tries or not tries[0].same:
-            return Identity(**{**values, "nearest": _nearest(first, tries)})
-        one = tries[0]
-        shown = {
-            "edition": _alike(first.task, one.edition),
-            "tokenizer": " or ".join(other.tokenizer for other in full) or one.tokenizer,
-            "words": one.words,
-            "same": one.same,
-        }
-        return Identity(**{**values, **shown, "length": one.length})
+            return replace(found, nearest=_nearest(first, tries))
+        best = tries[0]
+        alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
+        return replace(
+            found,
+            edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
+            tokenizer=" or ".join(one.tokenizer for one in full) or best.tokenizer or self._named,
+            words=best.words,
+            same=best.same,
+            length=best.length,
+        )
 
-    def _balanced(self, rows: Sequence[OtherRow]) -> dict[str, Any] | None:
-        """Return what is known of rows of the balanced edition, whose answers need no tokenizer."""
-        task = rows[0].task
+    def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
+        """Whether the balanced edition asks this, which needs no tokenizer."""
         asked = TokenizedSources(self._config.seed, self._library, _Characters())
         try:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
-                made = make_row(task, asked, index, Target(16384, 0)).row
-                if made.outputs != row.outputs or made.question != row.question:
-                    return None
+                made = make_row(row.task, asked, index, Target(16384, 0)).row
+                if made.outputs != row.outputs or made.question != row.parts.question:
+                    return False
         except RulerError:
-            return None
-        for name, tokenizer in self.tokenizers.items():
-            counts = [
-                tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
-                for row in rows
-            ]
-            if all(
-                row.length == count + task.max_new_tokens
-                for row, count in zip(rows, counts, strict=True)
-            ):
-                return {"edition": BALANCED, "tokenizer": name, "same": len(rows)}
-        return {"edition": BALANCED, "same": len(rows)}
+            return False
+        return True
 
     def _tries(self, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[_Try]:
-        """Yield what each edition makes, with the tokenizers that may have made the rows first."""
-        first = rows[0]
-        versions = tuple(WORDS_SHA256.values()) if _needs_words(first.task) else ("",)
-        longest = max((row.length or 0 for row in rows), default=0)
+        """Yield what each edition makes, with the tokenizers that count the stored lengths."""
+        task = rows[0].task
+        wordy = "words" in task.sources or isinstance(task.params, Cwe)
+        versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
         counted = [name for name, one in self.tokenizers.items() if _counts(one, rows)]
-        if longest and not counted:
+        if not counted:
             notes.append("no tokenizer here counts the stored lengths")
-        for length in _lengths(rows):
-            for edition in EDITIONS.values():
-                if edition.name == "upstream-2024-04" and first.task.name != "vt":
-                    continue  # as upstream-2025-01
-                for version in versions:
-                    for name in counted or (self.tokenizers if not longest else ()):
-                        counter = self.tokenizers[name]
-                        yield self._try(
-                            rows,
-                            edition,
-                            version,
-                            name,
-                            length,
-                            _counter(counter, edition, rows),
-                            notes,
-                        )
-                    if (
-                        not counted
-                        and edition.search == "steps"
-                        and isinstance(first.task.params, Niah)
-                    ):
-                        yield self._try(
-                            rows, edition, version, "", length, _by_characters(rows), notes
-                        )
+        for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
+            if edition.name == "upstream-2024-04" and task.name != "vt":
+                continue  # as upstream-2025-01
+            counters = {name: _counter(self.tokenizers[name], edition, rows) for name in counted}
+            if not counted and not edition.bisects and isinstance(task.params, Niah):
+                counters[""] = _by_characters(rows)
+            for name, count in counters.items():
+                template = TEMPLATES.get(rows[0].template, rows[0].template)
+                arguments = Arguments(edition, task, length, len(rows), self._config.seed, template)
+                compared: tuple[int, float, str] = (0, 0.0, "")
+                try:
+                    made = replay(arguments, self._sources(words), count)
+                    compared = _compare(rows, made, stored=bool(name))
+                except (RulerError, ValueError, KeyError, IndexError) as error:
+                    notes.append(f"{edition.name}: {error}")
+                yield _Try(edition.name, name, words, length, *compared)
 
-    def _try(
-        self,
-        rows: Sequence[OtherRow],
-        edition: Edition,
-        version: str,
-        tokenizer: str,
-        length: int,
-        count: Callable[[str], int],
-        notes: list[str],
-    ) -> _Try:
-        first = rows[0]
-        template = TEMPLATES.get(first.template, first.template)
-        arguments = Arguments(edition, first.task, length, len(rows), self._config.seed, template)
-        same, alike, differs = 0, 0.0, ""
-        try:
-            made = replay(arguments, self._sources(version), count)
-            for row, again in zip(rows, made, strict=False):
-                text = again.input + again.answer_prefix
-                mine = row.prompt if row.has_prefix else row.prompt + row.answer_prefix
-                stored = again.length if row.length is None or not tokenizer else row.length
-                if text == mine and tuple(again.outputs) == row.outputs and stored == again.length:
-                    same += 1
-                    continue
-                shared = len(commonprefix([text, mine]))  # noqa: RUF071 - of characters
-                alike = shared / max(len(mine), 1) + (tuple(again.outputs) == row.outputs)
-                differs = (
-                    f"its answers are {list(again.outputs)!s:.60}"
-                    if alike < 1
-                    else (f"same answers, the prompt differs from character {shared:,}")
-                )
-                break
-        except (RulerError, ValueError, KeyError, IndexError) as error:
-            notes.append(f"{edition.name}: {error}")
-        return _Try(edition.name, tokenizer, version, length, same, alike, differs)
+
+def _compare(
+    rows: Sequence[OtherRow], made: Iterable[UpstreamRow], *, stored: bool
+) -> tuple[int, float, str]:
+    """Return the rows that are the same, how alike the first other one is, and where it parts.
+
+    Stored lengths are compared too if `stored`.
+    """
+    for same, (row, again) in enumerate(zip(rows, made, strict=False)):
+        text, outputs = again.input + again.answer_prefix, tuple(again.outputs)
+        length = row.length if stored and row.length is not None else again.length
+        if (text, outputs, again.length) == (row.prompt, row.outputs, length):
+            continue
+        shared = len(commonprefix([text, row.prompt]))  # noqa: RUF071 - of characters
+        alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
+        if alike < 1:
+            return same, alike, f"its answers are {again.outputs!s:.60}"
+        return same, alike, f"same answers, the prompt differs from character {shared:,}"
+    return len(rows), 0.0, ""
 
 
 class _Characters:
@@ -296,15 +272,12 @@ class _Characters:
         return len(content) + len(answer_prefix)
 
 
-def _needs_words(task: Task) -> bool:
-    return "words" in task.sources or isinstance(task.params, Cwe)
-
-
-def _alike(task: Task, edition: str) -> str:
-    """Return the editions that make the same rows of a task."""
-    if edition == "upstream-2025-01" and task.name != "vt":
-        return "upstream-2025-01 (and upstream-2024-04)"
-    return edition
+def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> Iterator[bool]:
+    """Yield whether each stored length is that of the prompt as it is sent."""
+    for row in rows:
+        content = row.parts.context + row.parts.question
+        tokens = tokenizer.count_prompt(content, row.parts.answer_prefix)
+        yield row.length == tokens + row.task.max_new_tokens
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
@@ -312,10 +285,9 @@ def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
     for row in rows:
         if row.length is None:
             return True
-        full = row.prompt if row.has_prefix else row.prompt + row.answer_prefix
-        found = tokenizer.count([full])[0] + row.task.max_new_tokens
-        least = found - 1 if row.task.name != "vt" else found - 500
-        if not least <= row.length <= found + 500 * (row.task.name == "vt"):
+        found = tokenizer.count([row.prompt])[0] + row.task.max_new_tokens
+        slack = 500 if row.task.name == "vt" else 0
+        if not found - max(slack, 1) <= row.length <= found + slack:
             return False
     return True
 
@@ -324,8 +296,7 @@ def _lengths(rows: Sequence[OtherRow]) -> list[int]:
     """Return the lengths that rows may have been made for, in tokens."""
     if rows[0].size:
         return [rows[0].size]
-    longest = max((row.length or 0 for row in rows), default=0)
-    longest = longest or len(rows[0].prompt) // 5
+    longest = max(row.length or 0 for row in rows) or len(rows[0].prompt) // 5
     return [length for length in USUAL if longest <= length <= 1.6 * longest][:2]
 
 
@@ -333,12 +304,8 @@ def _counter(
     tokenizer: PromptTokenizer, edition: Edition, rows: Sequence[OtherRow]
 ) -> Callable[[str], int]:
     """Return an exact counter that leaves out probes that cannot be too long."""
-    least = 0.85 * min(len(row.prompt) for row in rows) if edition.search == "steps" else 0
-
-    def count(text: str) -> int:
-        return 0 if SHORT < len(text) < least else tokenizer.count([text])[0]
-
-    return count
+    least = 0 if edition.bisects else 0.85 * min(len(row.prompt) for row in rows)
+    return lambda text: 0 if SHORT < len(text) < least else tokenizer.count([text])[0]
 
 
 def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ruler_builders.card import card_files
 from ruler_builders.checks.audit_rows import LEAST_FILL
@@ -36,7 +37,7 @@ from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, config_name, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.parquet import read_packed
-from ruler_data.row import PackedRow, Row, Span
+from ruler_data.row import Row, Span
 from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -120,22 +121,25 @@ def import_rows(config: ImportConfig) -> Imported:
     with tempfile.TemporaryDirectory(dir=out.path.parent, prefix=f".{out.path.name}.") as scratch:
         spool = _Spool(Path(scratch), _gold_documents(config.sources))
         spool.read(files, config)
+        shown = "; ".join(spool.bad[:SHOWN]) or "no known layout"
         if spool.bad and not config.skip_bad:
             more = f" and {len(spool.bad) - SHOWN:,} more" if len(spool.bad) > SHOWN else ""
-            msg = (
-                f"{config.data}: bad rows: {'; '.join(spool.bad[:SHOWN])}{more}; --skip-bad leaves "
-                "them out"
-            )
+            msg = f"{config.data}: bad rows: {shown}{more}; --skip-bad leaves them out"
             raise RulerError(msg)
         if not spool.figures:
-            msg = f"{config.data}: no row can be read: {'; '.join(spool.bad[:SHOWN])}"
+            msg = f"{config.data}: no row can be read: {shown}"
             raise RulerError(msg)
         folder = BuildDir(Path(scratch) / "folder")
-        title = repo or Path(config.data).name
-        detail = f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files"
-        url = f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else ""
         source = SourceInfo(
-            IMPORTED, title, "own", url, sha256_of(files), "unknown", "unknown", False, detail
+            name=IMPORTED,
+            title=repo or Path(config.data).name,
+            kind="own",
+            url=f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else "",
+            sha256=sha256_of(files),
+            licence="unknown",
+            attribution="unknown",
+            pinned=False,
+            detail=f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files",
         )
         configs = {
             name: _write(folder.path, context, name, spool)
@@ -187,47 +191,36 @@ class _Spool:
         Raises:
             RulerError: a file cannot be read, or some rows have a chat template and others not.
         """
-        held: dict[str, IO[str]] = {}
         templates: set[str] = set()
-        try:
-            for path in files:
-                for row in read_file(path, config.task, config.length):
-                    if not isinstance(row, str) and row.size is None:
-                        row = f"{row.where}: no name tells its length in tokens; give --length"
-                    if isinstance(row, str):
-                        self.bad.append(row)
-                        continue
+        for path in files:
+            for row in read_file(path, config.task, config.length):
+                if isinstance(row, str):
+                    self.bad.append(row)
+                elif row.size is None:
+                    self.bad.append(
+                        f"{row.where}: no name tells its length in tokens; give --length"
+                    )
+                else:
                     templates.add(row.template)
-                    name = config_name(row.task.name, row.size or 0)
-                    if name not in held:
-                        held[name] = (self.folder / name).open("w", encoding="utf-8")
-                    self._add(name, row, held[name])
-        finally:
-            for file in held.values():
-                file.close()
+                    self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:
             shown = ", ".join(map(ascii, sorted(templates)))[:200]
             msg = (
-                f"{config.data}: rows with different chat templates ({shown}); import them apart, "
-                "with --files"
+                f"{config.data}: different chat templates ({shown}); import them apart with --files"
             )
             raise RulerError(msg)
-        template = next(iter(templates), "base")
-        self.template = (
-            "" if template == "base" else template if template in TEMPLATES else "another"
-        )
+        if templates and templates != {"base"}:
+            self.template = template if (template := templates.pop()) in TEMPLATES else "another"
 
-    def _add(self, name: str, row: OtherRow, file: IO[str]) -> None:
+    def _add(self, name: str, row: OtherRow) -> None:
         figures = self.figures.setdefault(name, Counter())
         place, task = figures["rows"], row.task
         made = row.row(place)
         # The solvers know neither a chat template nor vt's assignments within a line.
-        question = made.question.removesuffix(row.closing) if row.closing else made.question
-        context = made.context
+        question, context = made.question.removesuffix(row.parts.closing), made.context
         if isinstance(task.params, Vt):
             context = re.sub(r" ?(VAR [A-Z]+ = (?:VAR [A-Z]+|[0-9]+)) ?", r"\n\1\n", context)
-        solved = replace(made, context=context, question=question)
-        texts, wrong = _solve(solved, self._gold)
+        texts, wrong = _solve(replace(made, context=context, question=question), self._gold)
         figures.update(wrong)
         figures["answer prefix lost, and put back"] += not row.has_prefix
         figures["stored index is not the row's number"] += row.index not in (None, place)
@@ -238,8 +231,8 @@ class _Spool:
         figures["rows"] += 1
         self.layouts.add(row.layout)
         spans = sorted(evidence_spans(texts, task.params, made.context))
-        record = {**made.to_record(), "evidence": spans}
-        file.write(json.dumps(record) + "\n")
+        with (self.folder / name).open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**made.to_record(), "evidence": spans}) + "\n")
 
     def rows(self, name: str, context: BuildContext) -> Iterator[Row]:
         """Yield the rows of a config, counted with the tokenizer of the import."""
@@ -263,22 +256,14 @@ def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> Con
     task, count = TASKS[task_name], figures.pop("rows")
     path = folder / config_file(name)
     info = write_rows(path, spool.rows(name, context), task, length, count)
-    lengths: list[int] = []
-
-    def seen() -> Iterator[PackedRow]:
-        for row in read_packed(path):
-            lengths.append(row.length)
-            yield row
-
-    found = audit_upstream(name, task, seen(), imported=True)
+    found = audit_upstream(name, task, read_packed(path), imported=True)
+    lengths = pq.read_table(path, columns=["length"])["length"].to_pylist()
+    figures["longer than the config's length, with BOS and template"] = sum(
+        one > length for one in lengths
+    )
+    figures[f"fill below {LEAST_FILL}"] = sum(one < LEAST_FILL * length for one in lengths)
     checks = {what: figure for what, figure in found.checks.items() if what != "rows in order"}
-    for what, often in figures.items():
-        if often:
-            checks[what] = f"{often} of {count} rows"
-    if over := sum(one > length for one in lengths):
-        checks["longer than the config's length, with BOS and template"] = f"{over} of {count} rows"
-    if short := sum(one < LEAST_FILL * length for one in lengths):
-        checks[f"fill below {LEAST_FILL}"] = f"{short} of {count} rows"
+    checks |= {what: f"{often} of {count} rows" for what, often in figures.items() if often}
     if spool.template:
         checks["chat template in the prompt"] = f"{spool.template}; run with the protocol base"
     return replace(info, audit=checks)
@@ -291,9 +276,7 @@ _LISTED = re.compile(r"[0-9]+\. (.+?)(?= [0-9]+\. |\s*$)")
 def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str]]:
     """Return the texts that the answers rest on, and what is wrong with the answers.
 
-    Args:
-        row: without a chat template.
-        gold: by question, the documents that the source names; may be empty.
+    The row has no chat template; `gold` are the documents that the source names for a question.
     """
     task, given = TASKS[row.task], frozenset(row.outputs)
     if isinstance(task.params, Qa):

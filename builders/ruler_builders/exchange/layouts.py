@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from ruler_builders.checks.prompt_parser import template_of
 from ruler_builders.upstream import TEMPLATES
+from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import fetch_tables
 from ruler_data.names import quote
@@ -30,8 +31,9 @@ from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Niah, Task
 
-#: Files of rows.
+#: Files of rows; and most bytes of a line, or of a file of JSON.
 SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+LARGEST = 2**30
 
 
 class Layout(NamedTuple):
@@ -49,11 +51,6 @@ class Layout(NamedTuple):
     prefix: str
     outputs: str
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
-        """Whether a record has the columns."""
-        needed = (*self.texts, self.outputs, *([self.prefix] if self.prefix else []))
-        return all(name in record for name in needed)
-
 
 LAYOUTS = (
     Layout("ruler-data", ("context", "question"), "answer_prefix", "outputs"),
@@ -66,68 +63,66 @@ LAYOUTS = (
 )
 
 
+class Parts(NamedTuple):
+    """A prompt taken apart.
+
+    Attributes:
+        context: a chat template's opening included.
+        question: with what closes the user's turn.
+        answer_prefix: of the task where the row has lost it.
+        opening: of a chat template, before the instruction; likewise `closing`.
+    """
+
+    context: str
+    question: str
+    answer_prefix: str
+    opening: str
+    closing: str
+
+
 @dataclass(frozen=True)
 class OtherRow:
-    """A row of somebody else, its prompt taken apart.
+    """A row of somebody else.
 
     Attributes:
         where: file and number of the record, from 1.
         layout: of the file.
         task: of the prompt, by its text.
         size: length of the config in tokens, by names of files and columns; None if unknown.
-        index: as stored; None if there is none.
-        context: of the prompt, a chat template's opening included.
-        question: likewise, with what closes the user's turn.
-        answer_prefix: of the task where the row has lost it.
-        has_prefix: whether the row has it.
+        parts: of the prompt.
+        has_prefix: whether the row has its answer prefix.
         outputs: gold answers.
-        length: tokens, as stored.
-        budget: tokens of the answer, as stored.
-        opening: of a chat template, before the instruction; likewise `closing`.
+        index: as stored, None if there is none; likewise `length`, and `budget`, of the answer,
+            both in tokens.
     """
 
     where: str
     layout: str
     task: Task
     size: int | None
-    index: int | None
-    context: str
-    question: str
-    answer_prefix: str
+    parts: Parts
     has_prefix: bool
     outputs: tuple[str, ...]
+    index: int | None
     length: int | None
     budget: int | None
-    opening: str
-    closing: str
 
     @property
     def prompt(self) -> str:
-        """The text that a model continues, as far as the row has it."""
-        return self.context + self.question + (self.answer_prefix if self.has_prefix else "")
+        """The text that a model continues, an answer prefix that was lost put back."""
+        return self.parts.context + self.parts.question + self.parts.answer_prefix
 
     @property
     def template(self) -> str:
         """Name of upstream's chat template in the prompt; a text where it is another one."""
-        for name, text in TEMPLATES.items():
-            before, _, after = text.partition("{task_template}")
-            if (self.opening, self.closing) in ((before, after), _singular(before, after)):
-                return name
-        return f"{self.opening}{{task_template}}{self.closing}"
+        around = f"{self.parts.opening}{{task_template}}{self.parts.closing}"
+        names = (name for name, text in TEMPLATES.items() if around in (text, singular(text)))
+        return next(names, around)
 
     def row(self, index: int) -> Row:
         """Return the row in the columns of this dataset, without length and evidence."""
         budget = self.budget or self.task.max_new_tokens
-        return Row(index, self.task.name, self.context, self.question, self.answer_prefix,
-                   self.outputs, budget, 0, ())  # fmt: skip
-
-
-def _singular(*texts: str) -> tuple[str, ...]:
-    """Return texts as upstream's niah changes them where one value is asked for."""
-    pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
-    for plural, singular in pairs:
-        texts = tuple(text.replace(plural, singular) for text in texts)
-    return texts
+        return Row(index, self.task.name, *self.parts[:3], self.outputs, budget, 0, ())
 
 
 def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Path], str]:
@@ -157,10 +152,7 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
 def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[OtherRow | str]:
     """Yield the rows of a file, or for a bad one where it is and what is wrong.
 
-    Args:
-        path: of the file.
-        task: of all rows, instead of what the prompts tell.
-        size: length of their config in tokens, instead of what names tell.
+    `task` is that of all rows, instead of what prompts tell; `size`, in tokens, what names tell.
 
     Raises:
         RulerError: the file cannot be read.
@@ -174,7 +166,7 @@ def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[O
                 yield _row(record, where, path, task, size)
             except (ValueError, TypeError, KeyError) as error:
                 yield f"{where}: {error}"
-    except UNREADABLE as error:
+    except (*UNREADABLE, csv.Error, MemoryError, RecursionError) as error:
         msg = f"{path}: cannot be read ({type(error).__name__}: {' '.join(str(error).split())})"
         raise RulerError(msg) from error
 
@@ -190,15 +182,25 @@ def _records(path: Path) -> Iterator[Any]:
         with path.open(encoding="utf-8", newline="") as lines:
             yield from csv.DictReader(lines)
     elif path.suffix == ".json":
+        if path.stat().st_size > LARGEST:
+            msg = f"over {LARGEST:,} bytes; give a file of lines (.jsonl)"
+            raise ValueError(msg)
         body = json.loads(path.read_bytes())
-        yield from body if isinstance(body, list) else [body]
+        # Repos keep other things in files of JSON: settings, results, manifests.
+        yield from body if isinstance(body, list) else [body] if _layout(body) else []
     else:
         with path.open("rb") as raw:
-            for line in raw:
+            while line := raw.readline(LARGEST):
                 try:
                     yield json.loads(line) if line.strip() else None
                 except (ValueError, RecursionError) as error:
                     yield error
+
+
+def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
+    columns = set(record) if isinstance(record, Mapping) else set()
+    known = (one for one in LAYOUTS if {*one.texts, one.outputs, one.prefix} - {""} <= columns)
+    return next(known, None)
 
 
 def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> OtherRow:  # noqa: ANN401
@@ -208,9 +210,8 @@ def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> Ot
     if not isinstance(record, Mapping):
         msg = f"a mapping expected, found {type(record).__name__}"
         raise TypeError(msg)
-    doc = record.get("doc")
-    record = doc if isinstance(doc, Mapping) else record
-    layout = next((layout for layout in LAYOUTS if layout.fits(record)), None)
+    record = record["doc"] if isinstance(record.get("doc"), Mapping) else record
+    layout = _layout(record)
     if layout is None:
         msg = f"no known layout: its columns are {', '.join(map(str, record))[:120] or 'none'}"
         raise ValueError(msg)
@@ -225,17 +226,15 @@ def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> Ot
         msg = f"column {layout.outputs}: a list of texts expected, found {ascii(outputs)[:60]}"
         raise TypeError(msg)
     found = size or _number(record, "max_length") or _size_of(path, str(record.get("config") or ""))
-    parts = _parts(text, prefix)
-    known = task or str(record.get("task") or "")
-    chosen = TASKS.get(known) or _task(parts, outputs)
-    row = OtherRow(
-        where, layout.name, chosen, found, _number(record, "index"), parts.context, parts.question,
-        parts.prefix, bool(parts.prefix), tuple(outputs), _number(record, "length"),
-        _number(record, "max_new_tokens"), parts.opening, parts.closing,
-    )  # fmt: skip
+    family, parts = _take_apart(text, prefix)
+    chosen = TASKS.get(task or str(record.get("task") or "")) or _task(family, parts, outputs)
+    numbers = (_number(record, name) for name in ("index", "length", "max_new_tokens"))
+    row = OtherRow(where, layout.name, chosen, found, parts, bool(parts.answer_prefix),
+                   tuple(outputs), *numbers)  # fmt: skip
     if row.has_prefix:
         return row
-    return replace(row, answer_prefix=template_of(chosen, row.row(0)).prefix)
+    lost = template_of(chosen, row.row(0)).prefix
+    return replace(row, parts=parts._replace(answer_prefix=lost))
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
@@ -277,16 +276,8 @@ def _size_of(path: Path, config: str) -> int | None:
     return None
 
 
-class _Parts(NamedTuple):
-    family: str
-    opening: str
-    context: str
-    question: str
-    closing: str
-    prefix: str
-
-
 _ONLY = r"Answer the question based on the given documents\. Only give me the answer and do not "
+_ENDS = r"(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)"
 #: By family: how the instruction begins, the question, and how the answer prefix begins.
 _SHAPES = {
     "niah": (
@@ -294,81 +285,69 @@ _SHAPES = {
         r"What (?:is|are all) the special magic \w+ for (.+?) mentioned in the provided text\?",
         r"\s?The special magic",
     ),
-    "vt": (
-        "Memorize and track",
-        r"Question: Find all variables that are assigned the value [0-9]+ in the text above\.",
-        r"\s?Answer:",
-    ),
-    "cwe": (
-        "Below is a numbered list",
-        r"Question: What are the 10 most common words in the above list\?",
-        r"\s?Answer:",
-    ),
-    "fwe": (
-        "Read the following coded text",
-        r"Question: Do not provide any explanation\..+? coded text\?",
-        r"\s?Answer:",
-    ),
-    "qa": (
-        _ONLY,
-        _ONLY
-        + r"output any other words\.\n\nQuestion: (.+?)(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)",
-        r"\s?Answer:",
-    ),
+    **{
+        family: (start, question, r"\s?Answer:")
+        for family, start, question in (
+            ("vt", "Memorize and track", r"Question: Find all variables .+? text above\."),
+            ("cwe", "Below is a numbered list", r"Question: What are the 10 most .+? above list\?"),
+            ("fwe", "Read the following coded text", r"Question: Do not provide .+? coded text\?"),
+            ("qa", _ONLY, _ONLY + r"output any other words\.\n\nQuestion: (.+?)" + _ENDS),
+        )
+    },
 }
 _COMPILED = {name: tuple(map(re.compile, shape)) for name, shape in _SHAPES.items()}
 
 
-def _parts(text: str, prefix: str) -> _Parts:
-    """Take a prompt apart; the prefix is empty where the text has none either."""
-    best: tuple[str, re.Match[str]] | None = None
+def _take_apart(text: str, prefix: str) -> tuple[str, Parts]:
+    """Return the family and the parts; the prefix is empty where the text has none either."""
     tail = max(len(text) - 4000, 0)  # no question is longer
-    for family, (_, question, _) in _COMPILED.items():
-        for match in question.finditer(text, tail):
-            if best is None or match.start() > best[1].start():
-                best = family, match
-    if best is None:
+    questions = [
+        (match.start(), family, match)
+        for family, (_, question, _) in _COMPILED.items()
+        for match in question.finditer(text, tail)
+    ]
+    if not questions:
         msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
         raise ValueError(msg)
-    family, match = best
-    opening = _COMPILED[family][0].search(text)
-    start = opening.start() if opening and opening.start() < match.start() else 0
+    start, family, match = max(questions, key=lambda one: one[0])
+    opening = _COMPILED[family][0].search(text, 0, start)
+    before = text[: opening.start()] if opening else ""
     rest = text[match.end() :]
     found = _COMPILED[family][2].search(rest)
     if not prefix and found:
         rest, prefix = rest[: found.start()], rest[found.start() :]
-    context = text[: match.start()]
-    before = text[:start] if text[:start].strip() else ""  # vt of 2024-04 begins with a space
-    return _Parts(family, before, context, match[0] + rest, rest, prefix)
+    # vt of 2024-04 begins with a space, which is not a chat template
+    return family, Parts(text[:start], match[0] + rest, prefix, before if before.strip() else "",
+                         rest)  # fmt: skip
 
 
 _KEYS = re.compile(r", and |, ")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def _task(parts: _Parts, outputs: list[str]) -> Task:
+def _task(family: str, parts: Parts, outputs: list[str]) -> Task:
     """Return the task of the 13 that a prompt and its answers have the form of."""
-    if parts.family != "niah":
+    if family == "qa":
         documents = parts.context.split("\n\nDocument ")[1:]
         titled = sum(document.count("\n") > 1 for document in documents)
-        qa = "qa_2" if 2 * titled > len(documents) else "qa_1"
-        return TASKS[qa if parts.family == "qa" else parts.family]
+        return TASKS["qa_2" if 2 * titled > len(documents) else "qa_1"]
+    if family != "niah":
+        return TASKS[family]
     match = _COMPILED["niah"][1].match(parts.question)
     keys = _KEYS.split(match[1]) if match else [""]
     needles = parts.context.count("One of the special magic")
     noise = parts.context.count("The grass is green.") > 1
-    essays = not noise and needles < 16
+    haystack = "noise" if noise else "essays" if needles < 16 else "needles"
+    uuids = [bool(_UUID.fullmatch(text)) for text in (keys[0], outputs[0])]
     for task in TASKS.values():
         params = task.params
         if not isinstance(params, Niah):
             continue
         form = (params.queries, params.values * params.queries, params.haystack)
-        haystack = "noise" if noise else "essays" if essays else "needles"
-        kinds = (params.key_type == "uuids", params.value_type == "uuids")
-        uuids = (bool(_UUID.fullmatch(keys[0])), bool(_UUID.fullmatch(outputs[0])))
+        kinds = [kind == "uuids" for kind in (params.key_type, params.value_type)]
         several = params.keys * params.values > 1
         fits = form == (len(keys), len(outputs), haystack) and kinds == uuids
-        if fits and (not essays or several == (needles > 1)):
+        if fits and (haystack != "essays" or several == (needles > 1)):
             return task
     msg = f"no task has {len(keys)} keys, {len(outputs)} answers and {needles} needles"
     raise ValueError(msg)

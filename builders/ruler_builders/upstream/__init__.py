@@ -46,24 +46,20 @@ def replay(
     Raises:
         RulerError: upstream would not finish a row, or ends with an error; or a source is missing.
     """
-    rows = _rows(State(arguments, count), sources)
+    state, params = State(arguments, count), arguments.task.params
     try:
-        yield from rows
+        if isinstance(params, Niah):
+            essays = sources.essays if params.haystack == "essays" else None
+            yield from niah.replay(state, sources.needle_words, essays)
+        elif isinstance(params, Vt):
+            yield from vt.replay(state)
+        elif isinstance(params, Cwe):
+            yield from cwe.replay(state, sources.single_words, sources.english_words)
+        elif isinstance(params, Qa):
+            yield from qa.replay(state, *sources.corpus(params.source))
+        else:
+            yield from fwe.replay(state)
     except (ValueError, IndexError) as error:
         config = f"{arguments.task.name}_{arguments.length}"
         msg = f"{config}: {arguments.edition.name} ends with an error before its first row: {error}"
         raise RulerError(msg) from error
-
-
-def _rows(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
-    params = state.arguments.task.params
-    if isinstance(params, Niah):
-        essays = sources.essays if params.haystack == "essays" else None
-        return niah.replay(state, sources.needle_words, essays)
-    if isinstance(params, Vt):
-        return vt.replay(state)
-    if isinstance(params, Cwe):
-        return cwe.replay(state, sources.single_words, sources.english_words)
-    if isinstance(params, Qa):
-        return qa.replay(state, *sources.corpus(params.source))
-    return fwe.replay(state)

@@ -36,12 +36,7 @@ class Columns(NamedTuple):
 
 
 def columns(row: UpstreamRow, params: Params) -> Columns:
-    """Return the columns of a row.
-
-    Args:
-        row: of any edition.
-        params: of its task.
-    """
+    """Return the columns of a row of any edition."""
     script = _SCRIPTS[type(params)]
     prompt = row.input + row.answer_prefix
     prefix = prompt.rfind(script.PREFIX[:10])

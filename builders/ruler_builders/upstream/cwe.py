@@ -7,7 +7,7 @@ them (until 2025-05) or taken from english_words.json (since).
 
 from collections.abc import Iterator, Sequence
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, bisect, stepwise
+from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data.errors import RulerError
 from ruler_data.tasks import Cwe
 
@@ -28,38 +28,29 @@ def replay(
 ) -> Iterator[UpstreamRow]:
     """Yield the rows of a task.
 
-    Args:
-        state: of the run.
-        words: of wonderwords, each once, sorted.
-        english: values of english_words.json; None where the file is not available.
+    `words` are those of wonderwords, each once, sorted; `english` the values of english_words.json,
+    None where the file is not available.
 
     Raises:
         RulerError: upstream would not finish, or the file is needed.
     """
-    arguments = state.arguments
-    params, limit = arguments.task.params, arguments.limit
-    budget = arguments.task.max_new_tokens
-    assert isinstance(params, Cwe)
-    draws = _Rows(state, params, words, english)
-
-    def tokens(size: int) -> int:
-        draft = draws.draw(size)
-        answers = " " + _numbered(draft.outputs) if arguments.edition.search == "steps" else ""
-        return state.count(draft.prompt + answers) + budget
-
-    if arguments.edition.search == "steps":
-        size = stepwise(tokens, limit, STEP, len(words))
-    else:
-        each = state.count(draws.draw(FIRST_PROBE).prompt) / FIRST_PROBE
-        size = bisect(tokens, limit, STEP, int(limit // each) * 2)
+    limit, draws = state.arguments.limit, _Rows(state, words, english)
+    size = state.size(
+        draws.draw,
+        STEP,
+        lambda outputs: " " + _numbered(outputs),
+        cap=len(words),
+        probe=FIRST_PROBE,
+        estimate=lambda each: int(limit // each) * 2,
+    )
     for index, draft, length in state.rows(lambda _, used: draws.draw(used), size, STEP):
         yield state.finish(index, draft, length, PREFIX)
 
 
 class _Rows:
-    def __init__(
-        self, state: State, params: Cwe, words: Sequence[str], english: Sequence[str] | None
-    ) -> None:
+    def __init__(self, state: State, words: Sequence[str], english: Sequence[str] | None) -> None:
+        params = state.arguments.task.params
+        assert isinstance(params, Cwe)
         self._state, self._params, self._english = state, params, english
         self._words = state.shuffled(words)
         self._template = state.arguments.template.format(task_template=TEMPLATE) + PREFIX
@@ -72,7 +63,7 @@ class _Rows:
         """Draw a row: a solved example, then a list of so many words."""
         example, answers = self._list(*self._example)
         context, outputs = self._list(size, *self._repeats)
-        space = " " if self._state.arguments.edition.search == "bisection" else ""
+        space = " " if self._state.arguments.edition.bisects else ""
         solved = self._template.format(context=example) + space + _numbered(answers)
         return Draft(solved + "\n" + self._template.format(context=context), outputs, outputs)
 
@@ -85,7 +76,7 @@ class _Rows:
 
     def _population(self, size: int) -> Sequence[str]:
         arguments = self._state.arguments
-        if size <= len(self._words) or arguments.edition.search == "steps":
+        if size <= len(self._words) or not arguments.edition.bisects:
             return self._words
         if self._english is None:
             msg = (

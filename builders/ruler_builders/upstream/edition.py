@@ -19,7 +19,6 @@ Commits in between give the rows of one of these, or of none.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 from ruler_data.errors import UsageError
 
@@ -31,24 +30,23 @@ class Edition:
     Attributes:
         name: as in manifests.
         commit: first seven digits.
-        search: how the size of a haystack is found.
-        vt_example: what of vt's example is drawn anew for each row.
-        prefix_column: whether the answer prefix is a column, not the end of `input`.
+        bisects: whether it is since 2025-06: the size of a haystack is found by bisection, and the
+            answer prefix is a column, not the end of `input`.
+        renames: whether the names of vt's example are drawn anew for each row.
     """
 
     name: str
     commit: str
-    search: Literal["steps", "bisection"]
-    vt_example: Literal["nothing", "names", "names and value"]
-    prefix_column: bool
+    bisects: bool
+    renames: bool
 
 
 EDITIONS = {
     edition.name: edition
     for edition in (
-        Edition("upstream-2024-04", "041a952", "steps", "nothing", False),
-        Edition("upstream-2025-01", "ce84052", "steps", "names", False),
-        Edition("upstream-2026-07", "c3f5e3b", "bisection", "names and value", True),
+        Edition("upstream-2024-04", "041a952", bisects=False, renames=False),
+        Edition("upstream-2025-01", "ce84052", bisects=False, renames=True),
+        Edition("upstream-2026-07", "c3f5e3b", bisects=True, renames=True),
     )
 }
 

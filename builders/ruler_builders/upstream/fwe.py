@@ -38,50 +38,37 @@ def replay(state: State) -> Iterator[UpstreamRow]:
     arguments = state.arguments
     params, budget = arguments.task.params, arguments.task.max_new_tokens
     assert isinstance(params, Fwe)
-    bisected = arguments.edition.search == "bisection"
-    limit = arguments.limit - (budget if bisected else 0)
+    limit = arguments.limit - (budget if arguments.edition.bisects else 0)
     step = limit // 32
     if step < 1 or limit // TOKENS_PER_WORD < 1:
         msg = f"{arguments.task.name}_{arguments.length}: upstream needs a length >= 150"
         raise UsageError(msg)
-    text = _Text(state, limit // TOKENS_PER_WORD, params.alpha)
+    words = limit // TOKENS_PER_WORD
+    template = arguments.template.format(task_template=TEMPLATE) + PREFIX
+    shares = np.arange(1, words + 1) ** -params.alpha
 
-    vocabulary, size = text.vocabulary(), limit // LETTERS
-    while state.count(text.of(vocabulary, size)) < limit:
+    def vocabulary() -> list[str]:
+        """Draw coded words, the most frequent one replaced by dots."""
+        letters = state.letters(ascii_lowercase, LETTERS * words)
+        drawn = {letters[at : at + LETTERS] for at in range(0, len(letters), LETTERS)}
+        while len(drawn) < words:
+            drawn.add(state.letters(ascii_lowercase, LETTERS))
+        return ["...", *state.shuffled(sorted(drawn))[1:]]
+
+    def prompt(coded: list[str], size: int) -> str:
+        """Return the prompt with a text of about so many words."""
+        counts = (size * shares / ZETA[params.alpha]).astype(int).tolist()
+        text = [word for word, times in zip(coded, counts, strict=True) for _ in range(times)]
+        return template.format(context=" ".join(state.shuffled(text)))
+
+    coded, size = vocabulary(), limit // LETTERS
+    while state.count(prompt(coded, size)) < limit:
         size += step
     start = size - step
     for index in range(arguments.rows):
-        vocabulary, size = text.vocabulary(), start
-        prompt = text.of(vocabulary, size)
-        while (tokens := state.count(prompt)) > limit:
+        coded, size = vocabulary(), start
+        while (tokens := state.count(text := prompt(coded, size))) > limit:
             if size <= 0:  # an empty text, as all smaller ones
                 raise endless(arguments, index, f"without a word it has {tokens} tokens")
             size -= step
-            prompt = text.of(vocabulary, size)
-        yield state.finish(index, Draft(prompt, vocabulary[1:4], []), tokens + budget, PREFIX)
-
-
-class _Text:
-    def __init__(self, state: State, size: int, alpha: float) -> None:
-        self._state, self._size = state, size
-        self._template = state.arguments.template.format(task_template=TEMPLATE) + PREFIX
-        self._shares = np.arange(1, size + 1) ** -alpha
-        self._zeta = ZETA[alpha]
-
-    def vocabulary(self) -> list[str]:
-        """Draw coded words, the most frequent one replaced by dots."""
-        letters = self._state.letters(ascii_lowercase, LETTERS * self._size)
-        words = {letters[at : at + LETTERS] for at in range(0, len(letters), LETTERS)}
-        while len(words) < self._size:
-            words.add(self._state.letters(ascii_lowercase, LETTERS))
-        vocabulary = self._state.shuffled(sorted(words))
-        vocabulary[0] = "..."
-        return vocabulary
-
-    def of(self, vocabulary: list[str], size: int) -> str:
-        """Return the prompt with a text of about so many words."""
-        counts = (size * self._shares / self._zeta).astype(int).tolist()
-        words: list[str] = []
-        for word, times in zip(vocabulary, counts, strict=True):
-            words += [word] * times
-        return self._template.format(context=" ".join(self._state.shuffled(words)))
+        yield state.finish(index, Draft(text, coded[1:4], []), tokens + budget, PREFIX)

@@ -7,11 +7,11 @@ rows; `index` is overwritten (2026-07).
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, bisect, stepwise
+from ruler_builders.upstream.sources import EssaySentences
+from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data.tasks import Niah, PartType
 
 TEMPLATE = (
@@ -27,79 +27,42 @@ NEEDLE = "One of the special magic {kind} for {key} is: {value}."
 DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
 
 
-class Sentences(Protocol):
-    """The essays, cut into sentences."""
-
-    def first(self, words: int, *, repeat: bool) -> "Passage":
-        """Return the sentences of the first words; `repeat` begins again at the end."""
-        ...
-
-    def __len__(self) -> int:
-        """Return the number of words."""
-        ...
-
-
-class Passage(Protocol):
-    """The first sentences of the essays."""
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        ...
-
-    def join(self, start: int, end: int) -> str:
-        """Return some of the sentences, joined by spaces."""
-        ...
-
-
-def replay(state: State, words: Sequence[str], essays: Sentences | None) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task.
-
-    Args:
-        state: of the run.
-        words: what keys and values of type `words` are chosen from.
-        essays: the haystack, where it is of essays.
+def replay(
+    state: State, words: Sequence[str], essays: EssaySentences | None
+) -> Iterator[UpstreamRow]:
+    """Yield the rows of a task; `essays` are its haystack, if it is of essays.
 
     Raises:
         RulerError: upstream would not finish.
     """
-    arguments = state.arguments
-    task, edition = arguments.task, arguments.edition
-    params = task.params
-    assert isinstance(params, Niah)
-    draws = _Rows(state, params, words, essays)
+    arguments, draws = state.arguments, _Rows(state, words, essays)
     step = 500 if essays is not None else 5 if arguments.length < 4096 else 25
-
-    def tokens(size: int) -> int:
-        draft = draws.draw(size)
-        answers = " ".join(draft.outputs) if edition.search == "steps" else ""
-        return state.count(draft.prompt + answers) + task.max_new_tokens
-
-    if edition.search == "steps":
-        cap = len(essays) if essays is not None else None
-        size = stepwise(tokens, arguments.limit, step, cap, past=True)
-    else:
-        each = state.count(draws.draw(step).prompt) / step
-        size = bisect(tokens, arguments.limit, step, int((arguments.limit / each) * 3))
+    cap = len(essays) if essays is not None else None
+    size = state.size(draws.draw, step, " ".join, cap=cap, past=True)
     for index, draft, length in state.rows(lambda _, used: draws.draw(used), size, step):
         row = state.finish(index, draft, length, PREFIX)
-        if edition.search == "bisection":  # upstream reuses the name of the row's index
+        if arguments.edition.bisects:  # upstream reuses the name of the row's index
             row = replace(row, index=row.input.find(row.outputs[0]))
         yield row
 
 
+def singular(template: str) -> str:
+    """Return the template where one value is asked for; the changes reach into a chat template."""
+    pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
+    for many, one in pairs:
+        template = template.replace(many, one)
+    return template
+
+
 class _Rows:
-    def __init__(
-        self, state: State, params: Niah, words: Sequence[str], essays: Sentences | None
-    ) -> None:
+    def __init__(self, state: State, words: Sequence[str], essays: EssaySentences | None) -> None:
+        params = state.arguments.task.params
+        assert isinstance(params, Niah)
         self._state, self._params, self._words, self._essays = state, params, words, essays
         self._template = state.arguments.template.format(task_template=TEMPLATE) + PREFIX
         self._kind: str = params.value_type
         if params.queries * params.values == 1:
-            # These replacements reach into the chat template too.
-            pairs = (("Some", "A"), ("are all", "is"), ("are", "is"), ("answers", "answer"))
-            for plural, singular in pairs:
-                self._template = self._template.replace(plural, singular)
-            self._kind = self._kind[:-1]
+            self._template, self._kind = singular(self._template), self._kind[:-1]
 
     def draw(self, size: int) -> Draft:
         """Draw a row with a haystack of so many lines, or words of essays."""
@@ -151,14 +114,13 @@ class _Rows:
             lines.insert(place, needle)
         return "\n".join(lines)
 
-    def _among_sentences(self, essays: Sentences, needles: list[str], size: int) -> str:
+    def _among_sentences(self, essays: EssaySentences, needles: list[str], size: int) -> str:
         """Return the sentences of the first words, the needles at drawn depths between them."""
-        repeat = self._state.arguments.edition.search == "bisection"
-        passage = essays.first(size, repeat=repeat)
+        sentences = essays.first(size, repeat=self._state.arguments.edition.bisects)
         depths = self._state.random.sample(DEPTHS, len(needles))
-        places = sorted(int(len(passage) * (depth / 100)) for depth in depths)
+        places = sorted(int(len(sentences) * (depth / 100)) for depth in depths)
         parts, last = [], 0
         for place, needle in zip(places, needles, strict=True):
-            parts += [passage.join(last, place), needle]
+            parts += [" ".join(sentences[last:place]), needle]
             last = place
-        return " ".join([*parts, passage.join(last, len(passage))])
+        return " ".join([*parts, " ".join(sentences[last:])])

@@ -8,7 +8,7 @@ all documents are needed, shuffling them changes what later rows know by their n
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, bisect, endless, stepwise
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless
 
 TEMPLATE = (
     "Answer the question based on the given documents. Only give me the answer and do not output "
@@ -45,26 +45,15 @@ def replay(state: State, documents: list[str], questions: list[Question]) -> Ite
     Raises:
         RulerError: upstream would not finish.
     """
-    arguments = state.arguments
-    limit, budget = arguments.limit, arguments.task.max_new_tokens
-    draws = _Rows(state, documents, questions)
-
-    def tokens(size: int) -> int:
-        draft = draws.draw(0, size)
-        answers = f" {draft.outputs}" if arguments.edition.search == "steps" else ""
-        return state.count(draft.prompt + answers) + budget
-
-    if arguments.edition.search == "steps":
-        size = stepwise(tokens, limit, STEP, len(documents))
-    else:
-        each = state.count(draws.draw(0, STEP).prompt) / STEP
-        size = bisect(tokens, limit, STEP, int((limit / each) * 3))
+    arguments, draws = state.arguments, _Rows(state, documents, questions)
+    size = state.size(lambda used: draws.draw(0, used), STEP, cap=len(documents))
 
     def draw(index: int, used: int) -> Draft:
-        number = index + arguments.first_row
-        if number >= len(questions):
-            raise endless(arguments, index, f"there are {len(questions)} questions")
-        return draws.draw(number, used)
+        if index >= len(questions):
+            raise endless(
+                arguments, index, f"there are {len(questions)} questions", "build fewer rows"
+            )
+        return draws.draw(index, used)
 
     for index, draft, length in state.rows(draw, size, STEP):
         yield state.finish(index, draft, length, PREFIX)
@@ -79,7 +68,7 @@ class _Rows:
         """Draw a row of the question of this number among so many documents."""
         question = self._questions[number]
         listed = self._state.shuffled(self._choose(question, size))
-        if size >= len(self._documents) and self._state.arguments.edition.search == "steps":
+        if size >= len(self._documents) and not self._state.arguments.edition.bisects:
             self._documents = listed
         context = "\n\n".join([f"Document {n}:\n{text}" for n, text in enumerate(listed, 1)])
         prompt = self._template.format(context=context, query=question.query)
@@ -89,7 +78,7 @@ class _Rows:
         """Return the documents of a row: its own, near ones, then others; or all of them."""
         documents, sample = self._documents, self._state.random.sample
         if size >= len(documents):
-            if self._state.arguments.edition.search == "steps":
+            if not self._state.arguments.edition.bisects:
                 return documents
             return (documents * -(-size // len(documents)))[:size]
         wanted = size - len(question.own)

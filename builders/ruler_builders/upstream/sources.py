@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.sources.catalogue import CATALOGUE
+from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
 from ruler_builders.sources.library import local_files
 from ruler_builders.sources.text_files import read_json, sha256_of
@@ -27,25 +27,25 @@ from ruler_data.tasks import Task
 #: Characters that Punkt is given in one piece.
 BLOCK = 2**17
 
-#: wonderwords' lists, title, licence, credit and address of both word sources, and known hashes.
 KINDS = ("noun", "adjective", "verb")
-WORDS = (
-    "Word lists of wonderwords",
-    "MIT",
-    "Maxim Rebguns and contributors",
-    "https://github.com/mrmaxguns/wonderwordsmodule",
+WORDS = SourceSpec(
+    *("words", "Word lists of wonderwords", ()),
+    url="https://github.com/mrmaxguns/wonderwordsmodule",
+    licence="MIT",
+    attribution="Maxim Rebguns and contributors",
 )
+#: Versions of wonderwords by the sha256 of their three lists.
 WORDS_SHA256 = {
     "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
     "6e9b05d3159f929a3dcd47cde1018df30df0670ad04584377ffad516390551c0": "3.0.1",
 }
 #: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; otherwise the two draw from the same words.
 DROPPED_NOUNS = frozenset(("abortion", "brocolli", "idiot", "pray"))
-ENGLISH = (
-    "English words of NVIDIA/RULER",
-    "Apache-2.0",
-    "NVIDIA",
-    "https://github.com/NVIDIA/RULER",
+ENGLISH = SourceSpec(
+    *("english_words", "English words of NVIDIA/RULER", ()),
+    url="https://github.com/NVIDIA/RULER",
+    licence="Apache-2.0",
+    attribution="NVIDIA",
 )
 ENGLISH_SHA256 = "affcd6d45fdf3cc843d585c99c97ad615094e760e6c4756b654bab6c73bc2eca"
 
@@ -70,19 +70,19 @@ class NeedleWords(Sequence[str]):
     def __init__(self, nouns: Iterable[str], adjectives: Iterable[str]) -> None:
         """Group adjectives whose words mix."""
         self._nouns = sorted(set(nouns))
-        self._groups: list[tuple[str, list[str]]] = []
         groups: list[list[str]] = []
         for start in sorted({f"{adjective}-" for adjective in adjectives}):
             if groups and start.startswith(groups[-1][0]):
                 groups[-1].append(start)
             else:
                 groups.append([start])
-        for group in groups:
-            if len(group) == 1:
-                self._groups.append((group[0], self._nouns))
-            else:
-                mixed = {start + noun for start in group for noun in self._nouns}
-                self._groups.append(("", sorted(mixed)))
+        #: What is put before each of the words of a group, and those.
+        self._groups = [
+            (group[0], self._nouns)
+            if len(group) == 1
+            else ("", sorted({start + noun for start in group for noun in self._nouns}))
+            for group in groups
+        ]
         self._ends = list(accumulate(len(words) for _, words in self._groups))
 
     def __len__(self) -> int:
@@ -104,84 +104,53 @@ class EssaySentences:
     Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
     boundary by the two words beside it, so the first words have the sentences of the whole text,
     the last one cut short. Here the text is cut once, as far as it is needed.
+
+    Args:
+        text: the essays.
+        spans: returns where the sentences of a text begin and end, in characters.
     """
 
     def __init__(self, text: str, spans: Spans) -> None:
-        """Collapse white space; nothing is cut yet.
-
-        Args:
-            text: the essays.
-            spans: returns where the sentences of a text begin and end, in characters.
-        """
         words = re.sub(r"\s+", " ", text).split(" ")
-        self._once = " ".join(words)
-        # Characters of the first n words, joined by spaces.
+        self._once = self._text = " ".join(words)
+        #: Characters of the first n words, joined by spaces.
         self._word_ends = [
             end - 1 for end in accumulate((1 + len(word) for word in words), initial=0)
         ]
         self._spans = spans
-        self.text = self._once
-        first = len(self.text) - len(self.text.lstrip())
-        #: Where sentences begin and end in `text`. The last one may not end where it is known to.
-        self.starts, self.ends = [first], [first]
-        #: The sentences but the last, a space after each, and where each begins.
-        self.joined, self.places = "", [0]
-        self._cut = first
+        self._cut = len(self._text) - len(self._text.lstrip())
+        #: The sentences and where each begins. The last one may not end where it is known to.
+        self._starts, self._sentences = [self._cut], [""]
 
     def __len__(self) -> int:
         """Return the number of words."""
         return len(self._word_ends) - 1
 
-    def first(self, words: int, *, repeat: bool) -> "EssayPassage":
+    def first(self, words: int, *, repeat: bool) -> list[str]:
         """Return the sentences of the first words; `repeat` begins again at the end."""
         times, rest = divmod(words if repeat else min(words, len(self)), len(self))
         end = times * (len(self._once) + 1) + (self._word_ends[rest] if rest else -1)
-        while len(self.text) < end:
-            self.text += " " + self._once
-        while end > 0 and self.text[end - 1] == " ":
+        while len(self._text) < end:
+            self._text += " " + self._once
+        while end > 0 and self._text[end - 1] == " ":
             end -= 1
         while self._cut < end:
             self._cut_block()
-        return EssayPassage(self, bisect_left(self.starts, end), end)
+        count = bisect_left(self._starts, end)
+        found = self._sentences[:count]
+        if found:
+            found[-1] = found[-1][: end - self._starts[count - 1]]
+        return found
 
     def _cut_block(self) -> None:
         """Cut a block from the beginning of the last sentence on."""
-        start = self.starts.pop()
-        del self.ends[-1], self.places[-1]
-        stop = self.text.find(" ", self._cut + BLOCK)
-        self._cut = stop if stop >= 0 else len(self.text)
-        sentences = [(start + a, start + b) for a, b in self._spans(self.text[start : self._cut])]
-        parts = []
-        place = len(self.joined)
-        for begin, end in sentences:
-            self.starts.append(begin)
-            self.ends.append(end)
-            self.places.append(place)
-            parts.append(self.text[begin:end] + " ")
-            place += len(parts[-1])
-        self.joined += "".join(parts[:-1])
-
-
-class EssayPassage:
-    """The first sentences of the essays; the last one is cut short at the end of a word."""
-
-    def __init__(self, essays: EssaySentences, count: int, end: int) -> None:
-        """Take so many sentences, up to a character of the text."""
-        self._essays, self._count, self._end = essays, count, end
-
-    def __len__(self) -> int:
-        """Return the number of sentences."""
-        return self._count
-
-    def join(self, start: int, end: int) -> str:
-        """Return some of the sentences, joined by spaces."""
-        if start >= end:
-            return ""
-        essays, last = self._essays, end - 1
-        stop = self._end if end == self._count else essays.ends[last]
-        stop = min(stop, essays.ends[last]) if last + 1 < len(essays.starts) else stop
-        before = essays.joined[essays.places[start] : essays.places[last]]
-        return before + essays.text[essays.starts[last] : stop]
+        start = self._starts.pop()
+        del self._sentences[-1]
+        stop = self._text.find(" ", self._cut + BLOCK)
+        self._cut = stop if stop >= 0 else len(self._text)
+        for begin, end in self._spans(self._text[start : self._cut]):
+            self._starts.append(start + begin)
+            self._sentences.append(self._text[start + begin : start + end])
 
 
 def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
@@ -210,24 +179,16 @@ def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 -
 
 def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
     """Return documents and questions of HotpotQA; all documents of a question are its own."""
-    documents = sorted({_document(*part) for item in data for part in item["context"]})
+    texts = [[_document(*part) for part in item["context"]] for item in data]
+    documents = sorted({text for own in texts for text in own})
     numbers = {text: number for number, text in enumerate(documents)}
-    questions = [
-        Question(
-            item["question"],
-            [item["answer"]],
-            [numbers[_document(*part)] for part in item["context"]],
-            [],
-            _gold(item),
-        )
-        for item in data
-    ]
+    questions = []
+    for item, own in zip(data, texts, strict=True):
+        titles = {title for title, _ in item["supporting_facts"]}
+        gold = [text for text, part in zip(own, item["context"], strict=True) if part[0] in titles]
+        numbered = [numbers[text] for text in own]
+        questions.append(Question(item["question"], [item["answer"]], numbered, [], gold))
     return documents, questions
-
-
-def _gold(item: Any) -> list[str]:  # noqa: ANN401 - parsed JSON
-    titles = {title for title, _ in item["supporting_facts"]}
-    return [_document(*part) for part in item["context"] if part[0] in titles]
 
 
 def _document(title: str, sentences: list[str]) -> str:
@@ -241,29 +202,22 @@ class UpstreamSources:
         folder: with PaulGrahamEssays*.json, squad*.json or dev-v2.0*.json, hotpot*.json, for long
             cwe english_words.json, and `wonderwords` for lists of another version than installed.
         words: wonderwords' `assets` folder; None for that of the installed package.
-        spans: cuts sentences; see `EssaySentences`.
         version: of wonderwords whose words are wanted, made of the lists; empty for theirs.
     """
 
-    def __init__(
-        self,
-        folder: Path | None,
-        words: Path | None = None,
-        spans: Spans | None = None,
-        version: str = "",
-    ) -> None:
-        self._folder, self._assets, self._given_spans = folder, words, spans
-        self._version = version
+    def __init__(self, folder: Path | None, words: Path | None = None, version: str = "") -> None:
+        self._folder, self._assets, self._version = folder, words, version
 
     @cached_property
     def essays(self) -> EssaySentences:
         """The essays."""
-        body = read_json(self._file("essays"))
-        return EssaySentences(body["text"], self._given_spans or self._spans())
-
-    def _spans(self) -> Spans:
+        file = self._file("essays")
+        body = read_json(file)
+        if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
+            msg = f"{file}: not upstream's file of essays; it has no text"
+            raise RulerError(msg)
         cutter = punkt_cutter(punkt_folder(self._folder, allow_download=True))
-        return lambda text: cutter.span_tokenize(text)
+        return EssaySentences(text, cutter.span_tokenize)
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
@@ -303,8 +257,12 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def corpus(self, name: str) -> tuple[list[str], list[Question]]:
         """Documents and questions of `squad` or `hotpotqa`."""
-        data = read_json(self._file(name))
-        return read_squad(data) if name == "squad" else read_hotpotqa(data)
+        file = self._file(name)
+        try:
+            return (read_squad if name == "squad" else read_hotpotqa)(read_json(file))
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"{file}: not a file of {name} ({type(error).__name__}: {error})"
+            raise RulerError(msg) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
         """Return what the manifest says of the sources of a task.
@@ -313,36 +271,27 @@ class UpstreamSources:
             RulerError: one is missing.
         """
         names = list(task.sources)
-        if task.name == "cwe" and edition.search == "bisection" and self._english_file:
+        if task.name == "cwe" and edition.bisects and self._english_file:
             names.append("english_words")
         return [self._info(name) for name in names]
 
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
-        if name in CATALOGUE:
-            spec, file = CATALOGUE[name], self._file(name)
-            return SourceInfo(
-                name=name,
-                title=spec.title,
-                kind="real",
-                url=spec.url,
-                sha256=sha256_of([file]),
-                licence=spec.licence,
-                attribution=spec.attribution,
-                pinned=spec.is_pinned([file]),
-                detail="as upstream reads it",
-            )
-        if name == "english_words":
+        if name == "words":
+            spec, files = WORDS, [self._words / f"{kind}list.txt" for kind in KINDS]
+            version = WORDS_SHA256.get(sha256_of(files), "")
+            detail = f"wonderwords {version or 'of an unknown version'}, all lines"
+            pinned = bool(version)
+        elif name == "english_words":
             assert self._english_file is not None
-            sha256 = sha256_of([self._english_file])
-            title, licence, credit, url = ENGLISH
-            pinned, detail = sha256 == ENGLISH_SHA256, "for lists that wonderwords is too short for"
+            spec, files = ENGLISH, [self._english_file]
+            detail = "for lists that wonderwords is too short for"
+            pinned = sha256_of(files) == ENGLISH_SHA256
         else:
-            sha256 = sha256_of([self._words / f"{kind}list.txt" for kind in KINDS])
-            title, licence, credit, url = WORDS
-            pinned = sha256 in WORDS_SHA256
-            detail = f"wonderwords {WORDS_SHA256.get(sha256, 'of an unknown version')}, all lines"
-        return SourceInfo(name, title, "real", url, sha256, licence, credit, pinned, detail)
+            spec, files = CATALOGUE[name], [self._file(name)]
+            detail, pinned = "as upstream reads it", spec.is_pinned(files)
+        return SourceInfo(name, spec.title, "real", spec.url, sha256_of(files), spec.licence,
+                          spec.attribution, pinned, detail)  # fmt: skip
 
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]

@@ -37,7 +37,6 @@ class Arguments:
         seed: of both generators and of all shuffles.
         template: chat template, a text with `{task_template}` in it.
         template_tokens: tokens to keep free instead (`--prepare_for_ns`, since 2025-06).
-        first_row: of the questions of qa (`pre_samples`).
     """
 
     edition: Edition
@@ -47,7 +46,6 @@ class Arguments:
     seed: int = 42
     template: str = "{task_template}"
     template_tokens: int = 0
-    first_row: int = 0
 
     @property
     def has_template(self) -> bool:
@@ -90,36 +88,20 @@ class UpstreamRow:
 
 
 class State:
-    """The random generators and the counter of one run."""
+    """The random generators and the counter of one run.
+
+    `count(text)` is tokens, special tokens in the text recognized, no BOS added.
+    """
 
     def __init__(self, arguments: Arguments, count: Callable[[str], int]) -> None:
-        """Seed the generators.
-
-        Args:
-            arguments: of the run.
-            count: tokens of a text, special tokens in it recognized, no BOS added.
-        """
         self.arguments, self.count = arguments, count
         self.random = random.Random(arguments.seed)
         self.numpy = np.random.RandomState(arguments.seed)
 
     def within(self, length: int, rows: int, room: int) -> "State":
-        """Return the run with other limits, which draws from the same generators.
-
-        Args:
-            length: in tokens, `template_tokens` included.
-            rows: to draw.
-            room: tokens to keep free of each row.
-        """
-        state = State(
-            replace(
-                self.arguments,
-                length=length,
-                rows=rows,
-                task=replace(self.arguments.task, max_new_tokens=room),
-            ),
-            self.count,
-        )
+        """Return the run with other limits, `room` tokens for the answer; it shares generators."""
+        task = replace(self.arguments.task, max_new_tokens=room)
+        state = State(replace(self.arguments, length=length, rows=rows, task=task), self.count)
         state.random, state.numpy = self.random, self.numpy
         return state
 
@@ -131,6 +113,53 @@ class State:
         """Return letters drawn one by one."""
         return "".join(self.random.choices(alphabet, k=size))
 
+    def size(
+        self,
+        draw: Callable[[int], Draft],
+        step: int,
+        answers: Callable[[list[str]], str] = " {}".format,
+        *,
+        cap: int | None = None,
+        past: bool = False,
+        example: int = 0,
+        probe: int = 0,
+        estimate: Callable[[float], int] | None = None,
+    ) -> int:
+        """Return the size of the haystack that the edition's search ends at.
+
+        Until 2025-06 it grows by steps until a probe and its answers are too long; where a probe
+        has exactly `limit` tokens, the search ends a step above it. Since then it is bisected,
+        though a larger probe may have fewer tokens; where none fits, the size is the step.
+
+        Steps count `answers` behind a probe, and end at `cap`, before or after a probe `past` it.
+        Bisection adds the tokens of an `example`; `estimate` gives the largest size from the tokens
+        of one unit in a first probe, whose size is `probe` or the step.
+        """
+        limit, room = self.arguments.limit, self.arguments.task.max_new_tokens
+        if not self.arguments.edition.bisects:
+            size, total = step, 0
+            while total < limit:
+                draft = draw(size)
+                total = self.count(draft.prompt + answers(draft.outputs)) + room
+                if total > limit:
+                    return size - step
+                if past and cap is not None and size > cap:
+                    return cap
+                size += step
+                if not past and cap is not None and size > cap:
+                    return cap
+            return size
+        each = self.count(draw(probe or step).prompt) / (probe or step)
+        largest = estimate(each) if estimate else int((limit / each) * 3)
+        low, high, best = step, max(largest, 2 * step), step
+        while low <= high:
+            middle = (low + high) // 2
+            if self.count(draw(middle).prompt) + example + room <= limit:
+                best, low = middle, middle + 1
+            else:
+                high = middle - 1
+        return best
+
     def rows(
         self, draw: Callable[[int, int], Draft], size: int, step: int, *, shrink: bool = True
     ) -> Iterator[tuple[int, Draft, int]]:
@@ -139,12 +168,8 @@ class State:
         A row that is too long, or impossible at its size, is drawn again a step smaller, as long
         as its size is above the step, and then at that size for ever.
 
-        Args:
-            draw: a row from its index and the size of its haystack; ValueError or IndexError where
-                it is impossible.
-            size: of the haystack.
-            step: by which it shrinks.
-            shrink: False for the row that is drawn again at its first size.
+        `draw` makes a row of an index at a size; ValueError or IndexError where that is impossible.
+        Without `shrink` it is always drawn at the first size.
 
         Raises:
             RulerError: upstream would not finish.
@@ -170,73 +195,21 @@ class State:
             yield index, draft, length
 
     def finish(self, index: int, draft: Draft, length: int, prefix: str) -> UpstreamRow:
-        """Return a row, its answer prefix cut off where it is a column.
-
-        Args:
-            index: of the row.
-            draft: its prompt and answers.
-            length: its tokens.
-            prefix: the answer prefix of the task; its first ten characters are looked for.
-        """
+        """Return a row, cut where the first ten characters of its answer prefix begin."""
         text = draft.prompt
-        start = text.rfind(prefix[:10]) if self.arguments.edition.prefix_column else len(text)
+        start = text.rfind(prefix[:10]) if self.arguments.edition.bisects else len(text)
         return UpstreamRow(index, text[:start], draft.outputs, length, text[start:], draft.evidence)
 
 
-def endless(arguments: Arguments, index: int, reason: str) -> RulerError:
+def endless(
+    arguments: Arguments, index: int, reason: str, remedy: str = "use another length"
+) -> RulerError:
     """Return the error for a row that upstream would draw for ever."""
     config = f"{arguments.task.name}_{arguments.length}"
     return RulerError(
         f"{config}/{index}: upstream does not finish this row ({arguments.edition.name}): "
-        f"{reason}; use another length"
+        f"{reason}; {remedy}"
     )
-
-
-def stepwise(
-    tokens: Callable[[int], int], limit: int, step: int, cap: int | None, *, past: bool = False
-) -> int:
-    """Return the size that the search by steps ends at (until 2025-06).
-
-    Where a size has exactly `limit` tokens the search ends one step above it.
-
-    Args:
-        tokens: of a probe of this size, room for the answer included.
-        limit: in tokens.
-        step: first size, and difference between two.
-        cap: the largest size, or None.
-        past: whether a size over the cap is probed before the cap is returned.
-    """
-    size, total = step, 0
-    while total < limit:
-        total = tokens(size)
-        if total > limit:
-            return size - step
-        if past and cap is not None and size > cap:
-            return cap
-        size += step
-        if not past and cap is not None and size > cap:
-            return cap
-    return size
-
-
-def bisect(tokens: Callable[[int], int], limit: int, step: int, estimate: int) -> int:
-    """Return the size that the bisection ends at (since 2025-06).
-
-    Args:
-        tokens: of a probe of this size, room for the answer included; it is random, so a larger
-            size may have less.
-        limit: in tokens.
-        step: the smallest size, returned too where no probe fits.
-        estimate: the largest size, if it is above two steps.
-    """
-    low, high, best = step, max(estimate, 2 * step), step
-    while low <= high:
-        middle = (low + high) // 2
-        if tokens(middle) <= limit:
-            best, low = middle, middle + 1
-        else:
-            high = middle - 1
-    return best
 
 
 @lru_cache(maxsize=8)

@@ -7,17 +7,12 @@ Known defects, kept: the example of 2024-04 and 2025-01 loses the last word of i
 the line feeds (without a chat template only in 2024-04), and is counted before its names change.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from string import ascii_uppercase
 
 from ruler_builders.upstream.niah import NOISE
-from ruler_builders.upstream.state import (
-    Draft,
-    State,
-    UpstreamRow,
-    bisect,
-    stepwise,
-)
+from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data.tasks import Vt
 
 TEMPLATE = (
@@ -42,63 +37,31 @@ def replay(state: State) -> Iterator[UpstreamRow]:
     Raises:
         RulerError: upstream would not finish.
     """
-    arguments = state.arguments
-    if arguments.edition.search == "bisection":
-        yield from _bisected(state, _Rows(state))
-    else:
-        yield from _stepwise(state, _Rows(state))
-
-
-def _bisected(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
-    """Yield rows as since 2025-06: the example is drawn and counted with the row."""
-    arguments = state.arguments
-
-    def search(run: State, draw: Callable[[int], Draft], step: int, example_tokens: int) -> int:
-        def tokens(size: int) -> int:
-            return run.count(draw(size).prompt) + example_tokens + run.arguments.task.max_new_tokens
-
-        limit = run.arguments.limit
-        each = run.count(draw(step).prompt) / step
-        return bisect(tokens, limit, step, int((limit / each) * 3))
-
-    trial = state.within(EXAMPLE_LIMIT, 1, 0)
-    size = search(trial, draws.example, EXAMPLE_STEP, 0)
-    ((_, solved, _),) = trial.rows(lambda _, used: draws.example(used), size, EXAMPLE_STEP)
-    example = f"{solved.prompt} {' '.join(solved.outputs)}\n"
-
-    def draw(_: int, used: int) -> Draft:
-        draft = draws.row(used)
-        return _with_example(draft, draws.renamed(example) + "\n")
-
-    step = 5 if arguments.length < 4096 else 10
-    size = search(state, draws.row, step, state.count(example))
-    for index, draft, length in state.rows(draw, size, step):
-        yield state.finish(index, draft, length, PREFIX)
-
-
-def _stepwise(state: State, draws: "_Rows") -> Iterator[UpstreamRow]:
-    """Yield rows as until 2025-06: the example is added once a row fits beside it."""
-    edition = state.arguments.edition
-    shrink = edition.vt_example != "nothing"
-
-    def search(run: State, draw: Callable[[int], Draft], step: int) -> int:
-        def tokens(size: int) -> int:
-            draft = draw(size)
-            return run.count(f"{draft.prompt} {draft.outputs}") + run.arguments.task.max_new_tokens
-
-        return stepwise(tokens, run.arguments.limit, step, None)
-
-    budget = state.arguments.task.max_new_tokens
-    trial = state.within(EXAMPLE_LIMIT, 1, budget)
-    size = search(trial, draws.example, EXAMPLE_STEP)
+    arguments, draws = state.arguments, _Rows(state)
+    bisects, renames = arguments.edition.bisects, arguments.edition.renames
+    budget = arguments.task.max_new_tokens
+    trial = state.within(EXAMPLE_LIMIT, 1, 0 if bisects else budget)
+    size = trial.size(draws.example, EXAMPLE_STEP)
     ((_, solved, _),) = trial.rows(
-        lambda _, used: draws.example(used), size, EXAMPLE_STEP, shrink=shrink
+        lambda _, used: draws.example(used), size, EXAMPLE_STEP, shrink=renames
     )
-    example = f"{solved.prompt} {' '.join(solved.outputs)}\n\n"
-    run = state.within(state.arguments.length, state.arguments.rows, budget + state.count(example))
-    size = search(run, draws.row, 10)
-    for index, draft, length in run.rows(lambda _, used: draws.row(used), size, 10, shrink=shrink):
-        shown = draws.renamed(example) if shrink else " " + example
+    example = f"{solved.prompt} {' '.join(solved.outputs)}\n" + "\n" * (not bisects)
+    if bisects:  # the example is drawn and counted with the row
+        step = 5 if arguments.length < 4096 else 10
+        size = state.size(draws.row, step, example=state.count(example))
+
+        def draw(_: int, used: int) -> Draft:
+            draft = draws.row(used)
+            return _with_example(draft, draws.renamed(example) + "\n")
+
+        for index, draft, length in state.rows(draw, size, step):
+            yield state.finish(index, draft, length, PREFIX)
+        return
+    # The example is added once a row fits beside it.
+    run = state.within(arguments.length, arguments.rows, budget + state.count(example))
+    size = run.size(draws.row, 10)
+    for index, draft, length in run.rows(lambda _, used: draws.row(used), size, 10, shrink=renames):
+        shown = draws.renamed(example) if renames else " " + example
         yield run.finish(index, _with_example(draft, shown + "\n\n"), length, OLD_PREFIX)
 
 
@@ -113,25 +76,18 @@ class _Rows:
         params = state.arguments.task.params
         assert isinstance(params, Vt)
         self._state, self._params = state, params
-        self._since_2025_06 = state.arguments.edition.search == "bisection"
-        prefix = PREFIX if self._since_2025_06 else OLD_PREFIX
-        plain = TEMPLATE + prefix
-        self._template = state.arguments.template.format(task_template=TEMPLATE) + prefix
-        self._example_template = plain
-        always = state.arguments.edition.vt_example == "nothing"
-        if not self._since_2025_06 and (always or self._template != plain):
+        edition = state.arguments.edition
+        self._since_2025_06 = edition.bisects
+        prefix = PREFIX if edition.bisects else OLD_PREFIX
+        template = state.arguments.template.format(task_template=TEMPLATE) + prefix
+        solved = TEMPLATE + prefix
+        if not edition.bisects and not (edition.renames and template == solved):
             # Meant to take off the chat template, whose end may hang on the last word.
-            start, end = self._template.index(TEMPLATE[:20]), self._template.index(prefix[:10])
-            words = self._template[start:end].split()
-            self._example_template = " ".join(words[:-1]) + self._template[end:]
-
-    def row(self, size: int) -> Draft:
-        """Draw a row without example, among so many lines of noise."""
-        return self._draw(size, self._template, letters=5)
-
-    def example(self, size: int) -> Draft:
-        """Draw an example."""
-        return self._draw(size, self._example_template, letters=3)
+            start, end = template.index(TEMPLATE[:20]), template.index(prefix[:10])
+            solved = " ".join(template[start:end].split()[:-1]) + template[end:]
+        #: Draw a row without example, or an example, among so many lines of noise.
+        self.row = partial(self._draw, template, 5)
+        self.example = partial(self._draw, solved, 3)
 
     def renamed(self, example: str) -> str:
         """Return the example with other names, and another value (since 2025-06)."""
@@ -150,7 +106,7 @@ class _Rows:
     def _value(self) -> str:
         return str(self._state.numpy.randint(10000, 99999))
 
-    def _draw(self, size: int, template: str, letters: int) -> Draft:
+    def _draw(self, template: str, letters: int, size: int) -> Draft:
         names, chains = self._chains(letters)
         context = self._context(chains, size).replace(". \n", ".\n")
         value = chains[0][0].split("=")[-1].strip()

@@ -1,0 +1,143 @@
+r"""The same model on the same rows, by `ruler-eval` and by lm-evaluation-harness: row by row.
+
+    python benchmarks/second_opinion.py --data DIR --model DIR [--tasks vt,cwe] [--lengths 1024] \\
+        [--rows 5] [--dtype bfloat16] --work DIR [--table FILE.md]
+
+`ruler-data export --for lm-eval` writes the harness's tasks, its model `hf` answers them, and
+`ruler-eval run --engine transformers --protocol base` answers the same rows. Python needs both
+programs (`pip install ruler-data[transformers] lm-eval`). Both resume in the folder of `--work`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import ruler_builders
+import ruler_data
+from ruler_data.tasks import config_place
+from ruler_eval.metrics import SCORERS
+
+Answers = dict[tuple[str, int], tuple[str, float]]
+
+
+def harness(given: argparse.Namespace, names: list[str]) -> Answers:
+    """Return what the harness generated and its score, for each config and row."""
+    export, out = given.work / "export", given.work / "harness"
+    if not export.is_dir():
+        ruler_builders.export(given.data, tool="lm-eval", out=export, tasks=given.tasks,
+                              lengths=given.lengths)  # fmt: skip
+    missing = [name for name in names if not list(out.rglob(f"samples_ruler_{name}_*.jsonl"))]
+    if missing:
+        model = f"pretrained={given.model},dtype={given.dtype},max_length=8192,add_bos_token=True"
+        command = [
+            *(sys.executable, "-m", "lm_eval", "run", "--model", "hf", "--model_args", model),
+            *("--tasks", ",".join(f"ruler_{name}" for name in missing), "--log_samples"),
+            *("--include_path", str(export), "--output_path", str(out)),
+            *("--limit", str(given.rows), "--batch_size", "1"),
+        ]
+        subprocess.run(command, check=True)
+    found: Answers = {}
+    for path in out.rglob("samples_ruler_*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            name = f"{record['doc']['task']}_{path.name.rpartition('_')[0].rpartition('_')[2]}"
+            found[name, record["doc"]["index"]] = record["resps"][0][0], record["ruler"]
+    return found
+
+
+def own(given: argparse.Namespace, names: list[str]) -> Answers:
+    """Return the same by this project."""
+    out = given.work / "own"
+    command = [
+        *(sys.executable, "-m", "ruler_eval", "run", "--data", str(given.data), "--model"),
+        *(str(given.model), "--engine", "transformers", "--protocol", "base"),
+        *("--option", f"dtype={given.dtype}", "--configs", ",".join(names)),
+        *("--rows", str(given.rows), "--out", str(out)),
+    ]
+    subprocess.run(command, check=True)
+    dataset = ruler_data.load(given.data)
+    rows = {name: list(ruler_data.load(given.data, name)) for name in names}
+    found: Answers = {}
+    for path in sorted(out.rglob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if "text" not in record:
+                continue
+            name, index = record["config"], record["index"]
+            score = SCORERS[dataset.manifest.table[name.rpartition("_")[0]].metric]
+            text, outputs = record["text"], rows[name][index].outputs
+            found[name, index] = text, score(text, outputs)
+    return found
+
+
+def first_difference(one: str, other: str) -> str:
+    """Return where two answers part, with what follows in each."""
+    place = next(
+        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
+    shown = [ascii(text[max(place - 12, 0) : place + 20])[1:-1] for text in (one, other)]
+    return f"character {place}: `{shown[0]}` and `{shown[1]}`"
+
+
+def table(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
+    """Return the comparison as Markdown."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("lm-eval", "transformers", "torch"))
+    names = sorted({name for name, _ in mine}, key=config_place)
+    lines = [
+        "# A second opinion: lm-evaluation-harness on the same rows",
+        "",
+        f"Written by `benchmarks/second_opinion.py`: {given.model.name}, {given.dtype}, CPU, "
+        f"the first {given.rows} rows of each config of `{given.data.name}`, without a chat "
+        f"template (protocol `base`). {versions}. The harness runs its model `hf` on the tasks "
+        "that `ruler-data export --for lm-eval` writes; this project runs its engine "
+        "`transformers`. Equal answers are equal character by character.",
+        "",
+        "| config | rows | equal answers | equal scores | mean here | mean in the harness |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    notes: list[str] = []
+    for name in names:
+        keys = sorted(key for key in mine if key[0] == name)
+        pairs: list[tuple[Any, Any]] = [(mine[key], theirs[key]) for key in keys]
+        for key, (one, other) in zip(keys, pairs, strict=True):
+            if one != other:
+                scores = f"scores {one[1]:.2f} and {other[1]:.2f}"
+                notes.append(f"- {name}/{key[1]}: {first_difference(one[0], other[0])}; {scores}")
+        lines.append(
+            f"| {name} | {len(pairs)} | {sum(a[0] == b[0] for a, b in pairs)} "
+            f"| {sum(a[1] == b[1] for a, b in pairs)} "
+            f"| {sum(a[1] for a, _ in pairs) / len(pairs):.3f} "
+            f"| {sum(b[1] for _, b in pairs) / len(pairs):.3f} |"
+        )
+    lines += ["", f"Rows that differ: {len(notes)} of {len(mine)}.", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run both and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("data", "model", "work"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--tasks", default="all")
+    parser.add_argument("--lengths", default="1024")
+    parser.add_argument("--rows", type=int, default=5)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--table", type=Path, help="file to write instead of printing")
+    given = parser.parse_args()
+    manifest = ruler_data.load(given.data).manifest
+    tasks = None if given.tasks == "all" else given.tasks.split(",")
+    names = list(manifest.select(tasks, [int(length) for length in given.lengths.split(",")]))
+    text = table(own(given, names), harness(given, names), given)
+    if given.table:
+        given.table.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
