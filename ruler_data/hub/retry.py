@@ -5,6 +5,7 @@ growing pauses or as the server's `Retry-After` says; or it is final, and become
 what to do. Attempts, pauses and waiting time are bounded.
 """
 
+import json
 import os
 import re
 import time
@@ -29,6 +30,9 @@ PATIENCE = 300.0
 PAUSE, LONGEST = 1.0, 30.0
 #: Attempts of one step; the pauses between them add up to a minute and a half.
 ATTEMPTS = 8
+#: Seconds to connect, and of all attempts while no server has ever answered this process: a machine
+#: without network learns so within ten seconds.
+CONNECT, NO_NETWORK = 4.0, 5.0
 
 #: Statuses that another attempt may not get.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -50,6 +54,15 @@ MEANINGS = {
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 #: How the library for large files (Xet) reports a status: only in the message.
 _STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
+
+#: Packages whose errors are about a request, whatever their type.
+_CLIENTS = ("huggingface_hub", "httpx2", "hf_xet")
+#: What the client raises when an answer is not what it expects (e.g. HTML with status 200), or when
+#: another thread has closed the connection that it uses.
+_GARBLED = (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError,
+            RuntimeError)  # fmt: skip
+#: Whether any server has answered this process.
+_answered: list[bool] = []
 
 T = TypeVar("T")
 
@@ -73,7 +86,7 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
     retrying = Retrying(
         retry=retry_if_exception(lambda error: is_temporary(error, also)),
         wait=_pause,
-        stop=lambda state: enough(state) or state.idle_for + _pause(state) > patience(),
+        stop=lambda state: enough(state) or _is_too_late(state),
         before_sleep=lambda state: _announce(doing, state),
         reraise=True,
     )
@@ -83,6 +96,20 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
         raise
     except Exception as error:
         raise explain(error, doing) from error
+
+
+def _is_too_late(state: RetryCallState) -> bool:
+    """Whether the next pause would take too long in all."""
+    pause, error = _pause(state), _error(state)
+    if error and _is_unconnected(error) and (state.seconds_since_start or 0) + pause > NO_NETWORK:
+        return True
+    return state.idle_for + pause > patience()
+
+
+def _is_unconnected(error: BaseException) -> bool:
+    """Whether there seems to be no network: no connection, and never any answer."""
+    name = type(root(error)).__name__
+    return not _answered and name in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol")
 
 
 def _pause(state: RetryCallState) -> float:
@@ -152,7 +179,7 @@ def _from_environment(variable: str, default: float) -> float:
         return default
 
 
-def refuse_long_pauses(response: "httpx2.Response") -> None:
+def check_response(response: "httpx2.Response") -> None:
     """Refuse a response that asks for a longer pause than the patience allows.
 
     The client library has retries of its own, which wait for as long as the server asks.
@@ -160,6 +187,7 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     Raises:
         RulerError: the response asks for too long a pause.
     """
+    _answered.append(True)
     pause = retry_after(response.headers)
     if response.status_code >= 400 and pause is not None and pause > patience():
         msg = (
@@ -201,8 +229,20 @@ def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     code = status(error)
     if code is not None:
         return code in TEMPORARY or code in also
+    if isinstance(cause, _GARBLED) and _is_of_client(error):
+        return True
     incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
     return incomplete or isinstance(cause, (_http_error(), ConnectionError, TimeoutError))
+
+
+def _is_of_client(error: BaseException) -> bool:
+    """Whether the client raised an error: its errors share no base class."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def explain(error: Exception, doing: str) -> RulerError:
@@ -223,16 +263,31 @@ def explain(error: Exception, doing: str) -> RulerError:
     if code is not None:
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
         return kind(f"{doing}: {_meaning(code, cause)}")
-    if isinstance(cause, ValueError) and "LFS batch API" in str(cause):  # it has no type of its own
-        reason = one_line(str(cause).split(": `", 1)[-1].splitlines()[0])
-        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
+    if isinstance(cause, UnicodeEncodeError) and _is_of_client(error):
+        msg = f"{doing}: the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(msg)
     if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
         return RulerError(f"{doing}: {cause.filename or 'disk'}: {cause.strerror}")
-    if isinstance(cause, (_http_error(), OSError)):
-        reason = one_line(str(cause)) or type(cause).__name__
+    if _is_unconnected(error):
+        return HubDown(
+            f"{doing}: the Hub cannot be reached ({one_line(str(cause))}); without network, give a "
+            "local folder, or HF_HOME with a cache that holds it; HF_ENDPOINT names a mirror"
+        )
+    reason = one_line(str(cause)) or type(cause).__name__
+    if isinstance(cause, (_http_error(), OSError)) or (
+        isinstance(cause, RuntimeError) and _is_of_client(error)
+    ):
         return HubDown(
             f"{doing}: the Hub cannot be reached ({reason}); run the same command again to resume"
         )
+    if isinstance(cause, _GARBLED) and _is_of_client(error):
+        return HubDown(
+            f"{doing}: the Hub's answer is not one of its API ({type(cause).__name__}: {reason}); "
+            "run the same command again later; behind a proxy, check HF_ENDPOINT"
+        )
+    if isinstance(cause, ValueError) and _is_of_client(error):  # what it refuses has no type
+        reason = one_line(str(cause).split(": `", 1)[-1])
+        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
     raise error
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError
 from ruler_data.files import offline
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import HubDown, with_retries
+from ruler_data.hub.retry import CONNECT, HubDown, explain, with_retries
 from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 
@@ -108,7 +108,7 @@ def fetch_files(
             reason = f"its repo holds no {files[0]}"
         except Exception as error:  # the client's own errors share no base class
             if not local:
-                reason = f"the Hub cannot be reached ({type(error).__name__})"
+                reason = str(explain(error, "the Hub"))
     raise RulerError(reason)
 
 
@@ -120,7 +120,7 @@ def is_reachable() -> bool:
     if HF_HUB_OFFLINE:
         return False
     try:
-        requests.head(ENDPOINT, timeout=10)
+        requests.head(ENDPOINT, timeout=2 * CONNECT)
     except requests.RequestException:
         return False
     return True
