@@ -28,7 +28,7 @@ from ruler_data.hub.repo import (
     tags,
     tree,
 )
-from ruler_data.hub.retry import status, with_retries
+from ruler_data.hub.retry import check_network, status, with_retries
 from ruler_data.hub.revision import fetch_files
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Release",
     "changed",
     "check_blobs",
+    "check_network",
     "ensure_repo",
     "fetch_file",
     "fetch_files",

@@ -5,7 +5,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ruler_data.hub.retry import CONNECT, check_response, timeout
+from ruler_data.hub.retry import CONNECT, refuse_long_pauses, timeout
 from ruler_data.version import __version__
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def client() -> "HfApi":
         made = default_client_factory()
         made.timeout = httpx2.Timeout(timeout(), connect=min(CONNECT, timeout()))
         hooks = made.event_hooks
-        made.event_hooks = {**hooks, "response": [*hooks["response"], check_response]}
+        made.event_hooks = {**hooks, "response": [*hooks["response"], refuse_long_pauses]}
         return made
 
     set_client_factory(factory)

@@ -19,8 +19,8 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import with_retries
-from ruler_data.hub.revision import cached_commit, commit_of, is_reachable, moved, released_version
+from ruler_data.hub.retry import UNREACHABLE, is_reachable, with_retries
+from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (
     check_name,
@@ -175,8 +175,7 @@ def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> P
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
     try:
-        local = offline() or not is_reachable()
-        return _download(repo, revision, name, local=local, again=again and not local)
+        return _download(repo, revision, name, again=again)
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError):
             return None
@@ -226,7 +225,6 @@ def _download(
     name: str,
     *,
     again: bool = False,
-    local: bool | None = None,
     cache: str | None = None,
 ) -> Path:
     """Return a file of a repo in the cache.
@@ -236,7 +234,7 @@ def _download(
     """
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-    local = offline() if local is None else local
+    local = offline() or not is_reachable()
     where = f"{repo} at {revision}: {name}"
 
     def work() -> str:
@@ -246,14 +244,14 @@ def _download(
             repo_type="dataset",
             revision=revision,
             local_files_only=local,
-            force_download=again,
+            force_download=again and not local,
             cache_dir=cache,
         )
 
     try:
         return Path(work() if local else with_retries(where, work))
     except LocalEntryNotFoundError as error:
-        why = "downloads are off" if offline() else "the Hub cannot be reached"
+        why = "downloads are off" if offline() else UNREACHABLE
         msg = f"{where}: not in the Hub's cache, and {why}"
         raise RulerError(msg) from error
     except RulerError as error:

@@ -8,14 +8,19 @@ what to do. Attempts, pauses and waiting time are bounded.
 import json
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from ruler_data.errors import RulerError
+from ruler_data.files import offline
 from ruler_data.names import quote
 from ruler_data.terminal import warn
 
@@ -30,9 +35,8 @@ PATIENCE = 300.0
 PAUSE, LONGEST = 1.0, 30.0
 #: Attempts of one step; the pauses between them add up to a minute and a half.
 ATTEMPTS = 8
-#: Seconds to connect, and of all attempts while no server has ever answered this process: a machine
-#: without network learns so within ten seconds.
-CONNECT, NO_NETWORK = 4.0, 5.0
+#: Seconds in which a connection has to be made.
+CONNECT = 4.0
 
 #: Statuses that another attempt may not get.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -61,8 +65,8 @@ _CLIENTS = ("huggingface_hub", "httpx2", "hf_xet")
 #: another thread has closed the connection that it uses.
 _GARBLED = (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError,
             RuntimeError)  # fmt: skip
-#: Whether any server has answered this process.
-_answered: list[bool] = []
+#: Whether this process has ever had a connection.
+_connected: list[bool] = []
 
 T = TypeVar("T")
 
@@ -82,11 +86,12 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
     Raises:
         RulerError: the Hub refuses, or the step still fails when attempts or patience run out.
     """
+    check_network(doing)
     enough = stop_after_attempt(ATTEMPTS)
     retrying = Retrying(
         retry=retry_if_exception(lambda error: is_temporary(error, also)),
         wait=_pause,
-        stop=lambda state: enough(state) or _is_too_late(state),
+        stop=lambda state: enough(state) or state.idle_for + _pause(state) > patience(),
         before_sleep=lambda state: _announce(doing, state),
         reraise=True,
     )
@@ -98,18 +103,41 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
         raise explain(error, doing) from error
 
 
-def _is_too_late(state: RetryCallState) -> bool:
-    """Whether the next pause would take too long in all."""
-    pause, error = _pause(state), _error(state)
-    if error and _is_unconnected(error) and (state.seconds_since_start or 0) + pause > NO_NETWORK:
+def check_network(doing: str) -> None:
+    """Find out within ten seconds that there is no network, before the first request of a process.
+
+    The client's own retries would take half a minute for each file.
+
+    Raises:
+        HubDown: no connection can be made, by this process so far.
+    """
+    if not offline() and not is_reachable():
+        msg = f"{doing}: {UNREACHABLE}"
+        raise HubDown(msg)
+
+
+#: What to do where there is no network.
+UNREACHABLE = (
+    "the Hub cannot be reached; without network, give a local folder, or HF_HOME with a cache that "
+    "holds it; HF_ENDPOINT names a mirror"
+)
+
+
+def is_reachable() -> bool:
+    """Whether the Hub accepts connections; behind a proxy, and after a success, this is assumed."""
+    from huggingface_hub.constants import ENDPOINT
+
+    url = urlsplit(ENDPOINT)
+    host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
+    if url.scheme in getproxies() and not proxy_bypass(host):
         return True
-    return state.idle_for + pause > patience()
-
-
-def _is_unconnected(error: BaseException) -> bool:
-    """Whether there seems to be no network: no connection, and never any answer."""
-    name = type(root(error)).__name__
-    return not _answered and name in ("ConnectError", "ConnectTimeout", "UnsupportedProtocol")
+    for pause in (0, 1):
+        if not _connected:
+            time.sleep(pause)
+            with suppress(OSError):
+                socket.create_connection((host, port), timeout=CONNECT).close()
+                _connected.append(True)
+    return bool(_connected)
 
 
 def _pause(state: RetryCallState) -> float:
@@ -179,7 +207,7 @@ def _from_environment(variable: str, default: float) -> float:
         return default
 
 
-def check_response(response: "httpx2.Response") -> None:
+def refuse_long_pauses(response: "httpx2.Response") -> None:
     """Refuse a response that asks for a longer pause than the patience allows.
 
     The client library has retries of its own, which wait for as long as the server asks.
@@ -187,7 +215,6 @@ def check_response(response: "httpx2.Response") -> None:
     Raises:
         RulerError: the response asks for too long a pause.
     """
-    _answered.append(True)
     pause = retry_after(response.headers)
     if response.status_code >= 400 and pause is not None and pause > patience():
         msg = (
@@ -268,11 +295,6 @@ def explain(error: Exception, doing: str) -> RulerError:
         return RulerError(msg)
     if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
         return RulerError(f"{doing}: {cause.filename or 'disk'}: {cause.strerror}")
-    if _is_unconnected(error):
-        return HubDown(
-            f"{doing}: the Hub cannot be reached ({one_line(str(cause))}); without network, give a "
-            "local folder, or HF_HOME with a cache that holds it; HF_ENDPOINT names a mirror"
-        )
     reason = one_line(str(cause)) or type(cause).__name__
     if isinstance(cause, (_http_error(), OSError)) or (
         isinstance(cause, RuntimeError) and _is_of_client(error)

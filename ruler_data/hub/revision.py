@@ -10,7 +10,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError
 from ruler_data.files import offline
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import CONNECT, HubDown, explain, with_retries
+from ruler_data.hub.retry import HubDown, explain, is_reachable, with_retries
 from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 
@@ -110,20 +110,6 @@ def fetch_files(
             if not local:
                 reason = str(explain(error, "the Hub"))
     raise RulerError(reason)
-
-
-def is_reachable() -> bool:
-    """Whether the Hub answers; its own client would retry for half a minute to find out."""
-    import requests
-    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
-
-    if HF_HUB_OFFLINE:
-        return False
-    try:
-        requests.head(ENDPOINT, timeout=2 * CONNECT)
-    except requests.RequestException:
-        return False
-    return True
 
 
 def _fetch(

@@ -22,6 +22,9 @@ SECONDS, MEMORY, ADDED = 10, 1 << 30, 1_000_000
 #: It is the default of Llama 3.1's template.
 TODAY = "26 Jul 2024"
 
+#: Bytes that a pipe is read in.
+BUFFER = 1 << 20
+
 #: The child of this process, while it has one.
 _child: list["subprocess.Popen[bytes]"] = []
 _lock = Lock()
@@ -42,7 +45,7 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
         if not _child:
             command = [sys.executable, "-P", __file__]
             pipe, null = subprocess.PIPE, subprocess.DEVNULL
-            _child.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null))
+            _child.append(subprocess.Popen(command, BUFFER, None, pipe, pipe, null))
         child = _child[0]
         assert child.stdin is not None and child.stdout is not None
         try:
@@ -104,7 +107,7 @@ def _serve() -> None:
     environment.filters["tojson"] = _tojson
     compiled = cache(environment.from_string)
 
-    def answer(source: str, variables: dict[str, Any] | None) -> list[str | None]:
+    def answer(most: int, source: str, variables: dict[str, Any] | None) -> list[str | None]:
         try:
             program = compiled(source)
         except Exception as error:
@@ -115,13 +118,13 @@ def _serve() -> None:
             return [None, _first_line(error)]
         except Exception as error:  # a template is a program and may raise anything
             return [None, f"it fails: {_first_line(error)}"]
-        if len(text) > len(str(variables)) + ADDED:
+        if len(text) > most:
             return [None, f"it makes {len(text):,} characters of one turn"]
         return [text, None]
 
-    for line in sys.stdin.buffer:
+    for line in open(0, "rb", BUFFER, closefd=False):  # noqa: SIM115 - standard input
         signal.alarm(SECONDS)  # ends this process, whatever it is doing
-        reply = json.dumps(answer(**json.loads(line))).encode()
+        reply = json.dumps(answer(len(line) + ADDED, **json.loads(line))).encode()
         signal.alarm(0)
         sys.stdout.buffer.write(reply + b"\n")
         sys.stdout.buffer.flush()

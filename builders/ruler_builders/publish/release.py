@@ -22,6 +22,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
 from ruler_data.hub import (
     check_blobs,
+    check_network,
     ensure_repo,
     missing,
     open_release,
@@ -78,6 +79,7 @@ def check_access(*, dry_run: bool) -> None:
     if not dry_run and token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
+    check_network("publish")
 
 
 class Prepared(NamedTuple):
