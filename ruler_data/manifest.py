@@ -195,7 +195,7 @@ class Manifest:
     """
 
     data_version: str
-    rows_version: str
+    rows_version: str = field(default="1.0.0", kw_only=True)  # the earliest builds lack it
     package_version: str
     seed: int
     suite: str

@@ -12,7 +12,7 @@ from keyword import iskeyword
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -40,6 +40,10 @@ class SafeConsole(Console):
         """Render with every control character of a text made visible."""
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text), part.style)
+
+    def print_json(self, json: str | None = None, **options: Any) -> None:  # noqa: ANN401 - as rich has them
+        """Print JSON in ASCII, so that no character of a value is replaced."""
+        super().print_json(json, **{"ensure_ascii": True, **options})
 
 
 def visible(text: str) -> str:
