@@ -111,8 +111,14 @@ def read_index(repo: str, revision: str = "main") -> Index | None:
         UsageError: the repo's id is not valid.
         RulerError: the repo is not available, or the index is damaged.
     """
-    path = fetch_file(check_repo(repo), FILENAME, revision)
-    return Index.from_json(path.read_bytes(), f"{repo}: {FILENAME}") if path else None
+    where = f"{repo}: {FILENAME}"
+    if (path := fetch_file(check_repo(repo), FILENAME, revision)) is None:
+        return None
+    try:
+        return Index.from_json(path.read_bytes(), where)
+    except RulerError:  # the cache would keep a damaged download for ever
+        path = fetch_file(repo, FILENAME, revision, again=True) or path
+        return Index.from_json(path.read_bytes(), where)
 
 
 @dataclass(frozen=True)

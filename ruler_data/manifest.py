@@ -159,6 +159,8 @@ FILE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(\.[a-z]+)?")
 #: Version of the manifest's own layout.
 FORMAT = 1
 FILENAME = "manifest.json"
+#: Largest manifest that is read, in characters.
+LARGEST = 50_000_000
 
 #: The edition of rows that this project draws itself; other editions are upstream's own rows.
 BALANCED = "balanced"
@@ -188,11 +190,12 @@ class Manifest:
         tasks: of the suite, without the thirteen, so that a reader needs no suite.
         edition: `balanced`, `imported`, or the edition of upstream whose rows these are.
         chat_template: that the prompts contain, by upstream's name or `another`; empty for none.
+        siblings: repos of the same release for other tokenizers, with the tokenizers' names.
         format: of the manifest itself.
     """
 
     data_version: str
-    rows_version: str
+    rows_version: str = field(default="1.0.0", kw_only=True)  # the earliest builds lack it
     package_version: str
     seed: int
     suite: str
@@ -204,6 +207,7 @@ class Manifest:
     tasks: dict[str, Task] = field(default_factory=dict)
     edition: str = BALANCED
     chat_template: str = ""
+    siblings: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
     @property
@@ -286,14 +290,13 @@ class Manifest:
                 msg = f"{where}: names the file {quote(name)}, which is not of this dataset"
                 raise RulerError(msg)
 
-    def with_files(self, texts: Mapping[str, str]) -> "Manifest":
-        """Return the manifest of a folder with these texts besides its configs."""
-        data = {name: text.encode() for name, text in texts.items()}
-        files = {
-            name: FileInfo(len(text), hashlib.sha256(text).hexdigest())
-            for name, text in data.items()
+    def with_files(self, files: Mapping[str, bytes]) -> "Manifest":
+        """Return the manifest of a folder with these files besides its configs."""
+        infos = {
+            name: FileInfo(len(data), hashlib.sha256(data).hexdigest())
+            for name, data in files.items()
         }
-        return replace(self, files=files)
+        return replace(self, files=infos)
 
     def to_json(self) -> str:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
@@ -308,9 +311,14 @@ class Manifest:
             RulerError: it is not a manifest of this format, or it was edited.
         """
         try:
-            body = json.loads(text)
+            body = json.loads(text) if len(text) <= LARGEST else {}
             if body["format"] != FORMAT:
-                msg = f"{where}: manifest format {body['format']!r}, this version reads {FORMAT}"
+                writer = quote(str(body.get("package_version")))
+                msg = (
+                    f"{where}: has the manifest format {quote(str(body['format']))} of version "
+                    f"{writer} of ruler-data, and this version reads {FORMAT}: pip install -U "
+                    "ruler-data"
+                )
                 raise RulerError(msg)
             manifest = TypeAdapter(cls).validate_json(text, strict=True)
             is_laid_out = text == _layout(body)  # otherwise it may hold a key twice

@@ -121,20 +121,20 @@ def read_rows(path: Path) -> Generator[Row, None, None]:
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
     """Yield the row groups of a file in order, checking the checksum of every page."""
-    with _opened(path) as file:
+    with opened(path) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
 
 
 def group_sizes(path: Path) -> list[int]:
     """Return the number of rows of each row group of a file."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
 
 
 def read_group(path: Path, number: int) -> pa.Table:
     """Return one row group of a file, checking the checksum of every page."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read_row_group(number, SCHEMA.names, use_threads=False)
 
 
@@ -177,12 +177,36 @@ def packed_at(group: pa.Table, place: int) -> PackedRow:
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:
     """Return columns of a file as a table, checking the checksum of every page."""
-    with _opened(path) as file:
+    with opened(path) as file:
         return file.read(columns=columns, use_threads=False)
 
 
+#: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
+LARGEST_GROUP = 1 << 29
+
+
+def _check_sizes(file: pq.ParquetFile) -> None:
+    """Refuse a file whose row groups would fill the memory: a small file can hold gigabytes.
+
+    A dictionary is counted as often as there are values, since reading writes out each of them.
+
+    Raises:
+        ValueError: a row group is too large.
+    """
+    for number in range(file.metadata.num_row_groups):
+        group, size = file.metadata.row_group(number), 0
+        for place in range(group.num_columns):
+            column = group.column(place)
+            coded = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}.intersection(column.encodings)
+            times = column.num_values if coded and column.physical_type == "BYTE_ARRAY" else 1
+            size += max(column.total_uncompressed_size * times, 4 * column.num_values)
+        if size > LARGEST_GROUP:
+            msg = f"row group {number} holds up to {size:,} bytes, more than {LARGEST_GROUP:,}"
+            raise ValueError(msg)
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file that only this thread reads.
 
     `pq.read_table` starts threads that read ahead. One of them may outlive its reader, and aborts
@@ -193,4 +217,5 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         path.open("rb") as raw,
         pq.ParquetFile(raw, page_checksum_verification=True, pre_buffer=False) as file,
     ):
+        _check_sizes(file)
         yield file

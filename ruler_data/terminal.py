@@ -12,9 +12,10 @@ from keyword import iskeyword
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
@@ -26,9 +27,41 @@ if TYPE_CHECKING:
 #: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
 AVERAGED = 600.0
 
+
+class SafeConsole(Console):
+    """A console that prints control characters of texts as pictures; styles are its own.
+
+    Texts come from manifests, models and servers of strangers, and a terminal acts on escapes.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Render with every control character of a text made visible."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text), part.style)
+
+    def print_json(self, json: str | None = None, **options: Any) -> None:  # noqa: ANN401 - as rich has them
+        """Print JSON in ASCII, so that no character of a value is replaced."""
+        super().print_json(json, **{"ensure_ascii": True, **options})
+
+
+def visible(text: str) -> str:
+    """Return text with each control character replaced by its Unicode picture; line feeds stay."""
+    return text.translate(_PICTURES)
+
+
+#: Also the characters that reorder text; those without a picture get the replacement character.
+_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"} | {
+    127: 0x2421,
+    **dict.fromkeys([*range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
+}
+
 # Piped output is for programs and logs: it is so wide that no table cuts a hash.
-out = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 200)
-err = Console(stderr=True, highlight=False, emoji=False, soft_wrap=True)
+out = SafeConsole(
+    highlight=False, emoji=False, markup=False, width=None if sys.stdout.isatty() else 200
+)
+err = SafeConsole(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
 class Stopped(BaseException):
@@ -131,12 +164,12 @@ def named_path(text: str | Path) -> Path:
 
 def say(line: str) -> None:
     """Print one line without wrapping it."""
-    out.print(_printable(line), markup=False, soft_wrap=True)
+    out.print(_printable(line), soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    err.print(f"warning: {message}", style="yellow", markup=False)
+    err.print(f"warning: {_printable(message)}", style="yellow")
 
 
 def raise_if_interrupted() -> None:
@@ -207,7 +240,7 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
 
 
 def _fail(program: str, message: str, code: int) -> int:
-    err.print(f"{program}: {_printable(message)}", markup=False)
+    err.print(f"{program}: {_printable(message)}")
     return code
 
 

@@ -133,15 +133,19 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     @cache
     def made(
-        tasks: str = "vt,fwe", length: int = 1024, seed: int = 42, tokenizer: str = "mistral-v0.2"
+        tasks: str = "vt,fwe",
+        length: int = 1024,
+        seed: int = 42,
+        tokenizer: str = "mistral-v0.2",
+        rows: int = 3,
     ) -> Path:
-        out = root / f"{tasks}-{length}-{seed}-{tokenizer}"
+        out = root / f"{tasks}-{length}-{seed}-{tokenizer}-{rows}"
         ruler_builders.build(
             tokenizer,
             out=out,
             tasks=tasks.split(","),
             lengths=[length],
-            rows=3,
+            rows=rows,
             seed=seed,
             sources_kind="sample",
         )

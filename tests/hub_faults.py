@@ -15,6 +15,11 @@ def answers(status: int, headers: dict[str, str] | None = None, said: str = "tro
     return lambda handler, _: handler.reply(status, {"error": said}, headers)
 
 
+def says(status: int, body: bytes) -> Act:
+    """Answer with something that is not of the Hub's API."""
+    return lambda handler, _: handler.reply(status, body, {"Content-Type": "text/html"})
+
+
 def resets(handler: Handler, _: Serve) -> None:
     """End the connection before anything is read."""
     handler.reset()

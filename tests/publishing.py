@@ -81,6 +81,10 @@ class Publisher:
         """Run `ruler-data publish` to its end."""
         return spawn("ruler-data", "publish", *arguments, env={**self.env(), **env})
 
+    def verify(self, repo: str, revision: str) -> Done:
+        """Run `ruler-data verify` on a release."""
+        return spawn("ruler-data", "verify", repo, "--revision", revision, env=self.env())
+
     def started(self, *arguments: object) -> AbstractContextManager[Process]:
         """Start `ruler-data publish`."""
         return commands.started("ruler-data", "publish", *arguments, env=self.env())

@@ -147,7 +147,7 @@ def render(folder: Path) -> None:
     manifest = manifest_of(folder)
     texts = card_files(manifest, folder.joinpath)
     for name, text in texts.items():
-        (folder / name).write_bytes(text.encode())
+        (folder / name).write_bytes(text)
     edit_manifest(folder, files=manifest.with_files(texts).files)
 
 

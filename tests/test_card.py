@@ -7,10 +7,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ruler_builders.card import CROISSANT_CONFIGS, card_faults, eval_yaml
+from ruler_builders.card import (
+    CROISSANT_CONFIGS,
+    card_faults,
+    eval_yaml,
+    excerpt,
+    front_matter,
+)
+from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_data import TASKS
-from ruler_data.manifest import Manifest
+from ruler_builders.sources import CATALOGUE
+from ruler_data import TASKS, load
+from ruler_data.manifest import Manifest, SourceInfo
 from tests.conftest import Cli
 from tests.tampering import copy_of, edit_card
 
@@ -78,6 +86,41 @@ def test_what_the_hub_would_refuse_is_found(
     text = (builds() / "README.md").read_text(encoding="utf-8")
     assert list(card_faults(text, manifest)) == [] and before in text
     assert fault in "; ".join(card_faults(text.replace(before, after, 1), manifest))
+
+
+def test_the_picture_is_drawn_from_the_rows(builds: Builds) -> None:
+    folder = builds()
+    drawn = (folder / PICTURE).read_bytes()
+    assert drawn.startswith(b"\x89PNG") and WRITER.encode() in drawn
+    assert draw_figure(manifest_of(folder), folder.joinpath) == drawn
+    other = builds(seed=43)
+    assert draw_figure(manifest_of(other), other.joinpath) != drawn
+    info = manifest_of(folder).configs["vt_1024"]
+    lower = {**manifest_of(folder).configs, "vt_1024": replace(info, fill_min=0.95)}
+    assert draw_figure(replace(manifest_of(folder), configs=lower), folder.joinpath) != drawn
+
+
+def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
+    manifest = manifest_of(builds())
+    real = [
+        SourceInfo(one.name, one.title, "real", one.url, "0" * 64, one.licence, "", True, "")
+        for one in CATALOGUE.values()
+    ]
+    body = yaml.safe_load(front_matter(replace(manifest, sources=tuple(real))).strip("-"))
+    assert body["license"] == ["apache-2.0", "cc-by-sa-4.0", "other"]
+    assert body["license_link"] == "LICENSES.md" and body["license_name"]
+    assert body["source_datasets"] == ["rajpurkar/squad_v2", "hotpotqa/hotpot_qa"]
+    assert not {"license_name", "source_datasets"} & yaml.safe_load(front_matter(manifest)).keys()
+
+
+def test_parts_of_an_example_begin_with_a_sentence(builds: Builds) -> None:
+    folder = builds("niah_single_2", length=1536)
+    for row in load(folder, "niah_single_2_1536"):
+        first, *parts = excerpt(row, 150).split(" [...] ")
+        assert row.context.startswith(first) and parts
+        for part in parts:
+            place = row.context.index(part)
+            assert row.context[:place].rstrip()[-1] in ".!?'\")" and part[0].isupper(), part
 
 
 def test_a_benchmark_has_a_leaderboard_for_all_and_one_a_length(builds: Builds) -> None:

@@ -67,6 +67,6 @@ def test_the_card_is_the_golden_one(sample_build: Path) -> None:
         configs={name: replace(info, bytes=10_000) for name, info in manifest.configs.items()},
     )
     files = card_files(still, sample_build.joinpath)
-    compare("README.md", files["README.md"])
-    compare("LICENSES.md", files["LICENSES.md"])
-    compare("eval.yaml", files["eval.yaml"])
+    compare("README.md", files["README.md"].decode())
+    compare("LICENSES.md", files["LICENSES.md"].decode())
+    compare("eval.yaml", files["eval.yaml"].decode())

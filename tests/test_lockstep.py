@@ -87,6 +87,28 @@ def test_siblings_have_one_version_and_the_first_lists_them_all(
 
 
 @pytest.mark.slow
+def test_a_card_names_the_sibling_datasets(owner: Owner, released: str) -> None:
+    cards = {
+        name: owner.hub.repos[f"{released}/{name}"].files("v1.0.0")["README.md"].data.decode()
+        for name in ("ruler", "ruler-other")
+    }
+    assert "| tiny | this one |" in cards["ruler"]
+    assert f"| other | [{released}/ruler-other](https://hugg" in cards["ruler"]
+    assert "| other | this one |" in cards["ruler-other"]
+    assert f"find --model MODEL --in {released}/ruler`" in cards["ruler-other"]
+
+
+@pytest.mark.slow
+def test_a_damaged_index_stops_a_release_before_anything_is_sent(owner: Owner) -> None:
+    owner.hub.create("broken/ruler")
+    owner.hub.foreign_commit("broken/ruler", INDEX, b"[]")
+    owner.hub.requests.clear()
+    done = owner.release("broken")
+    assert done.returncode == 1 and "not an index of ruler-data" in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and owner.hub.writes() == []
+
+
+@pytest.mark.slow
 def test_killed_anywhere_the_same_command_completes_the_release(
     owner: Owner, released: str
 ) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ruler_builders.card_figure import PICTURE
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.manifest import Manifest
 from tests.hub import Hub
+from tests.hub_faults import answers
 from tests.publishing import Publisher, contents
-from tests.tampering import copy_of, edit_table, table_of
+from tests.tampering import copy_of, edit_table, manifest_of, table_of
 
 Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
@@ -29,7 +31,7 @@ def test_a_release_holds_the_rows_that_were_verified(
     assert hub.repos[repo].tags == {"v1.0.0": done.commit}
     assert len(hub.repos[repo].log()) == 2, "the Hub's own first commit, and one"
     held = contents(hub, repo, "v1.0.0")
-    names = {"README.md", "LICENSES.md", "eval.yaml", "manifest.json"}
+    names = {"README.md", "LICENSES.md", "eval.yaml", PICTURE, "manifest.json"}
     assert set(held) == {path for path in held if path.endswith(".parquet")} | names
     built = BuildDir(folder).manifest()
     assert built
@@ -133,9 +135,71 @@ def test_changed_rows_are_a_major_release(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
     publisher(builds(), repo, "1.0.0")
+    before = hub.writes()
+    refused = publisher(builds(seed=43), repo)
+    assert refused.code == 2 and "name the new version: --version 2.0.0" in refused.said
+    assert hub.writes() == before
     done = publisher(builds(seed=43), repo, "2.0.0")
     assert (done.code, done.change) == (0, "MAJOR"), done.said
     assert manifest_at(hub, repo, "v2.0.0").seed == 43
+
+
+def test_a_short_trial_does_not_replace_a_release_by_accident(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    publisher(builds(), repo, "1.0.0")
+    hub.requests.clear()
+    trial = builds(rows=2)
+    refused = publisher(trial, repo, "2.0.0", dry_run=True)
+    assert refused.code == 2 and "--allow-fewer-rows" in refused.said, refused.said
+    assert "vt_1024 from 3 to 2, fwe_1024 from 3 to 2" in refused.said
+    assert publisher(trial, repo, "2.0.0").code == 2 and hub.writes() == []
+    done = publisher(trial, repo, "2.0.0", allow_fewer_rows=True)
+    assert done.code == 0 and manifest_at(hub, repo, "main").configs["vt_1024"].rows == 2
+
+
+def test_configs_of_unequal_rows_need_consent(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    publisher(builds(), repo, "1.0.0")
+    hub.requests.clear()
+    longer = builds("vt", length=2048, rows=5)
+    refused = publisher(longer, repo)
+    assert refused.code == 2 and "most 3, vt_2048 5; give --allow-unequal-rows" in refused.said
+    assert hub.writes() == []
+    assert publisher(longer, repo, allow_unequal_rows=True).tag == "v1.1.0"
+
+
+def test_the_plan_is_a_table_of_rows_bytes_and_configs(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    publisher(builds(), repo, "1.0.0")
+    old = manifest_at(hub, repo, "v1.0.0").configs["vt_1024"]
+    folder = builds("vt,fwe", seed=43, rows=4)
+    now = manifest_of(folder).configs["vt_1024"]
+    done = publisher.command(folder, "--repo", repo, "--version", "2.0.0", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert f"{repo}: v1.0.0 -> v2.0.0" in lines
+    row = next(line.split() for line in lines if line.startswith("  vt_1024"))
+    assert row[1:4] == ["3", "->", "4"] and row[-2:] == ["other", "rows"]
+    assert row[4:7] == [f"{old.bytes:,}", "->", f"{now.bytes:,}"]
+    assert next(line.split()[1:4] for line in lines if line.startswith("  all")) == ["6", "->", "8"]
+    more = publisher.command(builds("vt", length=2048), "--repo", repo, "--dry-run")
+    assert "  2 configs unchanged" in more.stdout.splitlines()
+
+
+def test_a_release_without_the_file_that_the_hub_refuses(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    hub.fail("POST .*/commit/main", answers(400, said="eval.yaml: unknown framework"))
+    done = publisher(builds(), repo, "1.0.0")
+    assert done.code == 0 and "eval.yaml is left out" in done.said, done.said
+    assert "unknown framework" in done.said
+    assert "eval.yaml" not in contents(hub, repo, "v1.0.0")
+    again = publisher(builds(), repo)
+    assert again.published == done.commit
+    assert publisher.verify(repo, "v1.0.0").returncode == 0
 
 
 def test_repos_may_pass_over_numbers_to_keep_in_step(

@@ -12,10 +12,12 @@ from tests.hub_faults import (
     Act,
     answers,
     first,
+    flips_a_bit,
     hangs,
     loses_the_answer,
     resets,
     resets_midway,
+    says,
 )
 from tests.hub_http import Handler
 from tests.publishing import Publisher, Result, contents
@@ -42,7 +44,7 @@ def assert_released(hub: Hub, repo: str, done: Result) -> None:
     assert done.code == 0, done.said
     assert hub.repos[repo].tags == {"v1.0.0": done.commit}
     assert len(hub.repos[repo].log()) == 2
-    assert len(contents(hub, repo, "v1.0.0")) == 6
+    assert len(contents(hub, repo, "v1.0.0")) == 7
 
 
 @pytest.mark.parametrize("statuses", [(408, 429), (500, 503)])
@@ -53,6 +55,69 @@ def test_a_fault_that_passes_at_every_step_is_survived(
         hub.fail(match, answers(status, {"Retry-After": "0"}))
     assert_released(hub, repo, publisher(builds(), repo))
     assert not [fault for fault in hub.faults if fault.times], "each was met"
+
+
+HTML = b"<html><body>Bad Gateway</body></html>"
+#: Answers that are not of the Hub's API; a page for an upload is taken for success by the client.
+ODD = {"a 502 page": (502, HTML), "a page": (200, HTML), "no JSON": (200, b'{"sha": ')}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_answer_that_is_not_of_the_api_is_asked_for_again_at_every_step(
+    odd: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    steps = {**STEPS, "validate": "POST /api/validate-yaml"}
+    for step, match in steps.items():
+        if step != "upload" or odd == "a 502 page":
+            hub.fail(match, says(*ODD[odd]))
+    assert_released(hub, repo, publisher(builds(), repo))
+
+
+@pytest.mark.parametrize("step", [*STEPS, "validate"])
+def test_a_hub_that_only_sends_pages_is_given_up_in_one_line(
+    step: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    hub.fail({**STEPS, "validate": "POST /api/validate-yaml"}[step], says(200, HTML), times=999)
+    done = publisher(builds(), repo)
+    assert done.code == 1, done.said
+    assert "\n" not in done.said and "Traceback" not in done.said
+    assert not (repo in hub.repos and hub.repos[repo].tags)
+
+
+def test_a_conflict_on_the_commit_is_retried_on_the_new_parent(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    def conflict(handler: Handler, _: Callable[[], None]) -> None:
+        hub.foreign_commit(repo)
+        handler.reply(409, {"error": "conflict"})
+
+    hub.fail(STEPS["commit"], conflict)
+    done = publisher(builds(), repo)
+    assert done.code == 0, done.said
+    assert contents(hub, repo, "v1.0.0")["NOTES.txt"] == b"hello"
+
+
+def test_a_token_that_is_not_ascii_is_said_in_one_line_and_not_shown(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    done = publisher(builds(), repo, token="hf_gehe\u00efm" + "x" * 30)
+    assert done.code == 1 and "not ASCII" in done.said and "gehe" not in done.said
+    assert "\n" not in done.said
+
+
+def test_what_the_hub_serves_is_compared_before_the_tag(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    hub.fail("GET .*/resolve/.*parquet", flips_a_bit, times=99)
+    done = publisher(builds(), repo)
+    assert done.code == 1 and "the Hub serves other bytes than were sent" in done.said, done.said
+    assert hub.repos[repo].tags == {}
+    hub.faults.clear()
+    hub.fail("GET .*/resolve/.*parquet", flips_a_bit)
+    again = publisher(builds(), repo)  # nothing is sent, and still what is new is downloaded
+    assert_released(hub, repo, again)
+    assert "compared with the Hub's listing" in again.said
+    assert "new files downloaded, and their bytes compared" in again.said
 
 
 def test_connections_that_end_at_every_step_are_survived(
@@ -128,7 +193,7 @@ def test_a_commit_that_lands_first_is_kept(
     done = publisher(builds(), repo)
     assert done.code == 0, done.said
     held = contents(hub, repo, "v1.0.0")
-    assert held["NOTES.txt"] == b"hello" and len(held) == 7
+    assert held["NOTES.txt"] == b"hello" and len(held) == 8
     assert len(hub.repos[repo].log()) == 3
 
 
@@ -164,7 +229,7 @@ def test_what_an_unfinished_release_left_goes_with_the_next(
     assert publisher(builds("vt", length=2048), repo).code == 1
     assert "vt_2048/test-00000-of-00001.parquet" in contents(hub, repo, "main")
     assert publisher(builds(), repo, "1.0.0").code == 0
-    assert len(contents(hub, repo, "v1.0.0")) == 6
+    assert len(contents(hub, repo, "v1.0.0")) == 7
     assert not [path for path in contents(hub, repo, "v1.0.0") if "2048" in path]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hub import Blob, Hub
 from tests.hub_faults import answers, flips_a_bit, resets
-from tests.publishing import Publisher
+from tests.publishing import Publisher, contents
 from tests.readers import Reader
 
 pytestmark = pytest.mark.slow
@@ -97,6 +97,35 @@ def test_a_torn_download_is_tried_again_and_a_false_one_refused(
     assert reader.fetch(repo, "v1.0.0").refused == ""
     hub.fail("GET .*/resolve/.*parquet", flips_a_bit, times=99)
     assert "refused: sha256 expected" in reader.fetch(repo, "v2.0.0").refused
+
+
+def test_a_damaged_download_of_the_manifest_is_healed_by_the_next_command(
+    two: dict[str, str], repo: str, reader: Reader, hub: Hub
+) -> None:
+    hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit, times=2)
+    assert reader.fetch(repo, "v1.0.0").refused
+    assert reader.fetch(repo, "v1.0.0").refused == "", "on a healthy Hub"
+    hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit)
+    assert reader.fetch(repo, "v2.0.0").refused == "", "by the same command"
+
+
+def test_a_repo_without_a_revision_is_refused_as_a_run_refuses_it(
+    two: dict[str, str], repo: str, reader: Reader
+) -> None:
+    for command in (VERIFY, ("-m", "ruler_builders", "show"), ("-m", "ruler_builders", "card")):
+        done = reader.run(*command, repo)
+        assert done.returncode == 2 and "give a revision, e.g. v1.0.0" in done.stderr
+
+
+def test_a_release_is_shown_like_a_folder(
+    two: dict[str, str], repo: str, reader: Reader, hub: Hub
+) -> None:
+    show = ("-m", "ruler_builders", "show", repo)
+    row = reader.run(*show, "vt_1024", 2, "--revision", "v1.0.0")
+    assert row.returncode == 0 and "vt_1024/2" in row.stdout, row.stderr
+    assert "fwe_1024" in reader.run(*show, "--revision", "v1.0.0").stdout
+    card = reader.run("-m", "ruler_builders", "card", repo, "--revision", "v1.0.0")
+    assert card.stdout == contents(hub, repo, "v1.0.0")["README.md"].decode()
 
 
 def test_a_cache_that_was_damaged_is_mended_online_and_refused_offline(

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import ruler_builders
+from ruler_builders.card_figure import PICTURE
 from ruler_data import Manifest, Row, Span
 from tests.tampering import MANIFEST, Change, Edit, at, forge, insert, manifest_of, render, rows_of
 
@@ -593,10 +594,18 @@ def test_a_text_that_was_edited_is_found(attack: str, copy: Path) -> None:
     assert before in text
     (copy / name).write_text(text.replace(before, after, 1))
     manifest = manifest_of(copy)
-    texts = {one: (copy / one).read_text() for one in manifest.files}
+    texts = {one: (copy / one).read_bytes() for one in manifest.files}
     (copy / MANIFEST).write_text(manifest.with_files(texts).to_json(), encoding="utf-8")
     found = findings(copy, tasks=["niah_single_1"])
     assert any(re.match(rf"{name}: line \d+: expected ", line) for line in found), found
+
+
+def test_a_picture_that_is_not_of_these_rows_is_found(copy: Path) -> None:
+    path, manifest = copy / PICTURE, manifest_of(copy)
+    path.write_bytes(path.read_bytes() + b"\0")
+    files = {one: (copy / one).read_bytes() for one in manifest.files}
+    (copy / MANIFEST).write_text(manifest.with_files(files).to_json(), encoding="utf-8")
+    assert f"{PICTURE}: is not the picture of these rows" in findings(copy, tasks=["niah_single_1"])
 
 
 def test_the_attacks_are_many() -> None:

@@ -1,4 +1,4 @@
-"""The text files of a dataset: card, licences and registration, and what is wrong with a card.
+"""The files beside the rows: card, picture, licences and registration; what is wrong with a card.
 
 All of them follow from the manifest and the first row of each task, so they are never edited.
 """
@@ -12,13 +12,17 @@ from pathlib import Path
 
 import yaml
 
+from ruler_builders.card_figure import PICTURE, draw_figure
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import parse_config, quote
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_data.templates import template
+from ruler_data.tokenizers.registry import REGISTRY
 
+#: Registers the dataset as a benchmark on the Hub, which checks it.
+EVAL = "eval.yaml"
 #: Characters of an example's context that the card shows around each needle.
 EXCERPT = 150
 
@@ -44,12 +48,12 @@ class CardExample:
 
 def card_files(
     manifest: Manifest, locate: Callable[[str], Path], address: Address | None = None
-) -> dict[str, str]:
-    """Return the text files of a dataset: README.md, LICENSES.md and eval.yaml.
+) -> dict[str, bytes]:
+    """Return the files beside the rows: README.md, LICENSES.md, eval.yaml and the picture.
 
     Args:
         manifest: of the dataset; its `files` may still be empty.
-        locate: returns the path of a config's file, for the examples.
+        locate: returns the path of a config's file, for the examples and the picture.
         address: where the dataset is published; None for a folder.
     """
     by_task = [
@@ -65,16 +69,21 @@ def card_files(
         "examples": [_example(task, infos, locate) for task, infos in by_task],
         "first": next(iter(manifest.configs)),
         "unpinned": [source for source in manifest.sources if not source.pinned],
+        "known": REGISTRY.get(manifest.tokenizer.name),
+        "registry": REGISTRY,
+        "picture": PICTURE,
         "exhausted": [(name, info) for name, info in manifest.configs.items() if info.exhausted],
         "uses": _uses(manifest),
         "megabytes": sum(info.bytes for info in manifest.configs.values()) / 1e6,
         "rows": sum(info.rows for info in manifest.configs.values()),
     }
-    return {
+    texts = {
         "README.md": template("dataset.md.j2").render(variables),
         "LICENSES.md": template("licenses.md.j2").render(variables),
-        "eval.yaml": eval_yaml(manifest),
+        EVAL: eval_yaml(manifest),
     }
+    files = {name: text.encode() for name, text in texts.items()}
+    return {**files, PICTURE: draw_figure(manifest, locate)}
 
 
 def front_matter(manifest: Manifest) -> str:
@@ -84,16 +93,29 @@ def front_matter(manifest: Manifest) -> str:
     and its content digest: rebuilt rows are never served from the cache of earlier ones.
     """
     total = sum(info.rows for info in manifest.configs.values())
+    licences = {_hub_licence(source) for source in manifest.sources} | {"apache-2.0"}
+    own = {"license_name": "licences-of-the-sources", "license_link": "LICENSES.md"}
+    origins = [
+        _DATASETS[source.name]
+        for source in manifest.sources
+        if source.kind == "real" and source.name in _DATASETS
+    ]
     body = {
         "pretty_name": f"RULER ({_variant(manifest)})",
         "language": ["en"],
-        "license": sorted({_hub_licence(source) for source in manifest.sources} | {"apache-2.0"}),
+        "license": sorted(licences),
+        **(own if "other" in licences else {}),
+        **({"source_datasets": origins} if origins else {}),
         "task_categories": ["question-answering", "text-generation"],
         "annotations_creators": ["machine-generated"],
         "tags": ["long-context", "benchmark", "ruler", "needle-in-a-haystack", "synthetic"],
         "size_categories": [_size_category(total)],
     }
     return _yaml(body) + configs_yaml(manifest)
+
+
+#: Where the Hub has a source.
+_DATASETS = {"squad": "rajpurkar/squad_v2", "hotpotqa": "hotpotqa/hotpot_qa"}
 
 
 def configs_yaml(manifest: Manifest) -> str:
@@ -152,17 +174,22 @@ def excerpt(row: Row, around: int) -> str:
     """
     size = len(row.context)
     keep = [(0, 2 * around), (size - around, size)]
-    keep += [(span.start - around // 3, span.end + around // 3) for span in row.evidence[:2]]
+    keep += [(span.start - around, span.end + around // 3) for span in row.evidence[:2]]
     text, done = "", 0
     for start, end in sorted((max(a, 0), min(b, size)) for a, b in keep):
         if end <= done:
             continue
         piece = row.context[max(start, done) : min(end, max(start, done) + 6 * around)]
-        if start > done:  # between words
-            text = (text.rpartition(" ")[0] or text) + " [...] "
-            piece = piece.partition(" ")[2] or piece
+        if start > done:
+            text = (text.rpartition(" ")[0] or text) + " [...] "  # between words
+            sentence = _SENTENCE.search(piece, 0, around)
+            piece = piece[sentence.end() :] if sentence else piece.partition(" ")[2] or piece
         text, done = text + piece, end
     return text
+
+
+#: What ends before a sentence or a line begins.
+_SENTENCE = re.compile(r"[.!?]['\")]* |\n+")
 
 
 def _fenced(text: str) -> str:

@@ -10,6 +10,7 @@ repo.py       upload of files in one commit, and tags that never move
 from ruler_data.hub.client import token
 from ruler_data.hub.download import (
     Release,
+    check_blobs,
     fetch_file,
     fetch_release,
     fetch_tables,
@@ -27,13 +28,15 @@ from ruler_data.hub.repo import (
     tags,
     tree,
 )
-from ruler_data.hub.retry import with_retries
+from ruler_data.hub.retry import check_network, status, with_retries
 from ruler_data.hub.revision import fetch_files
 
 __all__ = [
     "PushFile",
     "Release",
     "changed",
+    "check_blobs",
+    "check_network",
     "ensure_repo",
     "fetch_file",
     "fetch_files",
@@ -45,6 +48,7 @@ __all__ = [
     "put_collection",
     "put_files",
     "put_tag",
+    "status",
     "tags",
     "token",
     "tree",

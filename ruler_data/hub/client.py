@@ -5,7 +5,7 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ruler_data.hub.retry import refuse_long_pauses, timeout
+from ruler_data.hub.retry import CONNECT, refuse_long_pauses, timeout
 from ruler_data.version import __version__
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ def client() -> "HfApi":
 
     The library's HTTP client has no time limit, so this sets one for the whole process.
     """
+    import httpx2
     from huggingface_hub import HfApi, set_client_factory
     from huggingface_hub.utils._http import default_client_factory
 
     def factory() -> "httpx2.Client":
         made = default_client_factory()
-        made.timeout = timeout()
+        made.timeout = httpx2.Timeout(timeout(), connect=min(CONNECT, timeout()))
         hooks = made.event_hooks
         made.event_hooks = {**hooks, "response": [*hooks["response"], refuse_long_pauses]}
         return made

@@ -8,18 +8,19 @@ network, from the Hub's cache. Every file is then requested by that commit. (Wit
 plain `load_dataset` ignores `revision=` and returns whatever is cached.)
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.client import client
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import with_retries
-from ruler_data.hub.revision import cached_commit, commit_of, is_reachable, moved, released_version
+from ruler_data.hub.retry import UNREACHABLE, is_reachable, with_retries
+from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (
     check_name,
@@ -118,11 +119,12 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     path = _manifest_path(repo, revision, commit)
     where = f"{repo} at {revision} ({commit}): {FILENAME}"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{where}: cannot be read: {error}"
-        raise RulerError(msg) from error
-    manifest = Manifest.from_json(text, where)
+        manifest = _read_manifest(path, where)
+    except RulerError:
+        if offline():
+            raise
+        # The cache would keep a damaged download for ever.
+        manifest = _read_manifest(_download(repo, commit, FILENAME, again=True), where)
     if released_version(revision) not in (None, manifest.data_version):
         msg = f"{where}: has data version {manifest.data_version}, so the tag is on another release"
         raise RulerError(msg)
@@ -130,10 +132,42 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     return Release(repo, revision, commit, path.parent, manifest)
 
 
-def fetch_file(repo: str, name: str, revision: str) -> Path | None:
+def _read_manifest(path: Path, where: str) -> Manifest:
+    try:
+        return Manifest.from_json(path.read_text(encoding="utf-8"), where)
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{where}: cannot be read: {error}"
+        raise RulerError(msg) from error
+
+
+def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:
+    """Download files past the cache and compare each with its sha256.
+
+    Raises:
+        RulerError: one is not available, or it differs twice.
+    """
+
+    def check(name: str, sha256: str) -> None:
+        for again in (False, True):
+            path = _download(repo, commit, name, again=again, cache=folder).resolve()
+            found = sha256_file(path)
+            path.unlink()
+            if found == sha256:
+                return
+        msg = (
+            f"{repo} at {commit}: {name}: the Hub serves other bytes than were sent: sha256 "
+            f"expected {sha256}, found {found}; no tag was set"
+        )
+        raise RulerError(msg)
+
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(check, files, files.values()))
+
+
+def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> Path | None:
     """Return a file of a dataset repo at a branch or commit; None if the repo does not have it.
 
-    While the Hub cannot be reached, it is taken from the cache.
+    While the Hub cannot be reached, it is taken from the cache; `again` downloads it anew.
 
     Raises:
         RulerError: there is no such repo, or it is not available.
@@ -141,7 +175,7 @@ def fetch_file(repo: str, name: str, revision: str) -> Path | None:
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
     try:
-        return _download(repo, revision, name, local=offline() or not is_reachable())
+        return _download(repo, revision, name, again=again)
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError):
             return None
@@ -186,7 +220,12 @@ def _manifest_path(repo: str, revision: str, commit: str) -> Path:
 
 
 def _download(
-    repo: str, revision: str, name: str, *, again: bool = False, local: bool | None = None
+    repo: str,
+    revision: str,
+    name: str,
+    *,
+    again: bool = False,
+    cache: str | None = None,
 ) -> Path:
     """Return a file of a repo in the cache.
 
@@ -195,7 +234,7 @@ def _download(
     """
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-    local = offline() if local is None else local
+    local = offline() or not is_reachable()
     where = f"{repo} at {revision}: {name}"
 
     def work() -> str:
@@ -205,13 +244,14 @@ def _download(
             repo_type="dataset",
             revision=revision,
             local_files_only=local,
-            force_download=again,
+            force_download=again and not local,
+            cache_dir=cache,
         )
 
     try:
         return Path(work() if local else with_retries(where, work))
     except LocalEntryNotFoundError as error:
-        why = "downloads are off" if offline() else "the Hub cannot be reached"
+        why = "downloads are off" if offline() else UNREACHABLE
         msg = f"{where}: not in the Hub's cache, and {why}"
         raise RulerError(msg) from error
     except RulerError as error:

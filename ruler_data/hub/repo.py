@@ -177,7 +177,7 @@ def put_files(
         )
         return done.oid, [*(file.path for file in new), *gone]
 
-    return with_retries(f"{repo}: commit", settle, also={MOVED})
+    return with_retries(f"{repo}: commit", settle, also={MOVED, EXISTS})
 
 
 def put_tag(repo: str, tag: str, commit: str) -> None:

@@ -5,16 +5,22 @@ growing pauses or as the server's `Retry-After` says; or it is final, and become
 what to do. Attempts, pauses and waiting time are bounded.
 """
 
+import json
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from ruler_data.errors import RulerError
+from ruler_data.files import offline
 from ruler_data.names import quote
 from ruler_data.terminal import warn
 
@@ -29,6 +35,8 @@ PATIENCE = 300.0
 PAUSE, LONGEST = 1.0, 30.0
 #: Attempts of one step; the pauses between them add up to a minute and a half.
 ATTEMPTS = 8
+#: Seconds in which a connection has to be made.
+CONNECT = 4.0
 
 #: Statuses that another attempt may not get.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -51,6 +59,15 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 #: How the library for large files (Xet) reports a status: only in the message.
 _STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
 
+#: Packages whose errors are about a request, whatever their type.
+_CLIENTS = ("huggingface_hub", "httpx2", "hf_xet")
+#: What the client raises when an answer is not what it expects (e.g. HTML with status 200), or when
+#: another thread has closed the connection that it uses.
+_GARBLED = (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError,
+            RuntimeError)  # fmt: skip
+#: Whether this process has ever had a connection.
+_connected: list[bool] = []
+
 T = TypeVar("T")
 
 
@@ -69,6 +86,7 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
     Raises:
         RulerError: the Hub refuses, or the step still fails when attempts or patience run out.
     """
+    check_network(doing)
     enough = stop_after_attempt(ATTEMPTS)
     retrying = Retrying(
         retry=retry_if_exception(lambda error: is_temporary(error, also)),
@@ -83,6 +101,43 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
         raise
     except Exception as error:
         raise explain(error, doing) from error
+
+
+def check_network(doing: str) -> None:
+    """Find out within ten seconds that there is no network, before the first request of a process.
+
+    The client's own retries would take half a minute for each file.
+
+    Raises:
+        HubDown: no connection can be made, by this process so far.
+    """
+    if not offline() and not is_reachable():
+        msg = f"{doing}: {UNREACHABLE}"
+        raise HubDown(msg)
+
+
+#: What to do where there is no network.
+UNREACHABLE = (
+    "the Hub cannot be reached; without network, give a local folder, or HF_HOME with a cache that "
+    "holds it; HF_ENDPOINT names a mirror"
+)
+
+
+def is_reachable() -> bool:
+    """Whether the Hub accepts connections; behind a proxy, and after a success, this is assumed."""
+    from huggingface_hub.constants import ENDPOINT
+
+    url = urlsplit(ENDPOINT)
+    host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
+    if url.scheme in getproxies() and not proxy_bypass(host):
+        return True
+    for pause in (0, 1):
+        if not _connected:
+            time.sleep(pause)
+            with suppress(OSError):
+                socket.create_connection((host, port), timeout=CONNECT).close()
+                _connected.append(True)
+    return bool(_connected)
 
 
 def _pause(state: RetryCallState) -> float:
@@ -201,8 +256,20 @@ def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     code = status(error)
     if code is not None:
         return code in TEMPORARY or code in also
+    if isinstance(cause, _GARBLED) and _is_of_client(error):
+        return True
     incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
     return incomplete or isinstance(cause, (_http_error(), ConnectionError, TimeoutError))
+
+
+def _is_of_client(error: BaseException) -> bool:
+    """Whether the client raised an error: its errors share no base class."""
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def explain(error: Exception, doing: str) -> RulerError:
@@ -223,16 +290,26 @@ def explain(error: Exception, doing: str) -> RulerError:
     if code is not None:
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
         return kind(f"{doing}: {_meaning(code, cause)}")
-    if isinstance(cause, ValueError) and "LFS batch API" in str(cause):  # it has no type of its own
-        reason = one_line(str(cause).split(": `", 1)[-1].splitlines()[0])
-        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
+    if isinstance(cause, UnicodeEncodeError) and _is_of_client(error):
+        msg = f"{doing}: the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(msg)
     if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
         return RulerError(f"{doing}: {cause.filename or 'disk'}: {cause.strerror}")
-    if isinstance(cause, (_http_error(), OSError)):
-        reason = one_line(str(cause)) or type(cause).__name__
+    reason = one_line(str(cause)) or type(cause).__name__
+    if isinstance(cause, (_http_error(), OSError)) or (
+        isinstance(cause, RuntimeError) and _is_of_client(error)
+    ):
         return HubDown(
             f"{doing}: the Hub cannot be reached ({reason}); run the same command again to resume"
         )
+    if isinstance(cause, _GARBLED) and _is_of_client(error):
+        return HubDown(
+            f"{doing}: the Hub's answer is not one of its API ({type(cause).__name__}: {reason}); "
+            "run the same command again later; behind a proxy, check HF_ENDPOINT"
+        )
+    if isinstance(cause, ValueError) and _is_of_client(error):  # what it refuses has no type
+        reason = one_line(str(cause).split(": `", 1)[-1])
+        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
     raise error
 
 

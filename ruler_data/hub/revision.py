@@ -10,7 +10,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError
 from ruler_data.files import offline
 from ruler_data.hub.client import client
-from ruler_data.hub.retry import HubDown, with_retries
+from ruler_data.hub.retry import HubDown, explain, is_reachable, with_retries
 from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 
@@ -108,22 +108,8 @@ def fetch_files(
             reason = f"its repo holds no {files[0]}"
         except Exception as error:  # the client's own errors share no base class
             if not local:
-                reason = f"the Hub cannot be reached ({type(error).__name__})"
+                reason = str(explain(error, "the Hub"))
     raise RulerError(reason)
-
-
-def is_reachable() -> bool:
-    """Whether the Hub answers; its own client would retry for half a minute to find out."""
-    import requests
-    from huggingface_hub.constants import ENDPOINT, HF_HUB_OFFLINE
-
-    if HF_HUB_OFFLINE:
-        return False
-    try:
-        requests.head(ENDPOINT, timeout=10)
-    except requests.RequestException:
-        return False
-    return True
 
 
 def _fetch(

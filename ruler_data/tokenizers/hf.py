@@ -1,24 +1,19 @@
-"""Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template.
-
-A chat template is a program that comes with the model, so it runs in a sandbox.
-"""
+"""Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
-import jinja2
 import tokenizers
-from jinja2.ext import loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ruler_data.errors import UsageError
 from ruler_data.files import hash_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
+from ruler_data.tokenizers.chat_template import TemplateError, run_template
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
@@ -33,22 +28,18 @@ from ruler_data.tokenizers.counters import (
 from ruler_data.tokenizers.identity import identity
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 
-#: Templates that print the date get this one, so that lengths do not depend on the day.
-#: It is the default of Llama 3.1's template.
-TODAY = "26 Jul 2024"
-
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A compiled template, and the special tokens that it may use.
+    """A template, and the special tokens that it may use.
 
     Attributes:
-        program: the compiled template.
+        source: of the template.
         special: text of each special token, by its name in the tokenizer's config.
         owner: name of the tokenizer, for error messages.
     """
 
-    program: jinja2.Template
+    source: str
     special: Mapping[str, str]
     owner: str
 
@@ -63,21 +54,32 @@ class ChatTemplate:
             generation_prompt: whether to open the model's turn.
 
         Raises:
-            UsageError: the template refuses the turn, or fails.
+            UsageError: the template refuses the turn, fails, or takes too much time or memory.
         """
-        try:
-            return self.program.render(
-                messages=[{"role": "user", "content": content}],
-                add_generation_prompt=generation_prompt,
-                tools=None,
-                documents=None,
+        return self._run(
+            {
+                "messages": [{"role": "user", "content": content}],
+                "add_generation_prompt": generation_prompt,
+                "tools": None,
+                "documents": None,
                 **self.special,
                 **variables,
-            )
-        except UsageError:
-            raise
-        except Exception as error:  # a template is a program and may raise anything
-            msg = f"tokenizer {self.owner}: its chat template fails: {_first_line(error)}"
+            }
+        )
+
+    def check(self) -> None:
+        """Compile the template.
+
+        Raises:
+            UsageError: it does not compile.
+        """
+        self._run(None)
+
+    def _run(self, variables: Mapping[str, object] | None) -> str:
+        try:
+            return run_template(self.source, variables)
+        except TemplateError as error:
+            msg = f"tokenizer {self.owner}: its chat template cannot be used: {error}"
             raise UsageError(msg) from error
 
     def frame(self) -> tuple[str, str] | None:
@@ -96,7 +98,7 @@ _TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
 def compile_template(
     folder: Path, config: dict[str, Any], name: str, special: Mapping[str, str]
 ) -> ChatTemplate | None:
-    """Return the chat template, compiled in the sandbox that transformers uses, or None.
+    """Return the chat template, which compiles in the sandbox that transformers uses, or None.
 
     Raises:
         UsageError: it is not text, or does not compile.
@@ -114,26 +116,9 @@ def compile_template(
     if not isinstance(source, str):
         msg = f"tokenizer {name}: its chat template is {type(source).__name__}, not text"
         raise UsageError(msg)
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
-    )
-    environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda _format: TODAY
-    environment.filters["tojson"] = _tojson
-    try:
-        return ChatTemplate(environment.from_string(source), special, name)
-    except jinja2.TemplateError as error:
-        msg = f"tokenizer {name}: its chat template does not compile: {error}"
-        raise UsageError(msg) from error
-
-
-def _refuse(message: str) -> NoReturn:
-    msg = f"the chat template refuses one user turn: {message}"
-    raise UsageError(msg)
-
-
-def _tojson(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+    template = ChatTemplate(source, special, name)
+    template.check()
+    return template
 
 
 def token_text(token: object) -> str:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
@@ -215,8 +216,8 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
         return load_folder(path, check_name("tokenizer", path.resolve().name))
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
         msg = (
-            f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; known names: "
-            f"{', '.join(REGISTRY)}"
+            f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; "
+            f"{_known_names(spec)}"
         )
         raise UsageError(msg)
     owner, name = spec.split("/")
@@ -301,9 +302,15 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
             return load_folder(folder, name, origin)
     msg = (
         f"tokenizer {quote(name)} ({hub_id}): {'; '.join(reasons)}; offline, give its folder, or "
-        f"set RULER_TOKENIZERS; known names: {', '.join(REGISTRY)}"
+        f"set RULER_TOKENIZERS; {_known_names(name)}"
     )
     raise UsageError(msg)
+
+
+def _known_names(spec: str) -> str:
+    close = get_close_matches(spec.lower(), [*REGISTRY, *ALIASES], 3, 0.5)
+    near = f"close names: {', '.join(close)}; " if close else ""
+    return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
 
 
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Found:

@@ -20,7 +20,7 @@ from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.errors import BudgetError
 from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
 from ruler_data.names import parse_config
-from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
+from ruler_data.parquet import SCHEMA, UNREADABLE, opened, read_packed
 from ruler_data.row import PackedRow, RowDigest, question_bytes
 from ruler_data.tasks import Qa, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
@@ -164,7 +164,7 @@ def _tokenizer(spec: str, counter: CounterName) -> PromptTokenizer:
 def _missing_values(path: Path) -> list[str]:
     """Return where a value is null, as `row: column`; parquet allows it and a row does not."""
     found = []
-    with path.open("rb") as raw, pq.ParquetFile(raw, pre_buffer=False) as file:
+    with opened(path) as file:
         offset = 0
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False)

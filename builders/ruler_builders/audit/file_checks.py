@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ruler_builders.card import Address, card_faults, card_files
+from ruler_builders.card import EVAL, Address, card_faults, card_files
+from ruler_builders.card_figure import PICTURE, WRITER
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
 from ruler_builders.sources.domains import BUNDLED, PREFIX, bundled_info
 from ruler_builders.sources.sample import sample_info
+from ruler_builders.upstream.sources import ENGLISH, WORDS
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import (
     FILE_NAME,
@@ -81,6 +83,7 @@ def source_findings(manifest: Manifest) -> Iterator[str]:
         yield f"{FILENAME}: does not name the source {name}, which its configs use"
     for name, source in named.items():
         yield from _domain_findings(name, source)
+        yield from _credit_findings(manifest, source)
         if name not in CATALOGUE:
             continue
         sample = sample_info(name)
@@ -90,6 +93,28 @@ def source_findings(manifest: Manifest) -> Iterator[str]:
             pinned = source.sha256 in CATALOGUE[name].pinned_sha256()
             if pinned != source.pinned:
                 yield f"{FILENAME}: source {name}: pinned expected {pinned}, found {source.pinned}"
+
+
+def _credit_findings(manifest: Manifest, source: SourceInfo) -> Iterator[str]:
+    """Check a source's name, and in an edition of upstream its title, licence, credit and address.
+
+    For the balanced edition, `find_sources` compares all fields.
+    """
+    if manifest.is_imported or source.name.startswith(PREFIX):
+        return
+    known = {"words": WORDS, "english_words": ENGLISH, "associations": None}
+    for name, spec in CATALOGUE.items():
+        known[name] = (spec.title, spec.licence, spec.attribution, spec.url)
+    found = (source.title, source.licence, source.attribution, source.url)
+    if source.name not in known:
+        yield f"{FILENAME}: source {quote(source.name)} is not one of this package"
+    elif manifest.is_upstream and found != known[source.name]:
+        for wanted, there in zip(known[source.name] or (), found, strict=False):
+            if wanted != there:
+                yield (
+                    f"{FILENAME}: source {source.name}: expected {quote(wanted)}, found "
+                    f"{quote(there)}"
+                )
 
 
 def _domain_findings(name: str, source: SourceInfo) -> Iterator[str]:
@@ -114,10 +139,10 @@ def manifest_findings(folder: Path, manifest: Manifest) -> Iterator[str]:
     if not _numbers("1.0.0") <= _numbers(rows) <= _numbers(DATA_VERSION):
         yield f"{FILENAME}: rows_version is {rows}, this version knows 1.0.0 to {DATA_VERSION}"
     written = manifest.package_version
-    if not _numbers(FIRST_PACKAGE) <= _numbers(written) <= _numbers(__version__):
+    if _numbers(written) > _numbers(__version__):
         yield (
-            f"{FILENAME}: package_version is {written}, this is {__version__}; verify with a "
-            "version that is not older"
+            f"{FILENAME}: package_version is {written}, this is {__version__}; verify with version "
+            f"{written} or later: pip install -U ruler-data"
         )
     if (address := _address(folder)) is None and version != rows:
         yield f"{FILENAME}: data_version is {version}, and the rows of an unpublished folder {rows}"
@@ -130,8 +155,6 @@ def manifest_findings(folder: Path, manifest: Manifest) -> Iterator[str]:
     yield from _registry_findings(manifest.tokenizer)
 
 
-#: The first version of this package.
-FIRST_PACKAGE = "0.1.0"
 _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
 
@@ -206,16 +229,17 @@ def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str
     Returns:
         What is wrong, and what could not be compared.
     """
-    names = ("README.md", "LICENSES.md", "eval.yaml")
-    found, findings = dict[str, str](), list[str]()
+    names = ("README.md", "LICENSES.md", EVAL, PICTURE)
+    found, findings, untested = dict[str, bytes](), list[str](), list[str]()
     for name in names:
-        if name not in manifest.files:
+        if name not in manifest.files and name in names[:2]:  # the Hub may refuse the others
             findings.append(f"{FILENAME}: does not name {name}")
         try:
-            found[name] = (folder / name).read_bytes().decode()
+            if name in manifest.files:
+                found[name] = (folder / name).read_bytes()
         except FileNotFoundError:
             continue  # the manifest names it, so this is a finding already
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             findings.append(f"{name}: cannot be read: {one_line(error)}")
     try:
         if manifest.package_version != __version__:
@@ -223,16 +247,22 @@ def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str
             raise ValueError(msg)
         expected = card_files(manifest, folder.joinpath, _address(folder))
     except (RulerError, StopIteration, *UNREADABLE) as error:
-        if text := found.get("README.md"):
-            faults = card_faults(text, manifest, trusted=False)
+        if data := found.get("README.md"):
+            faults = card_faults(data.decode(errors="replace"), manifest, trusted=False)
             findings += [f"README.md: {fault}" for fault in faults]
         return findings, [f"{', '.join(names)}: not rendered again: {one_line(error)}"]
-    for name, text in found.items():
-        pairs = zip_longest(text.split("\n"), expected[name].split("\n"), fillvalue="nothing")
+    picture, drawn = found.pop(PICTURE, b""), expected[PICTURE]
+    if picture and picture != drawn and WRITER.encode() in picture:
+        findings.append(f"{PICTURE}: is not the picture of these rows")
+    elif picture and picture != drawn:
+        untested.append(f"{PICTURE}: not drawn again: another version of Pillow wrote it")
+    for name, data in found.items():
+        texts = (text.decode(errors="replace").split("\n") for text in (data, expected[name]))
+        pairs = zip_longest(*texts, fillvalue="nothing")
         differing = (pair for pair in enumerate(pairs, 1) if pair[1][0] != pair[1][1])
         for line, (there, wanted) in islice(differing, 1):
             findings.append(f"{name}: line {line}: expected {quote(wanted)}, found {quote(there)}")
-    return findings, []
+    return findings, untested
 
 
 def _address(folder: Path) -> Address | None:

@@ -39,7 +39,8 @@ from ruler_builders.pipeline.build_config import (
 )
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.dataset import open_source
+from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
@@ -133,11 +134,11 @@ class VerifyConfig:
 
         The second value names the data and, for a release, its commit.
         """
-        if not self.revision:
+        if Path(self.data).is_dir() and not self.revision:
             return self, str(self.data)
-        from ruler_data.hub import open_release
-
-        release = open_release(str(self.data), self.revision)
+        source = open_source(str(self.data), self.revision or None)
+        if (release := source.release) is None:
+            return replace(self, data=source.folder), str(self.data)
         chosen = release.manifest.select(parse_tasks(self.tasks), parse_lengths(self.lengths))
         folder = release.fetch(chosen, files=release.manifest.files)
         where = f"{self.data} at {self.revision} (commit {release.commit})"
@@ -155,9 +156,6 @@ def verify(config: VerifyConfig) -> AuditReport:
     """
     config, _ = config.fetched()
     folder = Path(config.data)
-    if not folder.is_dir():
-        msg = f"{quote(str(folder))}: no such folder; name the folder of a build"
-        raise UsageError(msg)
     manifest = BuildDir(folder).manifest()
     if manifest is None:
         msg = (

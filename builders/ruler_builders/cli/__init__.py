@@ -18,7 +18,7 @@ COMMANDS = {
     ),
     "show": (
         "ruler_builders.cli.show",
-        "Print one row: context shortened, evidence highlighted; or the configs of a folder.",
+        "Print one row: context shortened, evidence highlighted; or the configs of a dataset.",
     ),
     "card": ("ruler_builders.cli.card", "Print the card of a folder, check it, or write it again."),
     "publish": (

@@ -1,6 +1,5 @@
 """`ruler-data card`: print the card of a folder, check it or write it again."""
 
-from pathlib import Path
 from typing import Annotated
 
 from ruler_data.errors import RulerError, UsageError
@@ -11,7 +10,8 @@ from ruler_data.terminal import out, say
 
 @command()
 def card(
-    folder: Annotated[Path, Option("Folder of a build.", argument=True)],
+    data: Annotated[str, Option("Folder of a build, or a repo with --revision.", argument=True)],
+    revision: Annotated[str | None, Option("Tag or commit of a release on the Hub.")] = None,
     check: Annotated[bool, Option("Check that it is valid and up to date.")] = False,
     write: Annotated[bool, Option("Rewrite the card and the generated files next to it.")] = False,
     repo: Annotated[str, Option("Print it as for this repo on the Hub.")] = "",
@@ -21,14 +21,22 @@ def card(
     from ruler_builders.card import Address, card_faults, card_files
     from ruler_builders.pipeline.build_dir import BuildDir, locked
     from ruler_builders.publish.version_rules import Version
-    from ruler_data.manifest import read_manifest
+    from ruler_data.dataset import open_source
 
     if write and (check or repo):
         msg = "--write cannot be combined with --check or --repo; `publish` writes a repo's card"
         raise UsageError(msg)
     address = Address(check_repo(repo), Version.parse(version).tag) if repo else None
+    source = open_source(data, revision)
+    folder, manifest = source.folder, source.manifest
+    if source.release:
+        if write or check or repo:
+            msg = "--write, --check and --repo are for a folder; `verify` checks a release"
+            raise UsageError(msg)
+        path = source.release.fetch((), ["README.md"]) / "README.md"
+        out.print(path.read_text(encoding="utf-8", errors="replace"), soft_wrap=True, end="")
+        return
     build = BuildDir(folder)
-    manifest = read_manifest(folder)
     if build.intact(manifest.configs) != manifest.configs:
         msg = f"{folder}: its rows are not those of its manifest; verify it"
         raise RulerError(msg)
@@ -38,14 +46,14 @@ def card(
             build.seal(manifest, texts)
         say(f"{folder}: wrote {', '.join(texts)} and the manifest")
     elif check:
-        faults = list(card_faults(texts["README.md"], manifest))
+        faults = list(card_faults(texts["README.md"].decode(), manifest))
         for name, text in texts.items():
             path = folder / name
-            if not path.is_file() or path.read_bytes() != text.encode():
+            if not path.is_file() or path.read_bytes() != text:
                 faults.append(f"{name} is out of date")
         if faults:
             msg = f"{folder}: {'; '.join(faults)}; `ruler-data card {folder} --write` repairs it"
             raise RulerError(msg)
         say(f"{folder}: the card is valid and up to date")
     else:
-        out.print(texts["README.md"], markup=False, soft_wrap=True, end="")
+        out.print(texts["README.md"].decode(), soft_wrap=True, end="")

@@ -36,7 +36,7 @@ def import_(config: ImportConfig, as_json: JsonFlag = False) -> None:
     if as_json:
         out.print_json(json.dumps({"configs": done.defects, "skipped": done.skipped}))
         return
-    out.print(done.report(), markup=False, soft_wrap=True)
+    out.print(done.report(), soft_wrap=True)
     rows = sum(info.rows for info in done.manifest.configs.values())
     say(f"{config.out}: {len(done.manifest.configs)} configs, {rows} rows imported")
 

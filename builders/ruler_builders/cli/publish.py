@@ -1,12 +1,14 @@
 """`ruler-data publish` and `release`."""
 
 import json
+from dataclasses import replace
 from typing import Annotated
 
 from ruler_builders.publish import (
     LockstepConfig,
     PublishConfig,
     ReleaseOutcome,
+    listed,
     put_index,
     sibling_of,
 )
@@ -28,7 +30,7 @@ def publish(
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves."""
     tell = _silent if as_json else say
     if index:
-        check_repo(index)
+        config = replace(config, siblings=listed(check_repo(index)))
     with progress(None) as advance:
         outcome = publish_release(config, advance, tell)
     if index and outcome.commit:
@@ -92,5 +94,11 @@ def _record(repo: str, outcome: ReleaseOutcome) -> dict[str, object]:
         "creates": plan.creates,
         "to_send": list(plan.send),
         "sent": list(outcome.sent),
-        "configs": list(plan.dataset.manifest.configs),
+        "configs": {
+            name: {
+                "rows": [old.rows if old else None, now.rows],
+                "bytes": [old.bytes if old else None, now.bytes],
+            }
+            for name, old, now in plan.configs()
+        },
     }

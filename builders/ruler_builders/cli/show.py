@@ -1,10 +1,7 @@
-"""`ruler-data show`: the digests of a folder, or one of its rows, evidence highlighted."""
+"""`ruler-data show`: the digests of a dataset, or one of its rows, evidence highlighted."""
 
 import json
-from contextlib import closing
 from dataclasses import asdict
-from itertools import islice
-from pathlib import Path
 from typing import Annotated
 
 from rich.console import Console, Group
@@ -12,50 +9,43 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import Manifest, read_manifest
+from ruler_data.errors import UsageError
+from ruler_data.manifest import Manifest
 from ruler_data.names import parse_config, quote
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.row import Row
-from ruler_data.terminal import out
+from ruler_data.terminal import out, visible
 
 
 @command()
 def show(
-    folder: Annotated[Path, Option("Folder of a build.", argument=True)],
+    data: Annotated[str, Option("Folder of a build, or a repo with --revision.", argument=True)],
     config: Annotated[
         str,
         Option("Config, e.g. vt_4096; none: list all with their digests.", argument=True),
     ] = "",
     index: Annotated[int, Option("Row, from 0.", argument=True, min=0)] = 0,
+    revision: Annotated[str | None, Option("Tag or commit of a release on the Hub.")] = None,
     full: Annotated[bool, Option("Print the whole context.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Print one row: context shortened, evidence highlighted; or the configs of a folder."""
-    from ruler_data.parquet import UNREADABLE, read_rows
+    """Print one row: context shortened, evidence highlighted; or the configs of a dataset."""
+    from ruler_data.dataset import Rows, open_source
 
     if config:
         parse_config(config)
-    manifest = read_manifest(folder)
+    source = open_source(data, revision)
+    configs = source.manifest.configs
     if not config:
-        _show_configs(manifest, as_json=as_json)
+        _show_configs(source.manifest, as_json=as_json)
         return
-    if config not in manifest.configs:
-        known = ", ".join(manifest.configs)
-        msg = f"{quote(config)} is not in {folder}; it has {known}"
+    if config not in configs:
+        msg = f"{quote(config)} is not in {source}; it has {', '.join(configs)}"
         raise UsageError(msg)
-    info = manifest.configs[config]
-    if index >= info.rows:
-        msg = f"{config} has rows 0 to {info.rows - 1}, not {index}"
+    if index >= configs[config].rows:
+        msg = f"{config} has rows 0 to {configs[config].rows - 1}, not {index}"
         raise UsageError(msg)
-    try:
-        with closing(read_rows(folder / info.file)) as rows:
-            row = next(islice(rows, index, None))
-        if row.index != index:
-            raise KeyError(index)
-    except (*UNREADABLE, StopIteration) as error:
-        msg = f"{info.file}: row {index} cannot be read ({type(error).__name__}); verify the folder"
-        raise RulerError(msg) from error
+    row = Rows(source, config)[index]
     if as_json:
         out.print_json(json.dumps(row.to_record()))
     else:
@@ -119,17 +109,3 @@ def highlight(row: Row, *, full: bool = False) -> Text:
         shown.append_text(text[max(start, done) : end])
         done = end
     return shown
-
-
-def visible(text: str) -> str:
-    """Return text with each control character replaced by its Unicode picture; line feeds stay.
-
-    A terminal would act on the real ones.
-    """
-    return text.translate(_PICTURES)
-
-
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"} | {
-    127: 0x2421,
-    **dict.fromkeys(range(128, 160), 0xFFFD),
-}

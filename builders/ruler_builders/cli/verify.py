@@ -36,7 +36,7 @@ def verify(
         raise RulerError(msg)
     if not as_json:
         for line in report.proved:
-            out.print(f"proved: {line}", soft_wrap=True, markup=False)
+            say(f"proved: {line}")
         rebuilt = f", {counted(report.rebuilt, 'row')} rebuilt" if config.rebuild else ""
         unchecked = ", lengths not counted" if no_lengths else ""
         checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"

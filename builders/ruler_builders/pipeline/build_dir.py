@@ -21,7 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import sha256_file, write_file
+from ruler_data.files import sha256_file, write_bytes, write_file
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info, read_manifest
 from ruler_data.names import config_file, parse_config, quote
 
@@ -55,11 +55,11 @@ class BuildDir:
         """
         return read_manifest(self.path) if self.manifest_path.exists() else None
 
-    def seal(self, manifest: Manifest, texts: Mapping[str, str]) -> Manifest:
+    def seal(self, manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
         """Write the card and the files beside it, and last the manifest; return the manifest."""
-        manifest = manifest.with_files(texts)
-        for name, text in texts.items():
-            write_file(self.path / name, text)
+        manifest = manifest.with_files(files)
+        for name, data in files.items():
+            write_bytes(self.path / name, data)
         write_file(self.manifest_path, manifest.to_json())
         return manifest
 

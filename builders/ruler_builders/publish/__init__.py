@@ -7,7 +7,7 @@ release.py         the steps, in order
 lockstep.py        several tokenizers as sibling repos, and the index that lists them
 """
 
-from ruler_builders.publish.lockstep import LockstepConfig, put_index, release, sibling_of
+from ruler_builders.publish.lockstep import LockstepConfig, listed, put_index, release, sibling_of
 from ruler_builders.publish.plan import Plan, PublishConfig
 from ruler_builders.publish.release import ReleaseOutcome, publish
 
@@ -16,6 +16,7 @@ __all__ = [
     "Plan",
     "PublishConfig",
     "ReleaseOutcome",
+    "listed",
     "publish",
     "put_index",
     "release",

@@ -6,7 +6,7 @@ Every step first checks what was done before, so the same command completes an i
 Nothing is published before everything is built, verified and planned.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from typing import Annotated
 from ruler_builders.pipeline.build import build_folder
 from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption, WorkersOption
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.publish.plan import PublishConfig
+from ruler_builders.publish.plan import FewerRowsOption, PublishConfig, UnequalRowsOption
 from ruler_builders.publish.release import (
     Prepared,
     ReleaseOutcome,
@@ -28,7 +28,7 @@ from ruler_builders.publish.release import (
 from ruler_builders.publish.version_rules import Version
 from ruler_builders.sources.library import Kind
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import PushFile, put_collection, put_files
+from ruler_data.hub import PushFile, head, put_collection, put_files
 from ruler_data.index import FILENAME, Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.options import Option
@@ -62,6 +62,8 @@ class LockstepConfig:
     )
     private: Annotated[bool, Option("Create repos as private.")] = False
     allow_sample: Annotated[bool, Option("Publish rows of the sample corpus.")] = False
+    allow_fewer_rows: FewerRowsOption = False
+    allow_unequal_rows: UnequalRowsOption = False
     collection: Annotated[str, Option("Title of the collection on the Hub; empty for none.")] = (
         "RULER"
     )
@@ -106,17 +108,18 @@ def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOu
         RulerError: a fault of disk, sources or Hub; the same command continues.
     """
     check_access(dry_run=config.dry_run)
+    siblings = listed(config.first)
+    siblings |= {repo: Path(spec).name for spec, repo in config.repos.items()}
     for spec in config.repos:
         _build(config, spec, bar, tell)
     with bar(None) as progress:
         ready = {
-            repo: _prepare(config, config.folder(spec), repo, progress, tell)
+            repo: _prepare(config, config.folder(spec), repo, siblings, progress, tell)
             for spec, repo in config.repos.items()
         }
         done = {repo: carry_out(prepared, tell) for repo, prepared in ready.items()}
     if not config.dry_run:
-        siblings = [sibling_of(repo, outcome) for repo, outcome in done.items()]
-        put_index(config.first, siblings, tell)
+        put_index(config.first, [sibling_of(repo, outcome) for repo, outcome in done.items()], tell)
         if config.collection:
             _collect(config, tell)
     return done
@@ -140,7 +143,12 @@ def _build(config: LockstepConfig, spec: str, bar: Bar, tell: Tell) -> None:
 
 
 def _prepare(
-    config: LockstepConfig, folder: Path, repo: str, progress: Progress, tell: Tell
+    config: LockstepConfig,
+    folder: Path,
+    repo: str,
+    siblings: Mapping[str, str],
+    progress: Progress,
+    tell: Tell,
 ) -> Prepared:
     """Verify and plan one repo; one whose rows do not change keeps its version."""
     options = PublishConfig(
@@ -150,7 +158,10 @@ def _prepare(
         dry_run=config.dry_run,
         private=config.private,
         allow_sample=config.allow_sample,
+        allow_fewer_rows=config.allow_fewer_rows,
+        allow_unequal_rows=config.allow_unequal_rows,
         workers=config.workers,
+        siblings=siblings,
     )
     return prepare(options, progress, tell, keep_unchanged=True)
 
@@ -170,6 +181,18 @@ def sibling_of(repo: str, outcome: ReleaseOutcome) -> Sibling:
         models=known.ids if known else tuple(filter(None, [info.hub_id])),
         configs=tuple(manifest.configs),
     )
+
+
+def listed(repo: str) -> dict[str, str]:
+    """Return the repos that a repo's index lists, each with the name of its tokenizer.
+
+    A release calls it before anything is sent, since it changes the index last.
+
+    Raises:
+        RulerError: the index is damaged, or the Hub is not available.
+    """
+    index = read_index(repo) if head(repo) else None
+    return {one.repo: one.tokenizer for one in (index or Index()).siblings}
 
 
 def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:

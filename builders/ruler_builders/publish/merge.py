@@ -1,10 +1,10 @@
 """Merge published and built configs into one dataset: manifest, card and paths of files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ruler_builders.card import Address, card_files
+from ruler_builders.card import EVAL, Address, card_files
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
 from ruler_data.hub import PushFile, Release
@@ -34,10 +34,17 @@ class Dataset:
     files: tuple[PushFile, ...]
 
 
-def compose(built: Built, base: Release | None, version: Version, repo: str) -> Dataset:
+def compose(
+    built: Built,
+    base: Release | None,
+    version: Version,
+    repo: str,
+    siblings: Mapping[str, str] | None = None,
+) -> Dataset:
     """Return the dataset with all configs that were published before or built now.
 
-    A config that was built again replaces the published one; none is removed.
+    A config that was built again replaces the published one; none is removed. `siblings` are added
+    to those that the published manifest names.
 
     Raises:
         UsageError: the two cannot be one dataset.
@@ -46,6 +53,8 @@ def compose(built: Built, base: Release | None, version: Version, repo: str) -> 
     if base is not None:
         _check_same_inputs(built, base, kept)
     manifest = _union(built, base, kept, version)
+    before = base.manifest.siblings if base else {}
+    manifest = replace(manifest, siblings={**before, **(siblings or {})})
 
     def locate(file: str) -> Path:
         config = file.split("/")[0]
@@ -53,15 +62,28 @@ def compose(built: Built, base: Release | None, version: Version, repo: str) -> 
             return built.folder / file
         return base.fetch([config]) / file
 
-    texts = card_files(manifest, locate, Address(repo, version.tag))
-    manifest = manifest.with_files(texts)
-    texts = {**texts, FILENAME: manifest.to_json()}
-    files = [
+    beside = card_files(manifest, locate, Address(repo, version.tag))
+    rows = [
         PushFile(info.file, info.bytes, info.sha256, _later(locate, info.file))
         for info in manifest.configs.values()
     ]
-    files += [PushFile.of_bytes(name, text.encode()) for name, text in texts.items()]
-    return Dataset(manifest, tuple(files))
+    if base is not None and EVAL not in base.manifest.files:
+        del beside[EVAL]  # the Hub refused it
+    return _dataset(manifest, rows, [PushFile.of_bytes(*item) for item in beside.items()])
+
+
+def without(dataset: Dataset, path: str) -> Dataset:
+    """Return a dataset without one of the files beside its rows."""
+    rows = [file for file in dataset.files if "/" in file.path]
+    beside = [file for file in dataset.files if "/" not in file.path]
+    left = [file for file in beside if file.path not in (path, FILENAME)]
+    return _dataset(dataset.manifest, rows, left)
+
+
+def _dataset(manifest: Manifest, rows: list[PushFile], beside: list[PushFile]) -> Dataset:
+    manifest = manifest.with_files({file.path: file.read() for file in beside})
+    last = PushFile.of_bytes(FILENAME, manifest.to_json().encode())
+    return Dataset(manifest, (*rows, *beside, last))
 
 
 def _union(built: Built, base: Release | None, kept: list[str], version: Version) -> Manifest:

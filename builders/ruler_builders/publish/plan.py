@@ -1,7 +1,8 @@
 """Plan a release: what the repo holds, what to send, and under which version."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from ruler_builders.publish.merge import Built, Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import Release, changed, head, missing, open_release, tags, tree
-from ruler_data.manifest import FILENAME
+from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
 from ruler_data.names import quote
 from ruler_data.options import Option
 
@@ -20,6 +21,9 @@ from ruler_data.options import Option
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
 #: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
+
+FewerRowsOption = Annotated[bool, Option("Replace configs by ones with fewer rows.")]
+UnequalRowsOption = Annotated[bool, Option("Publish configs with unequal numbers of rows.")]
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,17 @@ class PublishConfig:
     allow_private_seed: Annotated[
         bool, Option("Publish rows of `build --fresh`, and the seed.")
     ] = False
+    allow_fewer_rows: FewerRowsOption = False
+    allow_unequal_rows: UnequalRowsOption = False
     tokenizer: Annotated[
         str | None,
         Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
     ] = None
     workers: WorkersOption = 1
+    siblings: Annotated[
+        Mapping[str, str] | None,
+        Option("Repos for other tokenizers, with their names, for the card.", command=False),
+    ] = None
 
     def __post_init__(self) -> None:
         """Check the version.
@@ -67,10 +77,12 @@ class Plan:
         version: of the release.
         dataset: contents of the release.
         creates: whether the repo has to be created.
-        since: version of the previous release, if there is one.
+        before: manifest of the previous release, if there is one.
         change: kind of change since then.
         why: the first difference of that kind.
         send: paths that the repo does not hold with these bytes.
+        new: paths that the previous release does not hold with these bytes.
+        refusals: why it is not carried out, each with the option that overrules it.
         published: commit of the release if it exists already.
         replaced: paths that others changed since the previous release and this one replaces.
         manifest_then: git hash of the manifest at the head when this was planned.
@@ -79,13 +91,25 @@ class Plan:
     version: Version
     dataset: Dataset
     creates: bool
-    since: Version | None
+    before: Manifest | None
     change: Change
     why: str
     send: tuple[str, ...]
+    new: frozenset[str]
+    refusals: tuple[str, ...]
     published: str | None
     replaced: tuple[str, ...] = ()
     manifest_then: str | None = None
+
+    @property
+    def since(self) -> Version | None:
+        """Version of the previous release, if there is one."""
+        return Version.parse(self.before.data_version) if self.before else None
+
+    def configs(self) -> list[tuple[str, ConfigInfo | None, ConfigInfo]]:
+        """Return each config with its entry in the previous release, if any, and in this one."""
+        old = self.before.configs if self.before else {}
+        return [(name, old.get(name), now) for name, now in self.dataset.manifest.configs.items()]
 
 
 def make_plan(config: PublishConfig, built: Built) -> Plan:
@@ -98,28 +122,63 @@ def make_plan(config: PublishConfig, built: Built) -> Plan:
     tagged = {} if commit is None else _versions(config.repo)
     held = {} if commit is None else tree(config.repo, commit)
     base = _base(config, tagged)
+    before = base.manifest if base else None
     if base is None and commit is not None:
-        _refuse_other_data(config.repo, commit, held, built)
+        before = _unfinished(config.repo, commit, held, built)
     version, kind, why = _version(config, built, base)
-    dataset = compose(built, base, version, config.repo)
+    siblings = config.siblings if kind else None  # alone they are no reason to release
+    dataset = compose(built, base, version, config.repo, siblings)
     card = next(file for file in dataset.files if file.path == "README.md")
     if faults := list(card_faults(card.read().decode(), dataset.manifest)):
         msg = f"the card is not valid, so the Hub would refuse it: {'; '.join(faults)}"
         raise RulerError(msg)
     send = tuple(file.path for file in missing(dataset.files, held))
-    edited = changed(tree(config.repo, base.commit), held) if base else []
+    released = tree(config.repo, base.commit) if base else {}
+    edited = changed(released, held)
     return Plan(
         version=version,
         dataset=dataset,
         creates=commit is None,
-        since=Version.parse(base.manifest.data_version) if base else None,
+        before=base.manifest if base else None,
         change=kind,
         why=why,
         send=send,
+        new=frozenset(file.path for file in missing(dataset.files, released)),
+        refusals=tuple(_refusals(config, dataset.manifest, before, kind, f"{version}: {why}")),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
     )
+
+
+def _refusals(
+    config: PublishConfig, now: Manifest, before: Manifest | None, kind: Change, what: str
+) -> Iterator[str]:
+    """Say why a release may be an accident, and the option that consents to it."""
+    old = before.configs if before else {}
+    fewer = [
+        f"{name} from {old[name].rows} to {info.rows}"
+        for name, info in now.configs.items()
+        if name in old and info.rows < old[name].rows
+    ]
+    if fewer and not config.allow_fewer_rows:
+        yield f"fewer rows than {config.repo} holds: {_some(fewer)}; give --allow-fewer-rows"
+    counts = Counter(info.rows for info in now.configs.values())
+    if len(counts) > 1 and not config.allow_unequal_rows:
+        usual = counts.most_common(1)[0][0]
+        other = [f"{name} {info.rows}" for name, info in now.configs.items() if info.rows != usual]
+        yield (
+            f"configs have unequal numbers of rows: most {usual}, {_some(other)}; "
+            "give --allow-unequal-rows"
+        )
+    if kind is Change.MAJOR and config.requested is None:
+        version, _, why = what.partition(": ")
+        yield f"published rows change ({why}): name the new version: --version {version}"
+
+
+def _some(texts: Sequence[str], most: int = 3) -> str:
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def leftovers(dataset: Dataset, held: Iterable[str]) -> list[str]:
@@ -178,21 +237,22 @@ def _version(
     return version, kind, why
 
 
-def _refuse_other_data(repo: str, commit: str, held: Collection[str], built: Built) -> None:
-    """Refuse a repo that holds other data, or an unfinished release of another tokenizer.
+def _unfinished(repo: str, commit: str, held: Collection[str], built: Built) -> Manifest | None:
+    """Return the manifest of an unfinished release, if the repo holds one.
 
     Raises:
-        UsageError: it does.
+        UsageError: the repo holds other data, or an unfinished release of another tokenizer.
     """
     if FILENAME in held:
-        other = open_release(repo, commit).manifest.tokenizer
+        manifest = open_release(repo, commit).manifest
+        other = manifest.tokenizer
         if not other.counts_like(built.manifest.tokenizer):
             msg = (
                 f"{repo} holds an unfinished release for the tokenizer {other.name}; a repo holds "
                 "one tokenizer: publish into another repo"
             )
             raise UsageError(msg)
-        return
+        return manifest
     strangers = sorted(path for path in held if path not in NEW)
     if strangers:
         msg = (
@@ -200,3 +260,4 @@ def _refuse_other_data(repo: str, commit: str, held: Collection[str], built: Bui
             "repo"
         )
         raise UsageError(msg)
+    return None

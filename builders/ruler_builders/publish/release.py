@@ -1,7 +1,7 @@
 """The steps of a release, in an order that makes its tag trustworthy.
 
-    verify the folder -> plan -> create the repo -> one commit -> verify the commit -> tag
-    -> read the tag back
+    verify the folder -> plan -> create the repo -> one commit -> compare the commit's listing
+    -> download what is new and compare its bytes -> tag -> read the tag back
 
 Each step first checks what was done before, so the same command completes an interrupted release,
 and after a success it sends nothing. `GUARDS` are reasons not to publish that need an explicit
@@ -13,14 +13,26 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ruler_builders.audit.verify import verify
-from ruler_builders.card import CROISSANT_CONFIGS, card_faults
+from ruler_builders.card import CROISSANT_CONFIGS, EVAL, card_faults
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.publish.merge import Built, Dataset
+from ruler_builders.publish.merge import Built, Dataset, without
 from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
-from ruler_data.hub import ensure_repo, missing, open_release, put_files, put_tag, tags, token, tree
+from ruler_data.hub import (
+    check_blobs,
+    check_network,
+    ensure_repo,
+    missing,
+    open_release,
+    put_files,
+    put_tag,
+    status,
+    tags,
+    token,
+    tree,
+)
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo, counted
 
@@ -67,6 +79,7 @@ def check_access(*, dry_run: bool) -> None:
     if not dry_run and token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
+    check_network("publish")
 
 
 class Prepared(NamedTuple):
@@ -95,8 +108,11 @@ def prepare(
     if keep_unchanged and make_plan(unversioned := replace(config, version=""), built).published:
         config = unversioned
     plan = make_plan(config, built)
-    for note in _notes(plan):
-        tell(f"note: {note}")
+    for line in (*_table(config.repo, plan), *_notes(plan)):
+        tell(line)
+    for reason in plan.refusals:
+        msg = f"{config.repo}: {reason}"
+        raise UsageError(msg)
     return Prepared(config, plan)
 
 
@@ -109,6 +125,7 @@ def carry_out(prepared: Prepared, tell: Tell) -> ReleaseOutcome:
     config, plan = prepared
     if plan.published is not None:
         _check_held(config, plan.dataset, plan.published)
+        tell(_compared(config, plan.dataset, plan.published))
         return ReleaseOutcome(plan, plan.published, ())
     if config.dry_run:
         return ReleaseOutcome(plan, None, ())
@@ -119,20 +136,44 @@ def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     """Commit, verify the commit on the Hub, tag it, and read the tag back."""
     if plan.creates:
         ensure_repo(config.repo, private=config.private)
-    commit, sent = put_files(
-        config.repo,
-        plan.dataset.files,
-        f"Release {plan.version.tag}",
-        remove=lambda held: _leftovers(config, plan, held),
-    )
+    try:
+        commit, sent = _commit(config, plan)
+    except RulerError as error:
+        # The Hub checks `eval.yaml` when it is pushed; the rows do not depend on it.
+        refused = error.__cause__ is not None and status(error.__cause__) == 400
+        if not refused or EVAL not in plan.dataset.manifest.files:
+            raise
+        plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
+        try:
+            commit, sent = _commit(config, plan)
+        except RulerError:
+            raise error from error.__cause__
+        tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
     tell(f"{config.repo}: commit {commit}, {len(sent)} files sent")
     _check_held(config, plan.dataset, commit)
-    tell(f"{config.repo}: {len(plan.dataset.files)} files verified at {commit}")
+    tell(_compared(config, plan.dataset, commit))
+    new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
+    check_blobs(config.repo, commit, new)
+    tell(f"{config.repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
     put_tag(config.repo, plan.version.tag, commit)
     if tags(config.repo).get(plan.version.tag) != commit:
         msg = f"{config.repo}: tag {plan.version.tag} cannot be read back; run the command again"
         raise RulerError(msg)
     return ReleaseOutcome(plan, commit, tuple(sent))
+
+
+def _commit(config: PublishConfig, plan: Plan) -> tuple[str, list[str]]:
+    return put_files(
+        config.repo,
+        plan.dataset.files,
+        f"Release {plan.version.tag}",
+        remove=lambda held: _leftovers(config, plan, held),
+    )
+
+
+def _compared(config: PublishConfig, dataset: Dataset, commit: str) -> str:
+    count = counted(len(dataset.files), "file")
+    return f"{config.repo}: {count} at {commit} compared with the Hub's listing of hashes"
 
 
 def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
@@ -152,18 +193,43 @@ def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> li
     return leftovers(plan.dataset, held)
 
 
+def _table(repo: str, plan: Plan) -> Iterator[str]:
+    """Return the plan as a table: what changes in each config, and the sum of all."""
+    if plan.published is not None:
+        return
+    before, width = plan.since, max(map(len, plan.dataset.manifest.configs))
+    yield f"{repo}: {before.tag if before else 'no release'} -> {plan.version.tag}"
+    yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
+    same, sums = 0, [0, 0, 0, 0]
+    for name, old, now in plan.configs():
+        figures = [old.rows if old else 0, now.rows, old.bytes if old else 0, now.bytes]
+        sums = [*map(sum, zip(sums, figures, strict=True))]
+        if old and (old.digest, old.sha256) == (now.digest, now.sha256):
+            same += 1
+            continue
+        kind = "new" if old is None else "other bytes" if old.digest == now.digest else "other rows"
+        yield f"  {name:<{width}} {_arrow(*figures)}  {kind}"
+    if same:
+        yield f"  {counted(same, 'config')} unchanged"
+    yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(plan.configs()), 'config')}"
+
+
+def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
+    return f"{rows:>8,} -> {rows_now:>7,} {size:>13,} -> {size_now:>12,}"
+
+
 def _notes(plan: Plan) -> Iterator[str]:
     """Return what the publisher should know before anything is sent."""
     configs = len(plan.dataset.manifest.configs)
     if configs > CROISSANT_CONFIGS:
         yield (
-            f"{configs} configs; the Hub's Croissant metadata includes the first "
+            f"note: {configs} configs; the Hub's Croissant metadata includes the first "
             f"{CROISSANT_CONFIGS}"
         )
     if plan.replaced and plan.published is None:
         yield (
-            f"changed on the Hub since {plan.since}: {', '.join(plan.replaced)}; this release "
-            "replaces it; the history keeps the old content"
+            f"note: changed on the Hub since {plan.since}: {', '.join(plan.replaced)}; this "
+            "release replaces it; the history keeps the old content"
         )
 
 

@@ -1,0 +1,107 @@
+"""What strangers write is bounded: templates, parquet files, and texts with terminal escapes."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ruler_builders
+from ruler_data import UsageError, load
+from ruler_data.errors import RulerError
+from ruler_data.parquet import LARGEST_GROUP
+from ruler_data.tokenizers import load_tokenizer
+from tests.conftest import Cli
+from tests.running import tiny
+from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
+
+Builds = Callable[..., Path]
+
+TEMPLATES = {
+    "loops": "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
+    "multiplies": "{{ 'a' * 10**11 }}",
+    "is folded when it is compiled": "{% if false %}{{ 'a' * 10**11 }}{% endif %}",
+    "doubles": (
+        "{% set n = namespace(x='a' * 16) %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}"
+        "{% endfor %}{{ n.x }}"
+    ),
+    "is long": "{{ 'a' * 20000000 }}",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_without_end_is_stopped_and_the_next_one_runs(name: str, tmp_path: Path) -> None:
+    model = tiny.make_model(tmp_path / "model")
+    for template, fails in ((TEMPLATES[name], True), ("{{ messages[0]['content'] }}!", False)):
+        (model / "chat_template.jinja").write_text(template, encoding="utf-8")
+        if fails and name != "is folded when it is compiled":
+            with pytest.raises(UsageError, match="its chat template cannot be used"):
+                load_tokenizer(str(model)).render("hello", "")
+        elif fails:
+            load_tokenizer(str(model))
+        else:
+            assert load_tokenizer(str(model)).render("hello", "") == "hello!"
+
+
+def bomb(folder: Path, *, dictionary: bool) -> int:
+    """Write a small file of few rows that are gigabytes once decoded; return its bytes."""
+    table = table_of(folder, "vt_1024")
+    long = pa.array(["a" * (LARGEST_GROUP // 64)])
+    column = pa.chunked_array([long] * 100)
+    rows = pa.concat_tables([table.slice(0, 1)] * 100)
+    place = table.schema.get_field_index("context")
+    path = folder / file_of("vt_1024")
+    pq.write_table(
+        rows.set_column(place, table.schema.field("context"), column.cast(pa.string())), path,
+        compression="zstd", use_dictionary=["context"] if dictionary else False,
+        dictionary_pagesize_limit=LARGEST_GROUP, row_group_size=100,
+    )  # fmt: skip
+    return path.stat().st_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
+    dictionary: bool, builds: Builds, tmp_path: Path
+) -> None:
+    copy = copy_of(builds(), tmp_path)
+    assert bomb(copy, dictionary=dictionary) < 1_000_000
+    edit_file(copy, "vt_1024", (copy / file_of("vt_1024")).read_bytes())
+    before = pa.total_allocated_bytes()
+    pa.default_memory_pool().release_unused()
+    with pytest.raises(RulerError, match="holds up to"):
+        list(load(copy, "vt_1024"))
+    found = ruler_builders.verify(copy).findings
+    assert any("cannot be read: row group 0 holds up to" in line for line in found)
+    assert pa.total_allocated_bytes() - before < LARGEST_GROUP // 64
+
+
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+
+
+@pytest.mark.parametrize("command", ["card", "show", "verify"])
+def test_escapes_in_a_sealed_manifest_never_reach_the_terminal(
+    command: str, builds: Builds, tmp_path: Path, cli: Cli
+) -> None:
+    copy = copy_of(builds("vt,niah_single_2", length=1536), tmp_path)
+    manifest = manifest_of(copy)
+    source = replace(manifest.sources[0], title=ESCAPE, licence="MIT" + ESCAPE)
+    info = replace(manifest.configs["vt_1536"], question_digest=ESCAPE, digest="[/bold]" + ESCAPE)
+    hostile = replace(
+        manifest, suite="ruler" + ESCAPE, sources=(source, *manifest.sources[1:]),
+        configs={**manifest.configs, "vt_1536": info},
+    )  # fmt: skip
+    (copy / MANIFEST).write_text(hostile.to_json(), encoding="utf-8")
+    done = cli(command, copy)
+    assert done.stdout + done.stderr
+    assert not {"\x1b", "\x07", "\x9b"} & {*(done.stdout + done.stderr)}
+    assert "Traceback" not in done.stderr
+    if command == "verify":
+        assert f"source {source.name}: title expected" in done.stdout
+        assert f"source {source.name}: licence expected" in done.stdout
+    as_json = cli("show", copy, "--json")
+    assert json.loads(as_json.stdout)["vt_1536"]["question_digest"] == ESCAPE

@@ -1,0 +1,164 @@
+"""A release stays readable for ever: by later versions, and by the version before.
+
+`tests/frozen` holds releases as they were published, by the version that wrote them. They are never
+written again; a change of the format adds one.
+"""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_builders
+from ruler_data import RulerError, digest_rows, load
+from ruler_data.manifest import (
+    ConfigInfo,
+    FileInfo,
+    Manifest,
+    SourceInfo,
+    TokenizerInfo,
+    _layout,
+    _self_digest,
+)
+
+FROZEN = Path(__file__).parent / "frozen"
+RELEASES = sorted(FROZEN.iterdir())
+#: Digests of the rows of each release, written down here as well.
+DIGESTS = {
+    "0.1.0": {
+        "vt_768": "sha256:417414c9bc4c3d2d7af73dfe6b4e688159e441e005223435c93dc46fbe1fbc95",
+        "qa_1_768": "sha256:d5330bac28bb3238afa6efed597832913cee1d50a579d3947b670ea8a76fda77",
+    }
+}
+
+
+def sealed(body: dict[str, Any]) -> str:
+    """Return the text of a manifest with this content."""
+    body = {name: value for name, value in body.items() if name != "digest"}
+    return _layout({"digest": _self_digest(body), **body})
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this package be a later version, which may render the card in other words."""
+    for module in ("file_checks", "config_audit"):
+        monkeypatch.setattr(f"ruler_builders.audit.{module}.__version__", "999.0.0")
+
+
+@pytest.mark.parametrize("folder", RELEASES, ids=lambda path: path.name)
+def test_a_later_version_reads_and_verifies_a_frozen_release(folder: Path, later: None) -> None:
+    data = load(folder)
+    assert {name: digest_rows(rows) for name, rows in data.items()} == DIGESTS[folder.name]
+    report = ruler_builders.verify(folder)
+    assert report.clean, report.findings
+    assert f"version {folder.name} wrote them" in "; ".join(report.untested)
+
+
+def optional(kind: type) -> Iterator[str]:
+    """Return the fields that were added later: those with a default."""
+    for one in dataclasses.fields(kind):
+        if one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING:
+            yield one.name
+
+
+def parts(body: dict[str, Any]) -> Iterator[tuple[type, dict[str, Any]]]:
+    """Return each part of a manifest's JSON with its class."""
+    yield Manifest, body
+    yield TokenizerInfo, body["tokenizer"]
+    yield from ((SourceInfo, one) for one in body["sources"])
+    yield from ((ConfigInfo, one) for one in body["configs"].values())
+    yield from ((FileInfo, one) for one in body["files"].values())
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(RELEASES[-1], tmp_path / "copy"))
+
+
+def rewrite(folder: Path, change: Callable[[type, dict[str, Any]], None]) -> None:
+    """Change every part of a folder's manifest, and seal it."""
+    path = folder / "manifest.json"
+    body = json.loads(path.read_text(encoding="utf-8"))
+    for kind, part in parts(body):
+        change(kind, part)
+    path.write_text(sealed(body), encoding="utf-8")
+
+
+def test_a_manifest_of_an_older_version_lacks_what_was_added_later(copy: Path) -> None:
+    def age(kind: type, part: dict[str, Any]) -> None:
+        for name in optional(kind):
+            if name != "format":
+                part.pop(name, None)
+        if kind is Manifest:
+            part["package_version"] = "0.0.9"
+
+    rewrite(copy, age)
+    assert len(load(copy, "vt_768")) == 2
+    found = [line for line in ruler_builders.verify(copy).findings if "exhausted" not in line]
+    assert found == []
+
+
+def test_a_manifest_of_a_newer_version_has_keys_that_are_ignored(copy: Path) -> None:
+    rewrite(copy, lambda _, part: part.update(later={"of": ["any", "kind"]}))
+    assert len(load(copy, "vt_768")) == 2
+    assert ruler_builders.verify(copy).clean
+
+
+def test_of_a_newer_format_it_is_said_which_version_reads_it(copy: Path) -> None:
+    def renew(kind: type, part: dict[str, Any]) -> None:
+        if kind is Manifest:
+            part.update(format=2, package_version="7.1.0")
+
+    rewrite(copy, renew)
+    with pytest.raises(RulerError, match=r"of version '7\.1\.0' .* pip install -U") as error:
+        load(copy)
+    assert "\n" not in str(error.value)
+
+
+READ = """
+import json, sys
+from ruler_data import digest_rows, load
+print(json.dumps({name: digest_rows(rows) for name, rows in load(sys.argv[1]).items()}))
+"""
+
+
+def previous() -> str:
+    """Return the tag of the previous release, or the commit that RULER_PREVIOUS names."""
+    if named := os.environ.get("RULER_PREVIOUS"):
+        return named
+    git = ("git", "-C", str(FROZEN), "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^")
+    try:
+        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no tag of an earlier release in this clone")
+
+
+@pytest.mark.slow
+def test_the_previous_version_reads_what_is_written_today(
+    builds: Callable[..., Path], tmp_path: Path
+) -> None:
+    root, site = FROZEN.parent.parent, tmp_path / "site"
+    archive = subprocess.run(
+        ["git", "-C", root, "archive", previous()], capture_output=True, check=True
+    ).stdout
+    (tmp_path / "source").mkdir()
+    subprocess.run(["tar", "x", "-C", tmp_path / "source"], input=archive, check=True)
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--target", str(site))
+    install = [sys.executable, "-m", "pip", "install", *options, str(tmp_path / "source")]
+    subprocess.run(install, check=True)
+    folder = builds()
+    env = {**os.environ, "PYTHONPATH": str(site)}
+    read = subprocess.run(
+        [sys.executable, "-P", "-c", READ, folder],
+        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert read.returncode == 0, read.stderr
+    written = load(folder).manifest.configs
+    assert json.loads(read.stdout) == {name: info.digest for name, info in written.items()}

@@ -1,0 +1,62 @@
+"""What a step on the Hub survives, and what it says where there is no network."""
+
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from ruler_data.hub import with_retries
+from tests.commands import spawn
+from tests.hub import Hub
+from tests.test_build_offline import no_network
+
+__all__ = ["no_network"]
+
+
+def test_a_connection_that_another_thread_closed_is_opened_again(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in hub.env().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
+    clients = [httpx2.Client(), httpx2.Client()]
+    clients[1].close()
+
+    def work() -> int:
+        with clients.pop() as client:  # the closed one first
+            return client.get(f"{hub.endpoint}/nothing").status_code
+
+    assert with_retries("a request", work) == 404
+    assert clients == []
+
+
+def test_an_error_of_our_own_is_no_fault_of_the_hub(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", hub.endpoint)
+
+    def work() -> None:
+        raise KeyError(0)
+
+    with pytest.raises(KeyError, match="0"):
+        with_retries("a request", work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("verify", "org/ruler", "--revision", "v1.0.0"),
+        ("verify", "org/ruler", "--revision", "a" * 40),
+        ("find", "--model", "org/model", "--in", "org/ruler"),
+        ("publish", ".", "--repo", "org/ruler"),
+    ],
+)
+def test_no_network_is_said_with_what_helps(
+    command: tuple[str, ...], no_network: tuple[str, ...], tmp_path: Path
+) -> None:
+    env = {"HF_HOME": str(tmp_path), "HF_TOKEN": "hf_x", "HF_HUB_OFFLINE": "", "RULER_OFFLINE": ""}
+    done = spawn("ruler-data", *command, env=env, cwd=tmp_path, wrapper=no_network)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, "nothing was tried again"
+    assert "give a local folder" in done.stderr and "HF_ENDPOINT" in done.stderr
