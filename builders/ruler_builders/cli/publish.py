@@ -3,6 +3,7 @@
 import json
 from typing import Annotated
 
+from ruler_builders.audit.verify import VerifyConfig
 from ruler_builders.publish import (
     LockstepConfig,
     PublishConfig,
@@ -29,7 +30,7 @@ def publish(
     tell = _silent if as_json else say
     if index:
         check_repo(index)
-    with progress(None) as advance:
+    with progress(VerifyConfig(config.folder).tokens) as advance:
         outcome = publish_release(config, advance, tell)
     if index and outcome.commit:
         put_index(index, [sibling_of(config.repo, outcome)], tell)
