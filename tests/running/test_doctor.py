@@ -9,7 +9,6 @@ import pytest
 
 from ruler_data.files import sha256_file
 from ruler_data.manifest import Manifest
-from ruler_eval.doctor.checks import Finding, joined
 from tests.running import tiny
 from tests.running.processes import evaluate, refusal
 
@@ -132,11 +131,3 @@ def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
 def test_an_unknown_gpu_is_refused_with_those_known(frozen: Path, tiny: Path) -> None:
     done = evaluate("doctor", "--data", frozen, "--model", tiny, "--gpu", "h1000")
     assert "'h1000': not known; known: a10" in refusal(done)
-
-
-def test_findings_that_differ_only_in_numbers_are_printed_as_one() -> None:
-    found = [Finding("warning", f"vt_{n}", f"takes {n} tokens") for n in (1024, 2048, 4096)]
-    other = Finding("error", "vt_1024", "takes 1 tokens")
-    one, rest = joined([*found, other])
-    assert str(one) == "warning: vt_1024: takes 1024 tokens; likewise vt_2048, vt_4096"
-    assert rest == other

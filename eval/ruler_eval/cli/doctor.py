@@ -8,7 +8,7 @@ from ruler_data.errors import RulerError
 from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
-from ruler_eval.doctor.checks import Diagnosis, diagnose, joined
+from ruler_eval.doctor.checks import Diagnosis, diagnose
 from ruler_eval.doctor.estimate import UTILIZATION, Estimate
 from ruler_eval.eval_config import EvalConfig
 
@@ -32,7 +32,7 @@ def doctor(
     if as_json:
         out.print_json(json.dumps(_record(diagnosis)))
     else:
-        for finding in joined(diagnosis.findings):
+        for finding in diagnosis.findings:
             say(str(finding))
         if diagnosis.estimate is not None:
             _print(diagnosis.estimate, gpu, config.tensor_parallel)

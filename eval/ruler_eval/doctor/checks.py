@@ -1,6 +1,5 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -90,18 +89,6 @@ def examine_rows(inputs: Inputs, config: str, rows: Iterable[Row]) -> Iterator[F
             "budget"
         )
         yield Finding("warning", config, message)
-
-
-def joined(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings; those that differ only in numbers become one, which lists all places."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        key = finding.level, re.sub(r"\d+", "", finding.message)
-        alike.setdefault(key, []).append(finding)
-    for first, *others in alike.values():
-        more = ", ".join(other.about for other in others)
-        message = f"{first.message}; likewise {more}" if others else first.message
-        yield replace(first, message=message)
 
 
 def _check_length(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
