@@ -136,7 +136,8 @@ def test_a_cluster_without_gpus_scales_up(
     head = subprocess.Popen(
         [
             Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=0",
-            f"--port={PORT}", f"--temp-dir={files}", f"--autoscaling-config={config}", "--disable-usage-stats",
+            f"--port={PORT}", f"--temp-dir={files}", f"--autoscaling-config={config}",
+            "--disable-usage-stats",
         ],
         env={**os.environ, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"},
         stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,

@@ -31,6 +31,9 @@ from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DATA_VERSION, __version__
 
+#: Sources of the package that have a licence and an author.
+SOURCES = {"words": WORDS, "english_words": ENGLISH, **CATALOGUE}
+
 #: Files that the Hub's clients add to a folder.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface")
 
@@ -102,17 +105,14 @@ def _credit_findings(manifest: Manifest, source: SourceInfo) -> Iterator[str]:
     """
     if manifest.is_imported or source.name.startswith(PREFIX):
         return
-    known = {"words": WORDS, "english_words": ENGLISH, "associations": None}
-    for name, spec in CATALOGUE.items():
-        known[name] = (spec.title, spec.licence, spec.attribution, spec.url)
-    found = (source.title, source.licence, source.attribution, source.url)
-    if source.name not in known:
+    if source.name not in (*SOURCES, "associations"):
         yield f"{FILENAME}: source {quote(source.name)} is not one of this package"
-    elif manifest.is_upstream and found != known[source.name]:
-        for wanted, there in zip(known[source.name] or (), found, strict=False):
+    elif manifest.is_upstream and (spec := SOURCES.get(source.name)):
+        for field in ("title", "licence", "attribution", "url"):
+            wanted, there = getattr(spec, field), getattr(source, field)
             if wanted != there:
                 yield (
-                    f"{FILENAME}: source {source.name}: expected {quote(wanted)}, found "
+                    f"{FILENAME}: source {source.name}: {field} expected {quote(wanted)}, found "
                     f"{quote(there)}"
                 )
 

@@ -40,7 +40,7 @@ from ruler_builders.pipeline.build_config import (
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
 from ruler_data.dataset import open_source
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
@@ -129,6 +129,18 @@ class VerifyConfig:
     ] = True
     progress: ProgressOption = no_progress
 
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the rows to verify; None if the data is no folder with a manifest."""
+        manifest = BuildDir(Path(self.data)).manifest()
+        if manifest is None:
+            return None
+        try:
+            names = manifest.select(parse_tasks(self.tasks), parse_lengths(self.lengths))
+            return sum(manifest.configs[name].rows * parse_config(name)[1] for name in names)
+        except UsageError:  # verify says what is wrong
+            return None
+
     def fetched(self) -> tuple["VerifyConfig", str]:
         """Return the options with a folder, which is downloaded if a revision is given.
 
@@ -156,12 +168,15 @@ def verify(config: VerifyConfig) -> AuditReport:
     """
     config, _ = config.fetched()
     folder = Path(config.data)
-    manifest = BuildDir(folder).manifest()
+    build = BuildDir(folder)
+    manifest = build.manifest()
     if manifest is None:
-        msg = (
-            f"{folder}: no {FILENAME}, so the build is not finished; run `ruler-data build` with "
-            "the same options to finish it"
+        why = (
+            "the build is not finished; run `ruler-data build` with the same options to finish it"
+            if build.state.exists() or any(folder.glob("*/*.parquet"))
+            else "it is not the folder of a build; name one that `ruler-data build` wrote"
         )
+        msg = f"{folder}: no {FILENAME}: {why}"
         raise RulerError(msg)
     names = manifest.select(parse_tasks(config.tasks), parse_lengths(config.lengths))
     chosen = replace(manifest, configs={name: manifest.configs[name] for name in names})

@@ -42,7 +42,7 @@ def check_edition(config: BuildConfig) -> None:
         "--fresh": config.fresh,
         "--haystack": config.haystack is not None,
         "--sources-kind sample": config.sources_kind == "sample",
-        f"--reserve {config.reserve}": config.reserve and edition.search == "steps",
+        f"--reserve {config.reserve}": config.reserve and not edition.bisects,
         f"--seed {config.seed}": config.seed is not None and config.seed >= LARGEST_SEED,
     }
     for option, given in refused.items():
