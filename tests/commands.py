@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forks
+
 #: Seconds after which something hangs; far more than anything here takes.
 HANG = 120
 
@@ -25,7 +27,7 @@ READ_LATE = {
 }  # fmt: skip
 
 Done = subprocess.CompletedProcess[str]
-Process = subprocess.Popen[str]
+Process = subprocess.Popen[str] | forks.Process
 
 
 def run(
@@ -94,15 +96,21 @@ def started(
     wrapper: tuple[str, ...] = (),
 ) -> Iterator[Process]:
     """Start a command in a process group of its own; nothing of it outlives the block."""
-    process = subprocess.Popen(
-        [*wrapper, *line(program, *arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        start_new_session=True,
-    )
+    everything = {**os.environ, **(env or {})}
+    command = line(program, *arguments)
+    process: Process
+    if wrapper or any(name.startswith(forks.AT_START) for name in env or ()):
+        process = subprocess.Popen(
+            [*wrapper, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=cwd,
+            env=everything,
+            start_new_session=True,
+        )
+    else:
+        process = forks.Process(PROGRAMS[program], command[3:], everything, cwd)
     try:
         yield process
     finally:
@@ -119,6 +127,7 @@ def kill_group(process: Process) -> None:
 def finish(process: Process, timeout: float = HANG) -> Done:
     """Wait for a started command and return how it ended."""
     output, errors = process.communicate(timeout=timeout)
+    assert process.returncode is not None
     return Done(process.args, process.returncode, output, errors)
 
 

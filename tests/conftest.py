@@ -1,6 +1,7 @@
 """What tests share: real inputs where they are present, a small real build, and the command."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,9 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     }
+    # A job in the background ignores SIGINT, and so would all that the tests start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     dropped = ("RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():

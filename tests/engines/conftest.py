@@ -1,6 +1,7 @@
 """A tiny model with weights and rows frozen for it; only where the engines are installed."""
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
+from tests import forks
 from tests.commands import Done, succeeded
 from tests.conftest import Cli
-from tests.engines import forks
 from tests.running.processes import lines
 
 #: vLLM on a CPU, in one process, with little memory.
@@ -20,6 +21,14 @@ FLOAT = ("--option", "dtype=float32")
 CPU = (*FLOAT, "--option", "enforce_eager=true")
 ONE = (*CPU, "--option", "distributed_executor_backend=uni")
 CONFIGS = ("fwe_512", "fwe_640")
+#: Seconds after which something hangs.
+HANG = 400
+
+#: What takes long to import; none of it starts a thread.
+forks.preload([
+    "vllm.entrypoints.openai.api_server", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker",
+    "transformers.models.llama.modeling_llama", "ruler_eval.cli", "tests.engines.weights",
+])  # fmt: skip
 
 #: Imports vLLM, which only processes of their own do.
 collect_ignore = ["forced.py"]
@@ -45,11 +54,26 @@ def told(isolated: None) -> Iterator[None]:
         yield
 
 
+def start(module: str, *arguments: object, env: dict[str, str] | None = None) -> forks.Process:
+    """Start `python -m module` with the variables that vLLM needs here."""
+    return forks.Process(module, [*map(str, arguments)], {**os.environ, **ENV, **(env or {})}, None)
+
+
+def run(module: str, *arguments: object, env: dict[str, str] | None = None) -> Done:
+    """Run `python -m module` to its end."""
+    process = start(module, *arguments, env=env)
+    try:
+        output, errors = process.communicate(HANG)
+    finally:
+        process.kill()
+    return Done(process.args, process.wait(), output, errors)
+
+
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Llama of 4 layers with random weights; not to be changed."""
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    succeeded(forks.run("tests.engines.weights", folder))
+    succeeded(run("tests.engines.weights", folder))
     return folder
 
 
@@ -69,13 +93,13 @@ def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> P
 def order(model: Path, frozen: Path) -> Order:
     """Run the model over the rows with an engine."""
 
-    def run(engine: str, out: Path, *more: object, env: dict[str, str] | None = None) -> Done:
-        return forks.run(
+    def order(engine: str, out: Path, *more: object, env: dict[str, str] | None = None) -> Done:
+        return run(
             "ruler_eval", "run", "--data", frozen, "--model", model, "--engine", engine, "--out",
-            out, *more, env={**ENV, **(env or {})},
+            out, *more, env=env,
         )  # fmt: skip
 
-    return run
+    return order
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,7 @@ import requests
 from ruler_data import Row
 from tests.builds import members, until
 from tests.commands import succeeded
-from tests.engines import forks
-from tests.engines.conftest import ENV, FLOAT, Answers, Order, answers, assert_same
+from tests.engines.conftest import FLOAT, HANG, Answers, Order, answers, assert_same, start
 from tests.running.processes import refusal
 
 
@@ -27,26 +26,25 @@ def listens(url: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(model: Path) -> Iterator[str]:
     """Return the address of a server that holds the model."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    log = tmp_path_factory.mktemp("server") / "log"
-    process = forks.start(
+    process = start(
         "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "tiny",
         "--host", "127.0.0.1", "--port", port, "--dtype", "float32", "--enforce-eager",
         "--gpu-memory-utilization", "0.1", "--max-model-len", "1024", "--block-size", "32",
         "--enable-prompt-tokens-details",
-        env={**ENV, "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, out=log, err=log,
+        env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}/v1"
     try:
-        until(lambda: listens(url) or process.exitcode is not None, seconds=forks.HANG)
-        assert process.exitcode is None, log.read_text()[-2000:]
+        until(lambda: listens(url) or process.poll() is not None, seconds=HANG)
+        assert process.poll() is None, process.communicate()[1][-2000:]
         yield url
     finally:
-        _end(process.pid or 0)
+        _end(process.pid)
 
 
 def _end(group: int) -> None:
