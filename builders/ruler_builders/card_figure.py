@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont, PngImagePlugin, __version__
@@ -82,21 +81,24 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
 
 
 def _depths(path: Path) -> NDArray[np.int64]:
-    """Return how many evidence spans of a config's rows have their middle in each part."""
+    """Return how many evidence spans of a config's rows have their middle in each part.
+
+    Raises:
+        ValueError: a context or a span is missing.
+    """
     counts = np.zeros(BINS, dtype=np.int64)
     with closing(read_groups(path)) as groups:
         for group in groups:
             spans = group["evidence"].combine_chunks()
+            sides = [spans.flatten().field(side) for side in ("start", "end")]
+            if any(part.null_count for part in (group["context"], spans, spans.flatten(), *sides)):
+                msg = "a context or a span is missing"
+                raise ValueError(msg)
             sizes = pc.utf8_length(group["context"]).to_numpy()[pc.list_parent_indices(spans)]
-            start, end = (_numbers(spans, side) for side in ("start", "end"))
+            start, end = (side.to_numpy().astype(np.float64) for side in sides)
             middles = (start + end) / 2 / np.maximum(sizes, 1)
             counts += np.histogram(middles, BINS, (0, 1))[0]
     return counts
-
-
-def _numbers(spans: pa.ListArray, side: str) -> NDArray[np.float64]:
-    numbers: NDArray[np.float64] = spans.flatten().field(side).to_numpy(zero_copy_only=False)
-    return numbers.astype(np.float64)
 
 
 def _shade(value: float) -> Colour:

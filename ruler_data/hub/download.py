@@ -62,7 +62,12 @@ class Release:
             UsageError: the release has no such config.
             RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
-        wanted = {check_name("file", name): self.manifest.files[name].sha256 for name in files}
+        wanted = dict[str, str]()
+        for name in files:
+            if name not in self.manifest.files:
+                msg = f"{self.repo} at {self.revision}: its manifest names no {quote(name)}"
+                raise RulerError(msg)
+            wanted[check_name("file", name)] = self.manifest.files[name].sha256
         for config in self.manifest.configs if configs is None else configs:
             if config not in self.manifest.configs:
                 known = ", ".join(self.manifest.configs)

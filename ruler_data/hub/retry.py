@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -129,14 +130,21 @@ def is_reachable() -> bool:
 
     url = urlsplit(ENDPOINT)
     host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
-    if url.scheme in getproxies() and not proxy_bypass(host):
+    if {url.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
         return True
+
+    def connect() -> None:
+        with suppress(OSError):
+            socket.create_connection((host, port), timeout=CONNECT).close()
+            _connected.append(True)
+
     for pause in (0, 1):
         if not _connected:
             time.sleep(pause)
-            with suppress(OSError):
-                socket.create_connection((host, port), timeout=CONNECT).close()
-                _connected.append(True)
+            # In a thread, because a host has many addresses, and no limit holds for their look-up.
+            thread = Thread(target=connect, daemon=True)
+            thread.start()
+            thread.join(CONNECT)
     return bool(_connected)
 
 

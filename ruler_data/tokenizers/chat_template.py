@@ -98,7 +98,9 @@ def _serve() -> None:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle, which then ends this
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    limit = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
     )

@@ -24,7 +24,7 @@ from ruler_data.manifest import (
     SourceInfo,
     TokenizerInfo,
 )
-from ruler_data.names import config_file, parse_config, quote
+from ruler_data.names import config_file, is_repo, parse_config, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS
@@ -151,6 +151,9 @@ def manifest_findings(folder: Path, manifest: Manifest) -> Iterator[str]:
     writers = {writer for info in manifest.configs.values() if (writer := _writer(folder, info))}
     if writers and manifest.pyarrow not in writers:
         yield f"{FILENAME}: pyarrow is {manifest.pyarrow}, the files are of {', '.join(writers)}"
+    for repo, name in manifest.siblings.items():
+        if not (is_repo(repo) and is_repo(f"owner/{name}")):
+            yield f"{FILENAME}: sibling {quote(repo)} ({quote(name)}) is not a repo of a tokenizer"
     yield from _suite_findings(manifest)
     yield from _registry_findings(manifest.tokenizer)
 

@@ -1,7 +1,8 @@
 """Merge published and built configs into one dataset: manifest, card and paths of files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from ruler_builders.card import EVAL, Address, card_files
@@ -49,7 +50,11 @@ def compose(
     Raises:
         UsageError: the two cannot be one dataset.
     """
-    kept = [] if base is None else [n for n in base.manifest.configs if n not in _names(built)]
+    kept = (
+        []
+        if base is None
+        else [n for n in base.manifest.configs if n not in built.manifest.configs]
+    )
     if base is not None:
         _check_same_inputs(built, base, kept)
     manifest = _union(built, base, kept, version)
@@ -64,7 +69,7 @@ def compose(
 
     beside = card_files(manifest, locate, Address(repo, version.tag))
     rows = [
-        PushFile(info.file, info.bytes, info.sha256, _later(locate, info.file))
+        PushFile(info.file, info.bytes, info.sha256, partial(locate, info.file))
         for info in manifest.configs.values()
     ]
     if base is not None and EVAL not in base.manifest.files:
@@ -148,13 +153,5 @@ def _reserve(manifest: Manifest) -> tuple[int, int]:
     return manifest.tokenizer.template_reserve, manifest.tokenizer.extra_reserve
 
 
-def _names(built: Built) -> set[str]:
-    return set(built.manifest.configs)
-
-
 def _sources(built: Built) -> dict[str, SourceInfo]:
     return {source.name: source for source in built.manifest.sources}
-
-
-def _later(locate: Callable[[str], Path], file: str) -> Callable[[], Path]:
-    return lambda: locate(file)
