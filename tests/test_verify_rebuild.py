@@ -46,6 +46,11 @@ def test_as_many_rows_are_rebuilt_as_asked_and_there_are(
     assert json.loads(done.stdout)["rebuilt"] == rebuilt
 
 
+def test_every_row_is_rebuilt_where_lengths_are_counted(small: Path, cli: Cli) -> None:
+    done = cli("verify", small, "--json")
+    assert json.loads(done.stdout)["rebuilt"] == 2 * ROWS
+
+
 def one_line_up(row: Row) -> Row:
     """Move an assignment before the line of noise above it: a hundredth of the depth."""
     for number, (start, end) in enumerate(row.evidence):
@@ -70,6 +75,7 @@ def test_a_forgery_that_nothing_else_shows_is_found_by_rebuilding(
     edit, indices = FORGERIES[forgery]
     forge(copy, "vt_1024", edit)
     assert cli("verify", copy, "--no-lengths").returncode == 0
+    must_find(cli("verify", copy), "vt_1024/2: differs from the row built again: context has")
     found = must_find(cli("verify", copy, *ALL))
     rows = [line.partition(":")[0] for line in found]
     assert rows == [f"vt_1024/{index}" for index in indices]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
 from ruler_builders.checks.solvers import solve
-from ruler_builders.checks.task_parameters import ParameterAudit
+from ruler_builders.checks.task_parameters import parameter_findings
 from ruler_data.row import NO_SPANS, PackedRow, Row, digest_rows
 from ruler_data.tasks import Task
 
@@ -24,13 +24,11 @@ class ConfigAudit:
         config: the config's name.
         findings: what is wrong; empty for a clean config.
         checks: result of each check, for the manifest.
-        repeats: row in which the questions of a config, or documents of a row, first repeat.
     """
 
     config: str
     findings: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
-    repeats: dict[str, int] = field(default_factory=dict)
 
     def find(self, message: str, index: int | None = None) -> None:
         """Add a finding, of one row or of the whole config."""
@@ -47,14 +45,14 @@ def audit_rows(
     """
     audit = ConfigAudit(config)
     seen: dict[str, int] = {}
-    depths, parameters = Depths(task), ParameterAudit(task, length)
+    depths = Depths(task)
     lengths: list[int] = []
     for place, given in enumerate(rows):
         row = given.unpack() if isinstance(given, PackedRow) else given
         lengths.append(row.length)
         for message in _row_findings(task, length - reserve, place, row):
             audit.find(message, row.index)
-        for message in parameters.row(row):
+        for message in parameter_findings(task, length, row):
             audit.find(message, row.index)
         key = digest_rows([_anonymous(given)])
         if key in seen:
@@ -70,17 +68,15 @@ def audit_rows(
     audit.checks = {
         "rows in order": f"{count}",
         "fixed text of the prompts": f"{count} of {count}",
+        "parameters of the task": f"{count} of {count}",
         "answers found by the solver": found_in,
         "evidence": found_in,
         "duplicates": "0",
     }
-    audit.repeats = parameters.repeats
-    if parameters.is_known:
-        audit.checks["parameters of the task"] = f"{count} of {count}"
     tested, biased = depths.verdict()
     if tested:
         audit.checks["depth"] = tested
-    for message in (*biased, *parameters.shared()):
+    for message in biased:
         audit.find(message)
     return audit
 

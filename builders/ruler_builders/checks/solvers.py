@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ruler_builders.checks.prompt_parser import COUNTED, NUMBERS, needle_sentences, question_of
+from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of
+from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt

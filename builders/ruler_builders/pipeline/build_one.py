@@ -14,6 +14,7 @@ from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_builders.tasks.qa import repeated
 from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import packed_rows
 from ruler_data.errors import RulerError
@@ -86,7 +87,7 @@ def build_one(
     notes: set[str] = set()
 
     def fitted_rows() -> Iterator[PackedRow]:
-        recounted = recounted_rows(rows)
+        recounted = recounted_rows(rows, length)
         for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
             if fitted.row.index in recounted:
                 _check_length(name, context, fitted.row)
@@ -102,7 +103,8 @@ def build_one(
         path.unlink()
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
-    notes.update(_repeated_questions(task, context, rows))
+    if isinstance(task.params, Qa):
+        notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
     BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
@@ -162,14 +164,3 @@ def _check_length(name: str, context: BuildContext, row: PackedRow) -> None:
         f"reference {found}; build with --counter tokenizers, and please report this"
     )
     raise RulerError(msg)
-
-
-def _repeated_questions(task: Task, context: BuildContext, rows: int) -> list[str]:
-    """Return a note where a task has more rows than its source has questions."""
-    if not isinstance(task.params, Qa):
-        return []
-    source = task.params.source
-    questions = len(context.sources.corpus(source).questions)
-    if questions >= rows:
-        return []
-    return [f"{source} has {questions} questions: rows from {questions} on repeat these questions"]

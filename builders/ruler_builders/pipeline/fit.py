@@ -106,13 +106,14 @@ def _need(task: Task, sources: TokenizedSources, index: int, target: Target) -> 
     except BudgetError as error:
         return error.need
     text = _text(template, template.fill(0))
-    prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
+    prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
     return prompt + task.max_new_tokens + target.extra_reserve
 
 
 def _frame(template: RowTemplate, sources: TokenizedSources) -> int:
     """Return the tokens of all text around the haystack."""
-    text = template.head + template.tail + template.question + template.answer_prefix
+    prompt = template.prompt
+    text = prompt.head + prompt.tail + prompt.question + prompt.prefix
     return sources.tokenizer.count([text])[0]
 
 
@@ -132,7 +133,7 @@ def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target:
         if attempt:
             haystack = template.fill(room)
         text = _text(template, haystack)
-        prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
+        prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
@@ -153,13 +154,13 @@ def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target:
     row = PackedRow(
         index=index,
         task=task.name,
-        context=memoryview(text)[: len(text) - len(template.question.encode())],
-        question=template.question,
-        answer_prefix=template.answer_prefix,
+        context=memoryview(text)[: len(text) - len(template.prompt.question.encode())],
+        question=template.prompt.question,
+        answer_prefix=template.prompt.prefix,
         outputs=template.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(text, haystack.evidence + len(template.head.encode())),
+        evidence=in_characters(text, haystack.evidence + len(template.prompt.head.encode())),
     )
     return Fitted(row, haystack.exhausted)
 
@@ -181,5 +182,5 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
 
 def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     """Return context and question."""
-    after = template.tail + template.question
-    return b"".join((template.head.encode(), *haystack.pieces, after.encode()))
+    after = template.prompt.tail + template.prompt.question
+    return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))

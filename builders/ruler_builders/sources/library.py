@@ -15,7 +15,7 @@ from ruler_builders.sources import domains, sample
 from ruler_builders.sources.associations import associations_info
 from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, bundled_info
-from ruler_builders.sources.essays import cut
+from ruler_builders.sources.essays import ROUGHLY, cut
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import absent, find_user_texts
@@ -39,6 +39,8 @@ class Library:
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
         network: whether what is missing may be downloaded.
+        rough: cut essays at every full stop if the sentence model is missing. No row can be built
+            of such pieces, but its text can be compared with them.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Library:
         warn: Callable[[str], None] = lambda _: None,
         haystack: Path | str | None = None,
         network: bool = True,
+        rough: bool = False,
     ) -> None:
         given = folder or os.environ.get("RULER_SOURCES")
         named = Path(given) if given else None
@@ -57,7 +60,7 @@ class Library:
             msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
-        self._network = network and kind != "sample"
+        self._network, self._rough = network and kind != "sample", rough
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
@@ -68,13 +71,18 @@ class Library:
 
         def read(paths: list[Path]) -> tuple[tuple[str, ...], str]:
             text = "\n".join(_essay_text(path) for path in paths)
-            sentences, detail = cut(text, self.folder, allow_download=self._network)
+            sentences, detail = cut(text, self.folder, self._network, rough=self._rough)
             if not sentences:
                 msg = f"{paths[0].name}: contains no sentences"
                 raise RulerError(msg)
             return sentences, detail
 
         return self._load("essays", read, sample.sample_essays)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether essays were cut without the sentence model."""
+        return self.essays[1].detail == ROUGHLY
 
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
