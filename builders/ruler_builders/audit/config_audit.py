@@ -15,6 +15,7 @@ from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
+from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.errors import BudgetError
 from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
@@ -210,18 +211,9 @@ def _summary_findings(
     """Check what the manifest states of a config against its rows."""
     if not lengths:
         return []
-    length = parse_config(config)[1]
-    mean = sum(lengths) / len(lengths)
-    found = {
-        "rows": len(lengths),
-        "digest": digest.hexdigest(),
-        "question_digest": digest.question_hexdigest() if info.question_digest else "",
-        "length_min": min(lengths),
-        "length_mean": round(mean, 3),
-        "length_max": max(lengths),
-        "fill_min": round(min(lengths) / length, 6),
-        "fill_mean": round(mean / length, 6),
-    }
+    found = row_figures(digest, lengths, parse_config(config)[1])
+    if not info.question_digest:
+        del found["question_digest"]  # an older version built it
     return [
         f"{config}: {name} expected {getattr(info, name)}, found {value}"
         for name, value in found.items()

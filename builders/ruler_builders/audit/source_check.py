@@ -17,7 +17,7 @@ import numpy as np
 from ruler_builders.checks.depth_uniformity import drift, row_depths
 from ruler_builders.checks.prompt_parser import example_and_list, needle_sentences, template_of
 from ruler_builders.checks.solvers import documents
-from ruler_builders.pipeline.build_context import ByteCounter
+from ruler_builders.pipeline.build_context import PROBES, ByteCounter
 from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import CATALOGUE, Library, Question
@@ -84,9 +84,9 @@ def _library(is_sample: bool, folder: str | None, haystack: str | None) -> Libra
 
 @lru_cache(maxsize=1)
 def open_tokenizer(spec: str, counter: CounterName) -> PromptTokenizer:
-    """Load a tokenizer, once in a process."""
-    tokenizer = load_tokenizer(spec, allow_download=False)
-    tokenizer.use(counter)
+    """Load a tokenizer, once in a process, with the fast counter if that is exact."""
+    tokenizer = load_tokenizer(spec)
+    tokenizer.use(counter, PROBES)
     return tokenizer
 
 

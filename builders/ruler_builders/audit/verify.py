@@ -1,11 +1,10 @@
 """`verify`: check everything that a folder promises, from its files alone.
 
     hashes, names, sources and card of the folder -> columns, rows, lengths of every config
-    -> on request, rows built again from the seed; all rows of an edition of upstream, replayed
+    -> all rows of an edition of upstream, replayed
 
 Nothing that the builder recorded is trusted: hashes are taken again, rows are read and solved
-again, prompts are tokenized again. A folder that is consistent but was not built as its manifest
-says (e.g. another haystack of the same length) is found only by rebuilding rows.
+again, and with tokenizer and sources every row is built again and compared byte for byte.
 """
 
 import random
@@ -25,8 +24,7 @@ from ruler_builders.audit.file_checks import (
     text_findings,
 )
 from ruler_builders.audit.replay import replay_rows
-from ruler_builders.audit.source_check import Available, find_sources, is_text
-from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
+from ruler_builders.audit.source_check import Available, find_sources, is_text, open_tokenizer
 from ruler_builders.pipeline.build_config import (
     CounterOption,
     HaystackOption,
@@ -46,7 +44,9 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.suites import packaged
 from ruler_data.tasks import Qa, Task, config_place
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.protocol import template_reserve
+from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,9 +116,11 @@ class VerifyConfig:
         str | None,
         Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
     ] = None
-    count_lengths: Annotated[bool, Option("Tokenize every prompt again.", command=False)] = True
+    count_lengths: Annotated[
+        bool, Option("Count every prompt and build every row again.", command=False)
+    ] = True
     rebuild: Annotated[
-        int, Option("Build this many random rows again and compare them.", min=0)
+        int, Option("Insist on building rows again: all, or this many with --no-lengths.", min=0)
     ] = 0
     sources: SourcesOption = None
     haystack: HaystackOption = None
@@ -184,10 +186,9 @@ def verify(config: VerifyConfig) -> AuditReport:
     findings += source_findings(manifest)
     findings += manifest_findings(folder, manifest)
     needed = config.count_lengths or config.rebuild
-    spec, counter = tokenizer_spec(config.tokenizer, manifest) if needed else "", config.counter
+    spec, counter = _tokenizer_spec(config.tokenizer, manifest) if needed else "", config.counter
     if spec:
-        findings += tokenizer_findings(spec, manifest)
-        counter = exact_counter(counter, spec, manifest)
+        findings += _tokenizer_findings(open_tokenizer(spec, counter), manifest)
     readable = [
         name
         for name, info in chosen.configs.items()
@@ -226,6 +227,42 @@ def verify(config: VerifyConfig) -> AuditReport:
     return AuditReport(
         tuple(findings), tuple(untested), len(chosen.configs), rows, rebuilt, tuple(proved)
     )
+
+
+def _tokenizer_spec(spec: str | None, manifest: Manifest) -> str:
+    """Return how to load the manifest's tokenizer: as given, or found by its files.
+
+    Raises:
+        UsageError: it is not available.
+    """
+    if spec is not None:
+        return spec
+    found = find_by_fingerprint(manifest.tokenizer)
+    if found is None:
+        msg = (
+            f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
+            "available; give --tokenizer FOLDER, or --no-lengths to verify all but the lengths"
+        )
+        raise UsageError(msg)
+    return found
+
+
+def _tokenizer_findings(tokenizer: PromptTokenizer, manifest: Manifest) -> list[str]:
+    """Check that a tokenizer is the manifest's: its files, and the tokens of its template."""
+    expected = manifest.tokenizer
+    findings = [
+        f"tokenizer {expected.name}: {name} sha256 expected {sha256}, "
+        f"found {tokenizer.info.files.get(name, 'no such file')}"
+        for name, sha256 in expected.files.items()
+        if tokenizer.info.files.get(name) != sha256 and not tokenizer.info.counts_like(expected)
+    ]
+    reserve = template_reserve(tokenizer)
+    if reserve != expected.template_reserve:
+        findings.append(
+            f"tokenizer {expected.name}: template reserve expected {expected.template_reserve}, "
+            f"found {reserve}"
+        )
+    return findings
 
 
 def _at_random(manifest: Manifest, configs: Sequence[str], rows: int) -> dict[str, list[int]]:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import islice
+from operator import eq
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from ruler_builders.checks.prompt_parser import (
     NeedleSentence,
@@ -23,7 +23,7 @@ from ruler_builders.checks.prompt_parser import (
     queried_keys,
     template_of,
 )
-from ruler_builders.checks.solvers import documents, ranked, solve, split
+from ruler_builders.checks.solvers import documents, solve
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
@@ -224,21 +224,23 @@ def _chains(params: Vt, lines: Sequence[str]) -> Generator[str, None, dict[str, 
 def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
     head = template_of(task, row).head
     example, body = example_and_list(row.context, head)
-    items = split(body)[1::2]
-    _, counts = ranked(items)
+    items, common = body.split()[1::2], params.common
+    found = Counter(items)
+    counts = sorted(found.values(), reverse=True)
     yield from _order_findings(items, counts)
-    common = params.common
     if params.ask == "count":
         least, most = params.other_repeats, params.common_repeats
-        if (counts[:common] <= least).any() or counts[0] > most or (counts[common:] != least).any():
-            yield f"counts from {counts[-1]} to {counts[0]}, the task has {least} to {most}"
-        if (counts[1:common] == counts[: common - 1]).any():
-            yield "two of the common words appear as often"
+        often = [count for count in counts if count > least]
+        if counts[-1] < least or counts[0] > most or not len({*often}) == len(often) == common:
+            yield (
+                f"counts of common words are {often}, the task has {common} different ones from "
+                f"{least + 1} to {most}, and {least} of all others"
+            )
     else:
         repeats = (params.common_repeats, params.other_repeats)
         if length < 4096 and repeats == (30, 3):
             repeats = (6, 1)
-        yield from _repeat_findings(counts.tolist(), common, *repeats)
+        yield from _repeat_findings(counts, common, *repeats)
         for word in row.outputs:
             if any(word in other for other in row.outputs if other != word):
                 yield f"the answer {word!r} is part of another answer"
@@ -247,11 +249,10 @@ def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
     yield from _example_findings(task, row, rest.split()[1::2], answers)
 
 
-def _order_findings(words: pa.StringArray, counts: NDArray[np.int64]) -> Iterator[str]:
+def _order_findings(words: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
     """Check that equal words stand side by side no more often than in random order."""
-    codes = words.dictionary_encode().indices.to_numpy()
-    beside = int(np.count_nonzero(codes[1:] == codes[:-1]))
-    mean = float((counts * (counts - 1)).sum()) / max(len(codes), 1)
+    beside = sum(map(eq, words, islice(words, 1, None)))
+    mean = sum(count * (count - 1) for count in counts) / max(len(words), 1)
     if beside > mean + 8 * math.sqrt(mean) + 8:
         yield f"equal words stand side by side {beside} times, {mean:.0f} in random order"
 
@@ -268,16 +269,18 @@ def _repeat_findings(counts: Sequence[int], common: int, often: int, seldom: int
 
 
 def _fwe(task: Task, params: Fwe, length: int, row: Row) -> Iterator[str]:
-    text = split(example_and_list(row.context, template_of(task, row).head)[1])
-    words, counts = ranked(text)
-    if not len(words) or words[0].as_py() != "...":
+    text = example_and_list(row.context, template_of(task, row).head)[1].split()
+    ranked = Counter(text).most_common()
+    words = [word for word, _ in ranked]
+    if words[:1] != ["..."]:
         yield "the most frequent word is not the noise '...'"
-    strange = next((w for w in words[1:].to_pylist() if not re.fullmatch("[a-z]{6}", w)), None)
+    strange = next((word for word in words[1:] if not re.fullmatch("[a-z]{6}", word)), None)
     if strange is not None:
         yield f"{strange!r} is no coded word of six letters"
-    if words[1 : params.top + 1].to_pylist() != list(row.outputs):
+    if words[1 : params.top + 1] != list(row.outputs):
         yield f"outputs {list(row.outputs)} are not ranks 2 to {params.top + 1} in their order"
     # floor(N / k^alpha zeta) = count holds for N in an interval; one N must be in all of them.
+    counts = np.array([count for _, count in ranked])
     shares = np.arange(1, len(counts) + 1) ** params.alpha * _zeta(params.alpha)
     least, most = (counts * shares).max(), ((counts + 1) * shares).min()
     if least >= most * (1 + 1e-9):
@@ -288,7 +291,7 @@ def _fwe(task: Task, params: Fwe, length: int, row: Row) -> Iterator[str]:
         (length - row.max_new_tokens) * 0.5 // 50 <= size
     ):
         yield f"the text has {size} different words, fewer than alpha says"
-    yield from _order_findings(text, counts)
+    yield from _order_findings(text, counts.tolist())
 
 
 @cache

@@ -50,15 +50,6 @@ class Fitted:
     exhausted: str
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A template, the room (tokens) of its haystack, and the fullest haystack planned for it."""
-
-    template: RowTemplate
-    room: int
-    haystack: Haystack
-
-
 def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
     """Draw and fit one row; it does not depend on what else is built, where or in which order.
 
@@ -82,12 +73,10 @@ def make_rows(
     while batch := list(islice(rest, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
         rooms = [budget - _frame(template, sources) for template in templates]
-        plans = [
-            _Plan(template, room, template.fill(room))
-            for template, room in zip(templates, rooms, strict=True)
-        ]
-        for index, plan in zip(batch, plans, strict=True):
-            yield _fit(task, plan, sources, index, target)
+        plans = list(zip(templates, rooms, strict=True))
+        haystacks = [template.fill(room) for template, room in plans]
+        for index, plan, haystack in zip(batch, plans, haystacks, strict=True):
+            yield _fit(task, *plan, haystack, sources, index, target)
 
 
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
@@ -117,17 +106,24 @@ def _frame(template: RowTemplate, sources: TokenizedSources) -> int:
     return sources.tokenizer.count([text])[0]
 
 
-def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target: Target) -> Fitted:
+def _fit(
+    task: Task,
+    template: RowTemplate,
+    room: int,
+    haystack: Haystack,
+    sources: TokenizedSources,
+    index: int,
+    target: Target,
+) -> Fitted:
     """Return the row of a template whose length is within the target and closest to it.
 
-    The plan is checked against the count of the finished prompt. If they differ, the room is
-    corrected by the difference and the haystack is filled again.
+    The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
+    room is corrected by the difference and the haystack is filled again.
 
     Raises:
         BudgetError: it does not fit with an empty haystack.
     """
     limit = target.length - target.extra_reserve
-    template, room, haystack = plan.template, plan.room, plan.haystack
     best: tuple[int, Haystack, bytes] | None = None
     for attempt in range(ATTEMPTS):
         if attempt:

@@ -23,16 +23,6 @@ from ruler_data.tasks import PartType
 STRIDE, BEGINNINGS = 499, 16_384
 
 
-def noise(sources: TokenizedSources, room: int) -> Segments:
-    """Return noise lines that exceed a room of tokens."""
-    return sources.noise.repeated(room)
-
-
-def essays(sources: TokenizedSources, room: int) -> Segments:
-    """Return the sentences of the essays from the first, repeated if they run out."""
-    return sources.essays.repeated(room)
-
-
 def passages(
     sources: TokenizedSources, source: Random, domains: Sequence[str]
 ) -> tuple[Passages, int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from random import Random
 
 import numpy as np
@@ -119,8 +119,6 @@ class TokenizedSources:
 
     def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
         self.seed, self.library, self.tokenizer = seed, library, tokenizer
-        self._documents: dict[str, Segments] = {}
-        self._domains: dict[str, Passages] = {}
         self._labels: dict[str, Segments] = {}
 
     @cached_property
@@ -143,21 +141,19 @@ class TokenizedSources:
         """The line that noise consists of."""
         return self.lines([NOISE])
 
+    @cache  # noqa: B019 - sources live as long as their build
     def domain(self, name: str) -> Passages:
         """Lines of a domain, divided into passages."""
-        if name not in self._domains:
-            domain, _ = self.library.domain(name)
-            costs = count_lines(self.tokenizer, domain.lines)
-            self._domains[name] = Passages.of(Segments.of(domain.lines, costs), domain.starts)
-        return self._domains[name]
+        domain, _ = self.library.domain(name)
+        costs = count_lines(self.tokenizer, domain.lines)
+        return Passages.of(Segments.of(domain.lines, costs), domain.starts)
 
+    @cache  # noqa: B019 - sources live as long as their build
     def documents(self, source: str) -> Segments:
         """Documents of a question answering source, each with the empty line that follows it."""
-        if source not in self._documents:
-            texts = [text + "\n\n" for text in self.corpus(source).documents]
-            costs = count_segments(self.tokenizer, texts, "1:\n", "Document")
-            self._documents[source] = Segments.of(texts, costs)
-        return self._documents[source]
+        texts = [text + "\n\n" for text in self.corpus(source).documents]
+        costs = count_segments(self.tokenizer, texts, "1:\n", "Document")
+        return Segments.of(texts, costs)
 
     def corpus(self, source: str) -> Corpus:
         """Documents and questions of a source."""

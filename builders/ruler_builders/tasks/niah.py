@@ -14,24 +14,16 @@ question describes and does not name one of NoLiMa (arXiv 2502.05167); wording a
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from random import Random
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES
-from ruler_builders.rows.haystacks import (
-    draw_distinct,
-    draw_part,
-    essays,
-    needle_lines,
-    noise,
-    passages,
-)
+from ruler_builders.rows.haystacks import draw_distinct, draw_part, needle_lines, passages
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import count_segments
-from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources.associations import associations
 from ruler_data.tasks import ORDINALS, Niah, PartType
 
@@ -192,45 +184,39 @@ def _filler(
     texts = [needle.text for needle in needles]
     if params.haystack == "essays":
         costs = count_segments(sources.tokenizer, [" " + text for text in texts], ".", " The")
-        return partial(_among_essays, sources, needles, int(costs.sum()))
-    tokens = int(sources.line_costs(texts).sum())
-    if params.haystack == "domains":
+        tokens = int(costs.sum())
+    else:
+        tokens = int(sources.line_costs(texts).sum())
 
-        def among_passages(room: int) -> Haystack:
-            source = rng(sources.seed, *row, "haystack")
-            text, first = passages(sources, source, params.domains)
-            return _among_passages(text, first, needles, tokens, room)
+    def among_noise(room: int) -> Haystack:
+        return insert_needles(sources.noise.repeated(room), needles, tokens, room, joiner="\n")
 
-        return among_passages
-    if params.haystack == "noise":
-        return lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n")
-    form = NEEDLES["plain"][0].format(kind=params.value_type, key="{key}", value="{value}")
-    types = (params.key_type, params.value_type)
-    lines = needle_lines(sources, form, types, params.value_length)
+    def among_essays(room: int) -> Haystack:
+        haystack = insert_needles(sources.essays.repeated(room), needles, tokens, room, joiner=" ")
+        is_repeated = haystack.cost - tokens > sources.essays.total
+        return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
+
+    def among_passages(room: int) -> Haystack:
+        source = rng(sources.seed, *row, "haystack")
+        text, first = passages(sources, source, params.domains)
+        segments = text.stretch(room - tokens, first)
+        haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
+        note = f"texts of a domain {REPEAT}" if int(segments.costs.sum()) > text.fresh else ""
+        return replace(haystack, exhausted=note)
 
     def among_needles(room: int) -> Haystack:
+        form = NEEDLES["plain"][0].format(kind=params.value_type, key="{key}", value="{value}")
+        types = (params.key_type, params.value_type)
+        lines = needle_lines(sources, form, types, params.value_length)
         segments, numbers = lines.stretch(row[1], room, taken)
         return insert_needles(segments, needles, tokens, room, joiner="\n", numbers=numbers)
 
-    return among_needles
-
-
-def _among_essays(
-    sources: TokenizedSources, needles: list[Needle], tokens: int, room: int
-) -> Haystack:
-    segments = essays(sources, room)
-    haystack = insert_needles(segments, needles, tokens, room, joiner=" ")
-    is_repeated = haystack.cost - tokens > sources.essays.total
-    return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
-
-
-def _among_passages(
-    text: Passages, first: int, needles: list[Needle], tokens: int, room: int
-) -> Haystack:
-    segments = text.stretch(room - tokens, first)
-    haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
-    is_repeated = int(segments.costs.sum()) > text.fresh
-    return replace(haystack, exhausted=f"texts of a domain {REPEAT}") if is_repeated else haystack
+    return {
+        "noise": among_noise,
+        "essays": among_essays,
+        "domains": among_passages,
+        "needles": among_needles,
+    }[params.haystack]
 
 
 def _enumerate(queries: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ from random import Random
 from string import ascii_uppercase
 
 from ruler_builders import prompts
-from ruler_builders.rows.haystacks import noise
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng, shuffled
 from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
@@ -62,7 +61,9 @@ def draw(
     return RowTemplate(
         prompt,
         chains[0].names,
-        lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n"),
+        lambda room: insert_needles(
+            sources.noise.repeated(room), needles, tokens, room, joiner="\n"
+        ),
         tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
     )
 
