@@ -23,7 +23,8 @@ from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import CATALOGUE, Library, Question
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.essays import ROUGHLY
-from ruler_builders.sources.library import Kind
+from ruler_builders.sources.library import Kind, real_info
+from ruler_builders.sources.user_texts import own_info
 from ruler_builders.tasks import draw
 from ruler_builders.tasks.cwe import RAN_OUT
 from ruler_builders.tasks.niah import REPEAT
@@ -135,17 +136,12 @@ def find_sources(
 def _catalogued(info: SourceInfo) -> SourceInfo:
     """Return the entry of a source that is not available, as far as its name decides it."""
     if info.kind == "own":
-        title = f"Texts of whoever built this: {info.name.removeprefix('domain_')}"
-        who = "unknown to ruler-data; ask whoever built this"
-        return replace(info, title=title, url="", licence="unknown", attribution=who, pinned=False)
+        return own_info(info.name, info.sha256, info.detail)
     spec = CATALOGUE.get(info.name)
     if spec is None:
         return info
     detail = info.detail if info.name == "essays" else ""
-    return replace(
-        info, title=spec.title, url=spec.url, licence=spec.licence,
-        attribution=spec.attribution, detail=detail, kind="real",
-    )  # fmt: skip
+    return real_info(spec, info.sha256, detail, pinned=info.pinned)
 
 
 class RowCheck:

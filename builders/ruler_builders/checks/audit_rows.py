@@ -3,16 +3,17 @@
 A build and `verify` use the same checks.
 """
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
 from ruler_builders.checks.solvers import solve
 from ruler_builders.checks.task_parameters import parameter_findings
-from ruler_data.row import NO_SPANS, PackedRow, Row, digest_rows
+from ruler_data.row import PackedRow, Row, utf8
 from ruler_data.tasks import Task
 
 
@@ -44,7 +45,7 @@ def audit_rows(
     `length` is the config's, and `reserve` is kept free of each prompt, both in tokens.
     """
     audit = ConfigAudit(config)
-    seen: dict[str, int] = {}
+    seen: dict[bytes, int] = {}
     depths = Depths(task)
     lengths: list[int] = []
     for place, given in enumerate(rows):
@@ -54,10 +55,10 @@ def audit_rows(
             audit.find(message, row.index)
         for message in parameter_findings(task, length, row):
             audit.find(message, row.index)
-        key = digest_rows([_anonymous(given)])
-        if key in seen:
-            audit.find(f"same prompt as row {seen[key]}", row.index)
-        seen[key] = row.index
+        key = hashlib.sha256(utf8(given.context))
+        key.update(f"\0{row.question}\0{row.answer_prefix}".encode())
+        if (first := seen.setdefault(key.digest(), place)) < place:
+            audit.find(f"same prompt as row {first}", row.index)
         depths.add(row)
     if not (count := len(lengths)):
         audit.find("no rows")
@@ -119,13 +120,6 @@ def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
         yield f"evidence holds {differing or f'{len(held)} spans, not {len(expected)}'}"
     if expected is None and not held:
         yield "no evidence"
-
-
-def _anonymous(row: Row | PackedRow) -> Row | PackedRow:
-    """Return the part of the row that a model sees, to find duplicate prompts."""
-    if isinstance(row, Row):
-        return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=())
-    return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=NO_SPANS)
 
 
 #: Room (tokens) from which every row must fill at least this share of it.

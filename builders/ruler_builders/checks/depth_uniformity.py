@@ -119,9 +119,9 @@ def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
     """
     if not row.evidence or isinstance(task.params, Cwe | Fwe):
         return [], 0.0, 0
-    try:
-        start = _haystack_start(task, row)
-    except ValueError:  # no instruction: the solver reports it
+    head = template_of(task, row).head
+    start = row.context.rfind(head) + len(head)  # it stands before the example of vt as well
+    if start < len(head):  # no instruction: the solver reports it
         return [], 0.0, 0
     last = row.evidence[-1]
     gold = sum(span.end - span.start for span in row.evidence)
@@ -131,16 +131,6 @@ def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
         depths.append(min(max((span.start - start - before) / free, 0.0), 1.0))
         before += span.end - span.start
     return depths, _grain(task, row, free, last), free // _unit(task) + 1
-
-
-def _haystack_start(task: Task, row: Row) -> int:
-    """Return where the haystack begins: after the instruction, and after the example of vt."""
-    if isinstance(task.params, Niah):
-        head = template_of(task, row).head
-        return row.context.index(head) + len(head)
-    find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
-    opening = "given documents.\n\n" if isinstance(task.params, Qa) else "\n\n"
-    return find(opening) + len(opening)
 
 
 def _grain(task: Task, row: Row, free: int, last: Span) -> float:

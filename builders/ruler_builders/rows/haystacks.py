@@ -43,7 +43,7 @@ class NeedleLines:
     is as random as if its lines were its own, and no line is counted twice.
 
     Args:
-        materials: words, and what lines are counted in.
+        sources: words, and what lines are counted in.
         source: of the draws.
         form: of a line, with `{key}` and `{value}`.
         types: of keys and of values.

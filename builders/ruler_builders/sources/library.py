@@ -143,7 +143,7 @@ class Library:
                 f"corpus instead, which is not comparable with RULER; give --sources DIR"
             )
             return sampler(), sample.sample_info(name)
-        return content, _info(spec, sha256_of(paths), detail, pinned=pinned)
+        return content, real_info(spec, sha256_of(paths), detail, pinned=pinned)
 
     def _find(self, spec: SourceSpec) -> tuple[list[Path], bool]:
         """Return the files of a source and whether they are the pinned ones."""
@@ -263,11 +263,11 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     if not paths and cached.is_dir():
         paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:
-        return _entry(_info(spec, "", pinned=False), "no: downloaded when first needed")
-    return _entry(_info(spec, sha256_of(paths), pinned=spec.is_pinned(paths)), where)
+        return _entry(real_info(spec, "", pinned=False), "no: downloaded when first needed")
+    return _entry(real_info(spec, sha256_of(paths), pinned=spec.is_pinned(paths)), where)
 
 
-def _info(spec: SourceSpec, sha256: str, detail: str = "", *, pinned: bool) -> SourceInfo:
+def real_info(spec: SourceSpec, sha256: str, detail: str = "", *, pinned: bool) -> SourceInfo:
     """Return the entry of a real source for the manifest."""
     return SourceInfo(
         name=spec.name,
