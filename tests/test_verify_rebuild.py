@@ -113,6 +113,32 @@ def test_a_row_that_only_the_manifest_has_is_named(small: Path, tmp_path: Path, 
     must_find(done, f"rows expected {ROWS + 1}, found {ROWS}", f"vt_1024/{ROWS}: ")
 
 
+def test_an_edited_essay_is_found_without_the_model_that_cuts_sentences(
+    shared: Path, tmp_path: Path, cli: Cli
+) -> None:
+    folder, essays, found = tmp_path / "build", tmp_path / "essays", "PaulGrahamEssays.json"
+    options = ("--tasks", "niah_single_2", "--lengths", 1024, "--rows", 2)
+    built = cli("build", *options, "--sources", shared / "sources", "--out", folder)
+    assert built.returncode == 0, built.stderr
+    essays.mkdir()
+    (essays / found).symlink_to(shared / "sources" / found)
+    bare = {"RULER_CACHE": str(tmp_path / "cache"), "HOME": str(tmp_path), "NLTK_DATA": ""}
+    verify = ("verify", folder, "--sources", essays)
+    clean = cli(*verify, env=bare)
+    assert clean.returncode == 0, clean.stdout
+    assert "not built again: punkt_tab" in clean.stderr
+    forge(folder, "niah_single_2_1024", at(1, other_word))
+    words = "niah_single_2_1024/1: the haystack is not that of the essays"
+    must_find(cli(*verify, "--no-lengths", env=bare), words)
+
+
+def other_word(row: Row) -> Row:
+    """Replace a word of the last sentences by one as long."""
+    place = row.context.rindex(" the ")
+    context = row.context[:place] + " thy " + row.context[place + 5 :]
+    return replace(row, context=context)
+
+
 def squad(names: str, folder: Path) -> Path:
     """Write a source of a user's own: one paragraph with one question for each letter."""
     folder.mkdir()
