@@ -91,7 +91,8 @@ class Floor:
     """What answers score that never use what the question asks for.
 
     Attributes:
-        score: mean of the best strategy that does not list, in [0, 1], by upstream's metric.
+        score: mean of the best strategy that does not list, in [0, 1], by the task's headline
+            score.
         strategy: which one it is, e.g. `first`: as many candidates as there are gold answers; `any`
             if all score 0.
         listing: mean score of naming every candidate, as far as the answer's budget goes.

@@ -47,13 +47,12 @@ class Niah:
         wording: of all needles: plain, paraphrased, or split into two sentences at two depths; a
             JSON record or an assignment instead of a sentence; or associated: no word of the
             question is in the needle, whose key the question describes.
-        lookalikes: number of further keys; then all keys and values are similar, as below.
+        lookalikes: number of further keys; then every key shares one word with some keys and the
+            other with others, and values share digits likewise, so that no needle stands out.
         none: whether the question allows that the key is missing: `no`; or yes, and the key is
             there (`possible`) or missing (`true`). There are equally many needles in both.
         domains: of the texts of a haystack of domains, in turns if there are several.
         value_length: digits of a number (7 by default) or words of a compound (2).
-        similar: whether every key shares one word with some keys and the other with others, and
-            values share digits likewise, so that no needle stands out among look-alikes.
         ordinal: whether the question is about one value of a key by its place among them (the
             third, ...), drawn for each row.
         question_at: where the question stands; one before the haystack is part of the context.
@@ -68,11 +67,10 @@ class Niah:
     queries: Annotated[int, Interval(ge=1, le=64)] = 1
     depths: Annotated[int, Interval(ge=0, le=101)] = 0
     wording: Literal["plain", "paraphrased", "split", "json", "assignment", "associated"] = "plain"
-    lookalikes: Annotated[int, Interval(ge=0, le=32)] = 0
+    lookalikes: Annotated[int, Interval(ge=0, le=60)] = 0
     none: Literal["no", "possible", "true"] = "no"
     domains: tuple[str, ...] = ()
     value_length: Annotated[int, Interval(ge=2, le=64)] | None = None
-    similar: bool = False
     ordinal: bool = False
     question_at: Literal["after", "before", "around"] = "after"
     instruction: Literal["upstream", "short", "long"] = "upstream"
@@ -116,28 +114,18 @@ class Niah:
             return "ordinal: the question is about one value, which is there"
         if self.ordinal and self.wording == "split":
             return "ordinal: a needle in two places has no place among others"
-        if self.similar and (self.lookalikes or self.key_type == "uuids"):
-            return "similar: only for keys of words or numbers, and without `lookalikes`"
-        if self.similar and all(self.keys % number for number in range(2, self.keys)):
-            return f"similar: {self.keys} keys are no grid; use a product such as 16"
-        if self.wording == "associated":
-            return self._association
+        if self.wording != "associated":
+            return ""
+        if self.keys > ASSOCIATIONS or self.queries > 1:
+            return f"wording: associated needs one query, and at most {ASSOCIATIONS} keys"
+        if self.key_type != "words" or self.lookalikes or self.none != "no":
+            return "wording: associated needs keys of words, without `lookalikes` and `none`"
         return ""
 
     @property
     def digits(self) -> int:
         """Digits of a value that is a number."""
         return self.value_length or 7
-
-    @property
-    def _association(self) -> str:
-        if self.keys > ASSOCIATIONS or self.queries > 1:
-            return f"wording: associated needs one query, and at most {ASSOCIATIONS} keys"
-        if self.key_type != "words" or self.similar or self.lookalikes or self.none != "no":
-            return (
-                "wording: associated needs keys of words, without `similar`, `lookalikes`, `none`"
-            )
-        return ""
 
 
 @dataclass(frozen=True)
@@ -174,8 +162,8 @@ class Cwe:
     """Common words: `common` words occur `common_repeats` times, all others `other_repeats`.
 
     Attributes:
-        ask: for the common words, or for the count of one of them. Then each common word has a
-            count of its own, from `other_repeats` + 1 to `common_repeats`.
+        ask: for the common words, or for the count of one of them. Then no two common words have
+            the same count, and counts are spread from `other_repeats` + 1 to `common_repeats`.
         example: whether the prompt begins with an in-context example.
     """
 
@@ -193,6 +181,8 @@ class Cwe:
             return f"other_repeats: {self.other_repeats} is not below {self.common_repeats}"
         if self.ask == "count" and self.example:
             return "ask: a question about a count has no example; add `example: false`"
+        if self.ask == "count" and self.common > self.common_repeats - self.other_repeats:
+            return f"common: {self.common} words have no different counts from so small a range"
         return ""
 
 

@@ -275,8 +275,8 @@ def test_no_probes_are_made_for_the_reference_or_when_the_check_is_known(
 def test_a_counter_is_tried_on_a_prompt_of_every_task() -> None:
     for (content, prefix), task in zip(probes(), TASKS.values(), strict=True):
         draft = draw(task, counted("mistral"), 0, 4096, 4000)
-        assert draft.question[:20] in content and draft.head[:60] in content
-        assert prefix and prefix[:12] == draft.answer_prefix[:12]
+        assert draft.prompt.question[:20] in content and draft.prompt.head[:60] in content
+        assert prefix and prefix[:12] == draft.prompt.prefix[:12]
         assert 0.95 * PROBE_LENGTH < len(content.encode()) < PROBE_LENGTH
 
 

@@ -90,17 +90,6 @@ def test_a_crowded_row_is_left_out_and_the_others_are_tested() -> None:
     assert not wrong
 
 
-def test_rows_sorted_by_depth_and_moved_needles_are_found_among_even_depths() -> None:
-    task, source = task_of("vt_short", Vt(hops=0), "x"), stratified(0)
-    even = [(index, source()) for index in range(200)]
-    moved = [(place + 0.5) % 1 for _, place in even[:3]] + [place for _, place in even[3:]]
-    for wrong in (sorted(place for _, place in even), moved):
-        rows = [row_of(index, [int(place * 61)], 60) for index, place in enumerate(wrong)]
-        assert verdict(task, rows)[1][0].startswith("gold depth is not stratified: rows 0 to 9")
-    rows = [row_of(index, [int(place * 61)], 60) for index, place in even]
-    assert verdict(task, rows)[1] == []
-
-
 def test_one_row_of_hardly_any_text_does_not_widen_the_limit_for_all() -> None:
     task, source = task_of("vt_short", Vt(hops=0), "x"), random.Random(1)
     lean = [row_of(0, [0], 1), *rows_of(0, 60, 300, lambda: source.random() ** 2)]

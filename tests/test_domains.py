@@ -127,7 +127,8 @@ def test_no_domain_of_a_mixture_runs_out_before_the_others() -> None:
         Passages.of(Segments.of([f"{name}{n}" for n in range(size)], np.full(size, 9)), range(size))
         for name, size in (("a", 3), ("b", 11))
     ]
-    texts = mixed(parts, random.Random(1)).lines.texts.to_pylist()
+    turns = mixed(parts, random.Random(1))
+    texts = turns.lines.pick(turns.order).texts.to_pylist()
     assert [text[0] for text in texts] == ["a", "b"] * 11
     assert {text for text in texts if text[0] == "b"} == {f"b{n}" for n in range(11)}
     assert [texts.count(f"a{n}") for n in range(3)] in ([4, 4, 3], [4, 3, 4], [3, 4, 4])

@@ -1,12 +1,15 @@
 """What every task of every suite has: a budget, a scorer that works, a licence and a citation."""
 
+from typing import get_args
+
 import pytest
 
+from ruler_builders.checks import floors, solvers, task_parameters
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_data import TASKS
 from ruler_data.suites import packaged
-from ruler_data.tasks import Task
+from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.metrics import SCORERS
 from ruler_report.strict import STRICT
 from tests.rows import make
@@ -37,3 +40,16 @@ def test_every_text_that_a_task_takes_has_a_licence_and_an_author(task: Task) ->
         for source in (library.info(name), CATALOGUE.get(name)):
             assert source is None or source.licence not in ("", "unknown")
             assert source is None or source.attribution
+
+
+def test_every_family_is_solved_its_parameters_counted_and_its_floor_measured() -> None:
+    families = {*get_args(Params)}
+    assert task_parameters._FAMILIES.keys() == floors._CANDIDATES.keys() == families
+    assert solvers._SOLVERS.keys() | {Qa} == families
+
+
+def test_a_family_without_checks_is_no_row_that_passes() -> None:
+    row = make("mistral", "vt", 0, 1024)
+    stranger = Task("odd_one", object(), "x", 30)  # type: ignore[arg-type]
+    with pytest.raises(KeyError):
+        list(task_parameters.parameter_findings(stranger, 1024, row))

@@ -14,7 +14,7 @@ from ruler_builders.sources.associations import associations
 from ruler_data import Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged
-from ruler_data.tasks import Graph, Niah
+from ruler_data.tasks import Cwe, Graph, Niah
 from tests.conftest import Cli
 from tests.rows import make
 from tests.running.processes import evaluate, order
@@ -78,23 +78,17 @@ def test_scrambled_chains_are_of_one_length_and_followed_by_hand(task: str) -> N
     assert 0.4 < disorder / (6 * 8 * hops) < 0.6
 
 
-@pytest.mark.parametrize("task", of("niah_similar"))
-def test_similar_keys_are_a_grid_of_words_and_their_values_a_grid_of_digits(task: str) -> None:
+@pytest.mark.parametrize("task", of("niah_lookalikes"))
+def test_lookalike_keys_are_a_grid_of_words_and_their_values_a_grid_of_digits(task: str) -> None:
+    size = int(task.rpartition("_")[2])
     for row in rows_of(task):
         known = dict(NEEDLE.findall(row.context))
         asked = re.findall(r"[a-z]+-[a-z-]+", row.question)
         assert row.outputs == tuple(known[key] for key in asked) and len(asked) == 4
-        first, _, last = asked[0].partition("-")
-        lasts = [key.partition("-")[2] for key in known if key.startswith(f"{first}-")]
-        firsts = [key.partition("-")[0] for key in known if key.endswith(f"-{last}")]
-        grid = [
-            f"{a}-{b}"
-            for a in firsts if sum(f"{a}-{b}" in known for b in lasts) > 1
-            for b in lasts if sum(f"{a}-{b}" in known for a in firsts) > 1
-        ]  # fmt: skip
-        assert len(grid) == int(task.rpartition("_")[2]) and {*asked} <= {*grid} <= known.keys()
+        firsts, lasts = (Counter(key.partition("-")[part] for key in known) for part in (0, 2))
+        assert len(known) == size == len(firsts) * len(lasts)
         for half in (slice(0, 3), slice(3, 7)):
-            assert len(set(Counter(known[key][half] for key in grid).values())) == 1
+            assert len(set(Counter(value[half] for value in known.values()).values())) == 1
 
 
 @pytest.mark.parametrize("task", of("niah_ordinal"))
@@ -178,13 +172,15 @@ def test_frequent_words_are_told_from_the_next_without_a_tie(task: str) -> None:
 
 @pytest.mark.parametrize("task", of("cwe_count"))
 def test_a_counted_word_has_a_count_of_its_own_among_others(task: str) -> None:
-    most = int(task.rpartition("_")[2])
+    most, params = int(task.rpartition("_")[2]), HARD[task].params
+    assert isinstance(params, Cwe)
     for row in rows_of(task, 12):
         word = re.search('"(.+)"', row.question)
         counts = Counter(re.findall(r"[0-9]+\. ([a-z-]+)", row.context))
         assert word and row.outputs == (str(counts[word[1]]),)
         assert 4 <= counts[word[1]] <= most and len(row.evidence) == counts[word[1]]
-        assert sum(count > 3 for count in counts.values()) == 4
+        often = [count for count in counts.values() if count > 3]
+        assert len(often) == len(set(often)) == params.common >= 12
 
 
 # What an answer could be guessed from: strategies that ignore the key of the question.

@@ -277,6 +277,15 @@ def first_document(row: Row) -> str:
     return next(text for text in documents(row) if text.rstrip() not in gold)
 
 
+def swapped_texts(row: Row) -> list[str]:
+    """Return the documents with two swapped that are no evidence."""
+    texts, gold = documents(row), [row.context[span.start : span.end] for span in row.evidence]
+    places = [place for place, text in enumerate(texts) if text.rstrip() not in gold]
+    first, other = places[0], next(p for p in places if len(texts[p]) != len(texts[places[0]]))
+    texts[first], texts[other] = texts[other], texts[first]
+    return texts
+
+
 def digit(text: str) -> str:
     return text[:-1] + str((int(text[-1]) + 1) % 10)
 
@@ -398,7 +407,7 @@ ROWS: Mapping[str, tuple[str, Edit, str]] = {
     "a name of four letters": ("vt", at(2, lambda row: rename(row, row.outputs[-1], "QQQQ")), "2: "),
     "another name": ("vt", at(2, lambda row: rename(row, row.outputs[-1], "QQQQQ")), "by the seed"),
     "an example that teaches the wrong answer": ("vt", at(3, wrong_example), "the example's answer"),
-    "an example of another row": ("vt", same_example, "has the example of row 0"),
+    "an example of another row": ("vt", same_example, "1: beginning of the context"),
     "noise of vt": ("vt", at(3, add_line("Nothing of this is so.")), "no noise"),
     "29 instead of 30": ("cwe", at(1, one_fewer), "stands there 29 times"),
     "a word four times": ("cwe", at(1, grouped), "stands there 4 times"),
@@ -438,6 +447,12 @@ ROWS: Mapping[str, tuple[str, Edit, str]] = {
     ),
     "a document twice": (
         "qa_1", at(3, lambda row: redocument(row, [*documents(row), first_document(row)])), "exhausted",
+    ),
+    "two documents swapped": (
+        "qa_1", at(3, lambda row: redocument(row, swapped_texts(row))), "not in the order of the seed",
+    ),
+    "two documents of two swapped": (
+        "qa_2", at(3, lambda row: redocument(row, swapped_texts(row))), "not in the order of the seed",
     ),
     "an answer of other case": (
         "qa_1", at(4, lambda row: replace(row, outputs=(row.outputs[0].upper(),))), "by the seed",

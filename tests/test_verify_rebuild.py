@@ -46,6 +46,11 @@ def test_as_many_rows_are_rebuilt_as_asked_and_there_are(
     assert json.loads(done.stdout)["rebuilt"] == rebuilt
 
 
+def test_every_row_is_rebuilt_where_lengths_are_counted(small: Path, cli: Cli) -> None:
+    done = cli("verify", small, "--json")
+    assert json.loads(done.stdout)["rebuilt"] == 2 * ROWS
+
+
 def one_line_up(row: Row) -> Row:
     """Move an assignment before the line of noise above it: a hundredth of the depth."""
     for number, (start, end) in enumerate(row.evidence):
@@ -70,6 +75,7 @@ def test_a_forgery_that_nothing_else_shows_is_found_by_rebuilding(
     edit, indices = FORGERIES[forgery]
     forge(copy, "vt_1024", edit)
     assert cli("verify", copy, "--no-lengths").returncode == 0
+    must_find(cli("verify", copy), "vt_1024/2: differs from the row built again: context has")
     found = must_find(cli("verify", copy, *ALL))
     rows = [line.partition(":")[0] for line in found]
     assert rows == [f"vt_1024/{index}" for index in indices]
@@ -105,6 +111,32 @@ def test_a_row_that_only_the_manifest_has_is_named(small: Path, tmp_path: Path, 
     edit_config(copy, "vt_1024", rows=ROWS + 1)
     done = cli("verify", copy, "--no-lengths", "--rebuild", 99)
     must_find(done, f"rows expected {ROWS + 1}, found {ROWS}", f"vt_1024/{ROWS}: ")
+
+
+def test_an_edited_essay_is_found_without_the_model_that_cuts_sentences(
+    shared: Path, tmp_path: Path, cli: Cli
+) -> None:
+    folder, essays, found = tmp_path / "build", tmp_path / "essays", "PaulGrahamEssays.json"
+    options = ("--tasks", "niah_single_2", "--lengths", 1024, "--rows", 2)
+    built = cli("build", *options, "--sources", shared / "sources", "--out", folder)
+    assert built.returncode == 0, built.stderr
+    essays.mkdir()
+    (essays / found).symlink_to(shared / "sources" / found)
+    bare = {"RULER_CACHE": str(tmp_path / "cache"), "HOME": str(tmp_path), "NLTK_DATA": ""}
+    verify = ("verify", folder, "--sources", essays)
+    clean = cli(*verify, env=bare)
+    assert clean.returncode == 0, clean.stdout
+    assert "not built again: punkt_tab" in clean.stderr
+    forge(folder, "niah_single_2_1024", at(1, other_word))
+    words = "niah_single_2_1024/1: the haystack is not that of the essays"
+    must_find(cli(*verify, "--no-lengths", env=bare), words)
+
+
+def other_word(row: Row) -> Row:
+    """Replace a word of the last sentences by one as long."""
+    place = row.context.rindex(" the ")
+    context = row.context[:place] + " thy " + row.context[place + 5 :]
+    return replace(row, context=context)
 
 
 def squad(names: str, folder: Path) -> Path:

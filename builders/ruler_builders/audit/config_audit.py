@@ -1,7 +1,6 @@
 """Checks of one config: the columns of its file, its rows, their lengths and its summary."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,21 +8,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_builders.audit.file_checks import hash_findings, one_line
-from ruler_builders.audit.source_check import Available, SourceCheck
+from ruler_builders.audit.source_check import Available, RowCheck, open_tokenizer
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
+from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_data.errors import BudgetError
 from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, opened, read_packed
 from ruler_data.row import PackedRow, RowDigest, question_bytes
-from ruler_data.tasks import Qa, Task
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.version import __version__
 
@@ -36,22 +35,25 @@ class ConfigVerdict(NamedTuple):
         findings: what is wrong.
         untested: what could not be tested.
         questions: what each row asks, to compare it with other lengths.
-        is_drawn_again: whether each question was drawn again from the seed.
+        is_drawn: whether each question was drawn again from the seed.
+        built: number of rows that were built again and compared.
     """
 
     config: str
     findings: list[str]
     untested: Sequence[str] = ()
     questions: Sequence[bytes] = ()
-    is_drawn_again: bool = False
+    is_drawn: bool = False
+    built: int = 0
 
 
 def verify_config(
     folder: Path,
     manifest: Manifest,
-    tokenizer: str | None,
+    tokenizer: str,
     counter: CounterName,
     sources: Available,
+    chosen: Mapping[str, Sequence[int]] | None,
     name: str,
     progress: Progress,
 ) -> ConfigVerdict:
@@ -60,9 +62,10 @@ def verify_config(
     Args:
         folder: of the build.
         manifest: of the folder.
-        tokenizer: what to count lengths with: name, folder or Hub id; None not to count them.
+        tokenizer: what to count tokens with: name, folder or Hub id; empty to do without.
         counter: library that counts tokens.
         sources: that rows are compared with.
+        chosen: rows to build again, by config, and lengths are not counted; None for all rows.
         name: of the config, whose file exists.
         progress: called with the rows that are finished.
     """
@@ -71,25 +74,29 @@ def verify_config(
     task, path = manifest.table[task_name], folder / info.file
     findings = hash_findings(info.file, path, info.bytes, info.sha256)
     digest, lengths, questions = RowDigest(), list[int](), list[bytes]()
-    library = sources.library(task) if manifest.edition == BALANCED else None
-    check = SourceCheck(manifest, task, length, library) if library else None
+    loaded = open_tokenizer(tokenizer, counter) if tokenizer else None
+    indices = range(info.rows) if chosen is None else chosen.get(name, ())
+    is_balanced = manifest.edition == BALANCED
+    check = RowCheck(manifest, name, sources, tokenizer, counter, indices) if is_balanced else None
 
     def rows() -> Iterator[PackedRow]:
-        loaded = _tokenizer(tokenizer, counter) if tokenizer else None
-        recounted = recounted_rows(info.rows)
+        recounted = recounted_rows(info.rows, length)
         for row in read_packed(path):
             digest.add(row)
             lengths.append(row.length)
             questions.append(question_bytes(row))
             yield row  # the audit first, which reads all of it
-            if check is not None:
-                findings.extend(f"{name}/{row.index}: {what}" for what in check.row(row.unpack()))
-            if loaded is not None:
-                again = row.index in recounted
+            wrong = list(check.row(row)) if check else []
+            findings.extend(f"{name}/{row.index}: {what}" for what in wrong)
+            is_counted = check is not None and check.builds and not wrong
+            again = row.index in recounted
+            if loaded is not None and chosen is None and (again or not is_counted):
                 findings.extend(
                     _length_findings(name, loaded, row, again, bool(manifest.chat_template))
                 )
             progress(name, 1)
+        if check is not None:
+            findings.extend(f"{name}/{index}: is missing" for index in check.missing())
 
     try:
         with path.open("rb") as raw:
@@ -121,44 +128,21 @@ def verify_config(
     has_floor = info.floor or (is_of_this_version and not manifest.is_imported)
     if has_floor and not audit.findings and (floor := meter.floor()) != info.floor:
         findings.append(f"{name}: floor expected {floor}, found {info.floor}")
-    if manifest.edition == BALANCED:
-        findings += _exhausted_findings(name, task, info, audit.repeats, check)
+    if check and check.has_texts and sorted(check.exhausted) != list(info.exhausted):
+        notes = sorted(check.exhausted)
+        findings.append(f"{name}: exhausted expected {notes}, found {list(info.exhausted)}")
     depth = audit.checks.get("depth", "")
     untested = [f"{name}: depth {depth}"] if UNTESTED in depth else []
+    if loaded and check and check.has_texts and not check.builds:
+        untested.append(
+            f"{name}: rows are not built again: punkt_tab, which cuts essays, is missing"
+        )
     if not info.question_digest:
         untested.append(f"{name}: an older version built it and recorded no question digest")
     if not (info.floor or is_of_this_version or manifest.is_imported):
         untested.append(f"{name}: an older version built it and recorded no floor")
-    return ConfigVerdict(name, findings, untested, questions, check is not None)
-
-
-def _exhausted_findings(
-    config: str, task: Task, info: ConfigInfo, repeats: Mapping[str, int], check: SourceCheck | None
-) -> list[str]:
-    """Compare the notes on what ran out with what repeats in the rows."""
-    params, notes = task.params, set[str]()
-    if isinstance(params, Qa):
-        if "documents" in repeats:
-            notes.add(f"{params.source} documents, the gold ones too, repeat within a row")
-        if count := repeats.get("questions"):
-            notes.add(
-                f"{params.source} has {count} questions: rows from {count} on repeat these "
-                "questions"
-            )
-    elif task.sources and check is None:
-        return []
-    if check is not None:
-        notes |= check.exhausted
-    if sorted(notes) == list(info.exhausted):
-        return []
-    return [f"{config}: exhausted expected {sorted(notes)}, found {list(info.exhausted)}"]
-
-
-@lru_cache(maxsize=1)
-def _tokenizer(spec: str, counter: CounterName) -> PromptTokenizer:
-    tokenizer = load_tokenizer(spec, allow_download=False)
-    tokenizer.use(counter)
-    return tokenizer
+    is_drawn, built = (check.draws, check.built) if check else (False, 0)
+    return ConfigVerdict(name, findings, untested, questions, is_drawn, built)
 
 
 def _missing_values(path: Path) -> list[str]:
@@ -227,18 +211,9 @@ def _summary_findings(
     """Check what the manifest states of a config against its rows."""
     if not lengths:
         return []
-    length = parse_config(config)[1]
-    mean = sum(lengths) / len(lengths)
-    found = {
-        "rows": len(lengths),
-        "digest": digest.hexdigest(),
-        "question_digest": digest.question_hexdigest() if info.question_digest else "",
-        "length_min": min(lengths),
-        "length_mean": round(mean, 3),
-        "length_max": max(lengths),
-        "fill_min": round(min(lengths) / length, 6),
-        "fill_mean": round(mean / length, 6),
-    }
+    found = row_figures(digest, lengths, parse_config(config)[1])
+    if not info.question_digest:
+        del found["question_digest"]  # an older version built it
     return [
         f"{config}: {name} expected {getattr(info, name)}, found {value}"
         for name, value in found.items()

@@ -1,32 +1,42 @@
-"""Rows against what they were made of: the seed, and the sources that are available.
+"""Rows against what they were made of: the seed, the sources and the tokenizer, if available.
 
-Every question is drawn again from the seed, with its answers, its example and the depths of its
-needles; the haystack's texts must be those of the source. A rebuilt row (`--rebuild`) proves more,
-each byte, and costs as much as the build.
+With tokenizer and sources every row is built again and compared byte for byte. Without the
+tokenizer, its question, answers, example and depths are drawn again and its texts are compared with
+the sources. Without the texts of its haystack, the question is still drawn again.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
+import numpy as np
+
 from ruler_builders.checks.depth_uniformity import drift, row_depths
 from ruler_builders.checks.prompt_parser import example_and_list, needle_sentences, template_of
 from ruler_builders.checks.solvers import documents
-from ruler_builders.pipeline.build_context import ByteCounter
-from ruler_builders.pipeline.fit import Target
+from ruler_builders.pipeline.build_context import PROBES, ByteCounter
+from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import CATALOGUE, Library, Question
+from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.essays import ROUGHLY
+from ruler_builders.sources.library import Kind, real_info
+from ruler_builders.sources.user_texts import own_info
 from ruler_builders.tasks import draw
 from ruler_builders.tasks.cwe import RAN_OUT
 from ruler_builders.tasks.niah import REPEAT
+from ruler_builders.tasks.qa import distractors, documents_repeat, in_order, repeated
 from ruler_data.errors import RulerError
 from ruler_data.manifest import FILENAME, Manifest, SourceInfo
-from ruler_data.names import quote
-from ruler_data.row import Row
+from ruler_data.names import parse_config, quote
+from ruler_data.row import PackedRow, Row, serialize
 from ruler_data.tasks import Cwe, Niah, Qa, Task
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers.counters import CounterName
+from ruler_data.version import DATA_VERSION
 
 #: Sentences among which a row may leave out some, at the end of its haystack.
 LOOSE_END = 200
@@ -43,24 +53,47 @@ class Available:
         haystack: of the user's own texts, or None.
         kinds: of the manifest's sources, by name.
         missing: why a source cannot be compared, by name.
+        is_current: whether this version draws rows of the manifest's MAJOR version.
     """
 
     folder: str | None
     haystack: str | None
     kinds: Mapping[str, str]
     missing: Mapping[str, str]
+    is_current: bool = True
 
-    def library(self, task: Task) -> Library | None:
-        """Return the sources of a task; None if one is missing."""
-        if any(name in self.missing or name not in self.kinds for name in task.sources):
-            return None
-        kinds = {self.kinds[name] for name in task.sources if name in CATALOGUE}
+    def has(self, names: Collection[str]) -> bool:
+        """Whether all of these sources can be read."""
+        return all(name in self.kinds and name not in self.missing for name in names)
+
+    def library(self, task: Task) -> Library:
+        """Return the sources of a task."""
+        kinds = {self.kinds.get(name) for name in task.sources if name in CATALOGUE}
         return _library("sample" in kinds, self.folder, self.haystack)
+
+
+def is_text(source: str) -> bool:
+    """Whether a source is text of haystacks: what a row asks does not depend on it."""
+    return source == "essays" or source.startswith(PREFIX)
 
 
 @lru_cache(maxsize=2)
 def _library(is_sample: bool, folder: str | None, haystack: str | None) -> Library:
-    return Library(folder, "sample" if is_sample else "real", haystack=haystack, network=False)
+    kind: Kind = "sample" if is_sample else "real"
+    return Library(folder, kind, haystack=haystack, network=False, rough=True)
+
+
+@lru_cache(maxsize=1)
+def open_tokenizer(spec: str, counter: CounterName) -> PromptTokenizer:
+    """Load a tokenizer, once in a process, with the fast counter if that is exact."""
+    tokenizer = load_tokenizer(spec)
+    tokenizer.use(counter, PROBES)
+    return tokenizer
+
+
+@lru_cache(maxsize=2)
+def _counted(seed: int, library: Library, spec: str, counter: CounterName) -> TokenizedSources:
+    return TokenizedSources(seed, library, open_tokenizer(spec, counter) if spec else ByteCounter())
 
 
 def find_sources(
@@ -72,12 +105,16 @@ def find_sources(
         UsageError: a folder does not exist.
     """
     paths = (str(folder) if folder else None, str(haystack) if haystack else None)
+    if manifest.rows_version.split(".")[0] != DATA_VERSION.split(".")[0]:
+        return Available(*paths, {}, {}, is_current=False), []
     findings, missing = list[str](), dict[str, str]()
     for info in manifest.sources:
         library = _library(info.kind == "sample", *paths)
         is_pinned_down = info.kind == "sample" or info.name not in CATALOGUE
         try:
             found = library.info(info.name)
+            if found.detail == ROUGHLY:
+                found = replace(found, detail=info.detail)
         except (RulerError, KeyError) as error:
             missing[info.name] = str(error)
             found = _catalogued(info)
@@ -99,41 +136,82 @@ def find_sources(
 def _catalogued(info: SourceInfo) -> SourceInfo:
     """Return the entry of a source that is not available, as far as its name decides it."""
     if info.kind == "own":
-        title = f"Texts of whoever built this: {info.name.removeprefix('domain_')}"
-        who = "unknown to ruler-data; ask whoever built this"
-        return replace(info, title=title, url="", licence="unknown", attribution=who, pinned=False)
+        return own_info(info.name, info.sha256, info.detail)
     spec = CATALOGUE.get(info.name)
     if spec is None:
         return info
     detail = info.detail if info.name == "essays" else ""
-    return replace(
-        info, title=spec.title, url=spec.url, licence=spec.licence,
-        attribution=spec.attribution, detail=detail, kind="real",
-    )  # fmt: skip
+    return real_info(spec, info.sha256, detail, pinned=info.pinned)
 
 
-class SourceCheck:
-    """Compares the rows of one config with the seed and the sources."""
+class RowCheck:
+    """Compares the rows of one config with what the seed draws from the sources.
 
-    def __init__(self, manifest: Manifest, task: Task, length: int, library: Library) -> None:
-        self._task, self._length, self._library = task, length, library
-        tokenizer = manifest.tokenizer
-        target = Target(length, tokenizer.template_reserve, tokenizer.extra_reserve)
-        self._budget = target.budget(task)
-        self._sources = TokenizedSources(manifest.seed, library, ByteCounter())
-        #: Which sources run out in a row, and what is done.
+    Args:
+        manifest: of the folder.
+        config: its name.
+        sources: that can be read.
+        tokenizer: to build rows again; empty to compare texts instead.
+        counter: library that counts tokens.
+        indices: of the rows to build again, rising.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        config: str,
+        sources: Available,
+        tokenizer: str,
+        counter: CounterName,
+        indices: Sequence[int],
+    ) -> None:
+        name, self._length = parse_config(config)
+        self._task = task = manifest.table[name]
+        reserves = manifest.tokenizer.template_reserve, manifest.tokenizer.extra_reserve
+        self._target = Target(self._length, *reserves)
+        texts = [*filter(is_text, task.sources)]
+        #: Whether questions can be drawn again, and whether texts can be compared.
+        self.draws = sources.is_current and sources.has({*task.sources} - {*texts})
+        self.has_texts = self.draws and sources.has(texts)
+        self._library = library = sources.library(task)
+        is_rough = "essays" in texts and self.has_texts and library.is_rough
+        self.builds = bool(tokenizer and self.has_texts and not is_rough)
+        self._sources = _counted(manifest.seed, library, tokenizer if self.builds else "", counter)
+        self._indices = frozenset(indices if self.builds else ())
+        self._made = make_rows(task, self._sources, sorted(self._indices), self._target)
+        #: Number of rows that were built again, and notes on sources that run out.
+        self.built = 0
         self.exhausted: set[str] = set()
+        if isinstance(task.params, Qa) and self.draws:
+            corpus, _ = library.corpus(task.params.source)
+            self.exhausted.update(repeated(corpus, task.params, manifest.configs[config].rows))
 
-    def row(self, row: Row) -> Iterator[str]:
+    def row(self, packed: PackedRow) -> Iterator[str]:
         """Yield where a row is not what the seed draws from the sources."""
-        if row.index < 0:
-            return
-        drawn = draw(self._task, self._sources, row.index, self._length, self._budget)
+        if packed.index in self._indices:
+            made = next(self._made, None)
+            if made is None:
+                yield "is one row too many"
+                return
+            self.built += 1
+            self.exhausted.update(filter(None, [made.exhausted]))
+            if serialize(packed) != serialize(made.row):
+                yield f"differs from the row built again: {_difference(packed, made.row)}"
+        elif self.draws and packed.index >= 0:
+            yield from self._drawn(packed.unpack())
+
+    def missing(self) -> Iterator[int]:
+        """Yield the rows to build again that the file does not have."""
+        yield from (made.row.index for made in self._made)
+
+    def _drawn(self, row: Row) -> Iterator[str]:
+        budget = self._target.budget(self._task)
+        drawn = draw(self._task, self._sources, row.index, self._length, budget)
         values: dict[str, tuple[object, object]] = {
-            "question": (row.question, drawn.question),
-            "answer_prefix": (row.answer_prefix, drawn.answer_prefix),
+            "question": (row.question, drawn.prompt.question),
+            "answer_prefix": (row.answer_prefix, drawn.prompt.prefix),
             "outputs": (row.outputs, drawn.outputs),
-            "beginning of the context": (row.context[: len(drawn.head)], drawn.head),
+            "beginning of the context": (row.context[: len(drawn.prompt.head)], drawn.prompt.head),
         }
         for name, (found, wanted) in values.items():
             if found != wanted:
@@ -146,7 +224,7 @@ class SourceCheck:
         elif isinstance(params, Qa) and self._task.fills:
             yield from self._documents(params, row)
         elif isinstance(params, Cwe):
-            head = template_of(self._task, row).head.removesuffix("1. ")
+            head = template_of(self._task, row).head
             listed = {*example_and_list(row.context, head)[1].split()[1::2]}
             if listed.difference(self._library.words[0].singles):
                 self.exhausted.add(RAN_OUT)
@@ -169,9 +247,9 @@ class SourceCheck:
         head = template_of(self._task, row).head
         others = others[sum(bool(line.strip()) for line in head.split("\n")) :]
         text = " ".join(piece.strip(" ") for piece in others)
-        if params.haystack == "essays":
+        if params.haystack == "essays" and self.has_texts:
             yield from self._essays(text)
-        elif params.haystack == "domains":
+        elif params.haystack == "domains" and self.has_texts:
             yield from self._domains(params.domains, others)
         for kind, parts in (
             (params.key_type, {needle.key for needle in needles}),
@@ -218,7 +296,8 @@ class SourceCheck:
     def _documents(self, params: Qa, row: Row) -> Iterator[str]:
         """Check that all documents are of the source, the gold ones those of the question."""
         texts, numbers, questions = _corpus(self._library, params.source)
-        shown = {*documents(row)[1]}
+        listed = documents(row)[1]
+        shown = {*listed}
         if strange := min(shown - numbers.keys(), default=None):
             yield f"document {strange[:60]!r} is not in {params.source}"
         asked = row.question.rpartition("\n\nQuestion: ")[2]
@@ -233,6 +312,14 @@ class SourceCheck:
         far, absent = len(shown - near - held), len(near - shown)
         if min(far, absent) > STRAY_DOCUMENTS:
             yield f"{absent} near documents are missing, and {far} others are there"
+        if len(shown) < len(listed):
+            self.exhausted.add(documents_repeat(params))
+        elif not strange:
+            place = self._sources.seed, self._task.same_questions_as or self._task.name, row.index
+            others = [numbers[text] for text in listed if text not in held]
+            known = distractors(*place, question, len(texts))
+            if others != in_order(*place, known[np.isin(known, others)]).tolist():
+                yield "the documents are not in the order of the seed"
 
 
 @lru_cache(maxsize=8)
@@ -254,6 +341,16 @@ def _corpus(library: Library, source: str) -> tuple[list[str], dict[str, int], d
     texts = [text.rstrip(" ") for text in corpus.documents]
     numbers = {text: number for number, text in enumerate(texts)}
     return texts, numbers, {question.text: question for question in corpus.questions}
+
+
+def _difference(found: PackedRow, wanted: PackedRow) -> str:
+    """Return the first column in which two rows differ, and its values."""
+    for (name, here), there in zip(
+        found.unpack().to_record().items(), wanted.unpack().to_record().values(), strict=True
+    ):
+        if here != there:
+            return f"{name} {_differing(here, there)} by the seed"
+    return "in its bytes"
 
 
 def _differing(found: object, wanted: object) -> str:

@@ -1,13 +1,13 @@
 """`verify`: check everything that a folder promises, from its files alone.
 
     hashes, names, sources and card of the folder -> columns, rows, lengths of every config
-    -> on request, rows built again from the seed; all rows of an edition of upstream, replayed
+    -> all rows of an edition of upstream, replayed
 
 Nothing that the builder recorded is trusted: hashes are taken again, rows are read and solved
-again, prompts are tokenized again. A folder that is consistent but was not built as its manifest
-says (e.g. another haystack of the same length) is found only by rebuilding rows.
+again, and with tokenizer and sources every row is built again and compared byte for byte.
 """
 
+import random
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from functools import partial
@@ -23,10 +23,8 @@ from ruler_builders.audit.file_checks import (
     source_findings,
     text_findings,
 )
-from ruler_builders.audit.rebuild import rebuild_rows
 from ruler_builders.audit.replay import replay_rows
-from ruler_builders.audit.source_check import Available, find_sources
-from ruler_builders.audit.tokenizer_check import exact_counter, tokenizer_findings, tokenizer_spec
+from ruler_builders.audit.source_check import Available, find_sources, is_text, open_tokenizer
 from ruler_builders.pipeline.build_config import (
     CounterOption,
     HaystackOption,
@@ -46,7 +44,9 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.suites import packaged
 from ruler_data.tasks import Qa, Task, config_place
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.protocol import template_reserve
+from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,9 +116,11 @@ class VerifyConfig:
         str | None,
         Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
     ] = None
-    count_lengths: Annotated[bool, Option("Tokenize every prompt again.", command=False)] = True
+    count_lengths: Annotated[
+        bool, Option("Count every prompt and build every row again.", command=False)
+    ] = True
     rebuild: Annotated[
-        int, Option("Build this many random rows again and compare them.", min=0)
+        int, Option("Insist on building rows again: all, or this many with --no-lengths.", min=0)
     ] = 0
     sources: SourcesOption = None
     haystack: HaystackOption = None
@@ -184,11 +186,9 @@ def verify(config: VerifyConfig) -> AuditReport:
     findings += source_findings(manifest)
     findings += manifest_findings(folder, manifest)
     needed = config.count_lengths or config.rebuild
-    spec = tokenizer_spec(config.tokenizer, manifest) if needed else ""
-    counted, counter = spec if config.count_lengths else None, config.counter
-    if counted:
-        findings += tokenizer_findings(counted, manifest)
-        counter = exact_counter(counter, counted, manifest)
+    spec, counter = _tokenizer_spec(config.tokenizer, manifest) if needed else "", config.counter
+    if spec:
+        findings += _tokenizer_findings(open_tokenizer(spec, counter), manifest)
     readable = [
         name
         for name, info in chosen.configs.items()
@@ -196,11 +196,15 @@ def verify(config: VerifyConfig) -> AuditReport:
     ]
     wrong, untested = text_findings(folder, manifest)
     findings += wrong
-    sources = Available(None, None, {}, {})
+    sources, again = Available(None, None, {}, {}), None
+    if not config.count_lengths:
+        again = _at_random(chosen, readable, config.rebuild)
     if manifest.edition == BALANCED:
         sources, wrong = find_sources(manifest, config.sources, config.haystack)
         findings += wrong
-    work = partial(verify_config, folder, manifest, counted, counter, sources)
+        if config.rebuild:
+            findings += _obstacles(manifest, sources)
+    work = partial(verify_config, folder, manifest, spec, counter, sources, again)
     done = run_jobs(work, readable, config.workers, config.progress)
     verdicts = {verdict.config: verdict for verdict in done}
     for name in readable:
@@ -209,32 +213,78 @@ def verify(config: VerifyConfig) -> AuditReport:
     if manifest.edition == BALANCED:
         findings += _pairing_findings(verdicts)
         untested += _unproved(manifest, sources, readable)
-    rebuilt = 0
+    rebuilt = sum(verdict.built for verdict in verdicts.values())
     if manifest.is_imported:
         untested.append("imported rows: files, digests and lengths hold; who made them is unknown")
-    elif manifest.is_upstream:
-        if spec:
-            rebuilt, wrong, skipped = replay_rows(
-                folder, chosen, readable, spec, config.sources, config.progress
-            )
-            findings += wrong
-            untested += skipped
-    elif config.rebuild:
-        rebuilt, wrong = rebuild_rows(
-            folder,
-            chosen,
-            readable,
-            spec,
-            config.rebuild,
-            sources=config.sources,
-            haystack=config.haystack,
+    elif manifest.is_upstream and spec:
+        rebuilt, wrong, skipped = replay_rows(
+            folder, chosen, readable, spec, config.sources, config.progress
         )
         findings += wrong
+        untested += skipped
     rows = sum(info.rows for info in chosen.configs.values())
-    proved = () if findings else _proved(chosen, verdicts, sources, counted is not None, rebuilt)
+    proved = () if findings else _proved(chosen, verdicts, sources, config.count_lengths, rebuilt)
     return AuditReport(
         tuple(findings), tuple(untested), len(chosen.configs), rows, rebuilt, tuple(proved)
     )
+
+
+def _tokenizer_spec(spec: str | None, manifest: Manifest) -> str:
+    """Return how to load the manifest's tokenizer: as given, or found by its files.
+
+    Raises:
+        UsageError: it is not available.
+    """
+    if spec is not None:
+        return spec
+    found = find_by_fingerprint(manifest.tokenizer)
+    if found is None:
+        msg = (
+            f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
+            "available; give --tokenizer FOLDER, or --no-lengths to verify all but the lengths"
+        )
+        raise UsageError(msg)
+    return found
+
+
+def _tokenizer_findings(tokenizer: PromptTokenizer, manifest: Manifest) -> list[str]:
+    """Check that a tokenizer is the manifest's: its files, and the tokens of its template."""
+    expected = manifest.tokenizer
+    findings = [
+        f"tokenizer {expected.name}: {name} sha256 expected {sha256}, "
+        f"found {tokenizer.info.files.get(name, 'no such file')}"
+        for name, sha256 in expected.files.items()
+        if tokenizer.info.files.get(name) != sha256 and not tokenizer.info.counts_like(expected)
+    ]
+    reserve = template_reserve(tokenizer)
+    if reserve != expected.template_reserve:
+        findings.append(
+            f"tokenizer {expected.name}: template reserve expected {expected.template_reserve}, "
+            f"found {reserve}"
+        )
+    return findings
+
+
+def _at_random(manifest: Manifest, configs: Sequence[str], rows: int) -> dict[str, list[int]]:
+    """Choose rows of these configs, by config and rising."""
+    every = [(name, index) for name in configs for index in range(manifest.configs[name].rows)]
+    chosen: dict[str, list[int]] = {}
+    for name, index in sorted(random.SystemRandom().sample(every, min(rows, len(every)))):
+        chosen.setdefault(name, []).append(index)
+    return chosen
+
+
+def _obstacles(manifest: Manifest, sources: Available) -> Iterator[str]:
+    """Say why rows that shall be built again cannot be."""
+    if not sources.is_current:
+        yield f"{FILENAME}: rows of data version {manifest.rows_version} cannot be built again"
+    for info in manifest.sources:
+        if reason := sources.missing.get(info.name):
+            option = "--haystack" if info.kind == "own" else "--sources"
+            yield (
+                f"source {info.name}: sha256 expected {info.sha256}, found none: {reason}; give "
+                f"{option} with the files of the build"
+            )
 
 
 def _pairing_findings(verdicts: Mapping[str, ConfigVerdict]) -> Iterator[str]:
@@ -255,10 +305,13 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
         names = [name for name in configs if source in _task(manifest, name).sources]
         if names:
             option = "--haystack" if sources.kinds[source] == "own" else "--sources"
+            lost = "texts" if is_text(source) else "texts, questions and answers"
             yield (
-                f"source {source}: {reason}; the texts, questions and answers of "
-                f"{', '.join(names)} were not compared with it or with the seed: give {option} DIR"
+                f"source {source}: {reason}; the {lost} of {', '.join(names)} were not compared "
+                f"with it: give {option} DIR"
             )
+    if not sources.is_current:
+        yield f"rows of data version {manifest.rows_version} were not compared with the seed"
     if manifest.suite not in packaged():
         yield f"suite {quote(manifest.suite)}: not of this package, so its tasks are not compared"
     if manifest.tokenizer.name not in REGISTRY and manifest.tokenizer.hub_id is None:
@@ -279,7 +332,7 @@ def _proved(
         yield f"rows replayed by upstream's generator, byte for byte: {rebuilt}"
     if manifest.edition != BALANCED:
         return
-    count, drawn = len(verdicts), sum(one.is_drawn_again for one in verdicts.values())
+    count, drawn = len(verdicts), sum(one.is_drawn for one in verdicts.values())
     qa = [name for name in verdicts if isinstance(_task(manifest, name).params, Qa)]
     yield (
         f"every prompt has the parameters of its task ({count} configs), and a solver that reads "
@@ -292,8 +345,8 @@ def _proved(
     yield f"texts are those of the sources: {', '.join(texts) or 'none compared'}"
     if is_counted:
         yield "the tokenizer counts the length of every prompt as stated"
-    if rebuilt:
-        yield f"rows built again, byte for byte: {rebuilt}"
+    rows = sum(info.rows for info in manifest.configs.values())
+    yield f"rows built again from the seed, byte for byte: {rebuilt} of {rows}"
 
 
 def _task(manifest: Manifest, config: str) -> Task:

@@ -3,16 +3,17 @@
 A build and `verify` use the same checks.
 """
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
 from ruler_builders.checks.solvers import solve
-from ruler_builders.checks.task_parameters import ParameterAudit
-from ruler_data.row import NO_SPANS, PackedRow, Row, digest_rows
+from ruler_builders.checks.task_parameters import parameter_findings
+from ruler_data.row import PackedRow, Row, utf8
 from ruler_data.tasks import Task
 
 
@@ -24,13 +25,11 @@ class ConfigAudit:
         config: the config's name.
         findings: what is wrong; empty for a clean config.
         checks: result of each check, for the manifest.
-        repeats: row in which the questions of a config, or documents of a row, first repeat.
     """
 
     config: str
     findings: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
-    repeats: dict[str, int] = field(default_factory=dict)
 
     def find(self, message: str, index: int | None = None) -> None:
         """Add a finding, of one row or of the whole config."""
@@ -46,20 +45,20 @@ def audit_rows(
     `length` is the config's, and `reserve` is kept free of each prompt, both in tokens.
     """
     audit = ConfigAudit(config)
-    seen: dict[str, int] = {}
-    depths, parameters = Depths(task), ParameterAudit(task, length)
+    seen: dict[bytes, int] = {}
+    depths = Depths(task)
     lengths: list[int] = []
     for place, given in enumerate(rows):
         row = given.unpack() if isinstance(given, PackedRow) else given
         lengths.append(row.length)
         for message in _row_findings(task, length - reserve, place, row):
             audit.find(message, row.index)
-        for message in parameters.row(row):
+        for message in parameter_findings(task, length, row):
             audit.find(message, row.index)
-        key = digest_rows([_anonymous(given)])
-        if key in seen:
-            audit.find(f"same prompt as row {seen[key]}", row.index)
-        seen[key] = row.index
+        key = hashlib.sha256(utf8(given.context))
+        key.update(f"\0{row.question}\0{row.answer_prefix}".encode())
+        if (first := seen.setdefault(key.digest(), place)) < place:
+            audit.find(f"same prompt as row {first}", row.index)
         depths.add(row)
     if not (count := len(lengths)):
         audit.find("no rows")
@@ -70,17 +69,15 @@ def audit_rows(
     audit.checks = {
         "rows in order": f"{count}",
         "fixed text of the prompts": f"{count} of {count}",
+        "parameters of the task": f"{count} of {count}",
         "answers found by the solver": found_in,
         "evidence": found_in,
         "duplicates": "0",
     }
-    audit.repeats = parameters.repeats
-    if parameters.is_known:
-        audit.checks["parameters of the task"] = f"{count} of {count}"
     tested, biased = depths.verdict()
     if tested:
         audit.checks["depth"] = tested
-    for message in (*biased, *parameters.shared()):
+    for message in biased:
         audit.find(message)
     return audit
 
@@ -123,13 +120,6 @@ def _evidence_findings(row: Row, expected: list[str] | None) -> Iterator[str]:
         yield f"evidence holds {differing or f'{len(held)} spans, not {len(expected)}'}"
     if expected is None and not held:
         yield "no evidence"
-
-
-def _anonymous(row: Row | PackedRow) -> Row | PackedRow:
-    """Return the part of the row that a model sees, to find duplicate prompts."""
-    if isinstance(row, Row):
-        return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=())
-    return replace(row, index=0, outputs=(), max_new_tokens=0, length=0, evidence=NO_SPANS)
 
 
 #: Room (tokens) from which every row must fill at least this share of it.

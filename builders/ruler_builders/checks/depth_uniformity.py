@@ -1,8 +1,7 @@
-"""Whether needles are uniformly distributed over depth, in every run of rows.
+"""Whether the needles of a config are uniformly distributed over depth.
 
-Depths are stratified: each aligned run of 10, 50, 100 and 500 rows has each needle once in each of
-as many strata. So rows sorted by depth are found, and so is one needle moved. All depths together
-are also tested by Kolmogorov and Smirnov.
+All depths together are tested by Kolmogorov and Smirnov. That each is the one of the seed, whose
+depths are stratified over rows, is checked elsewhere (`audit.source_check`).
 
 The depth of a needle by itself is uniform. Needles also never stand side by side: one that would
 moves to the next free place, as in linear probing of a hash table. With a share `a` of all places
@@ -14,10 +13,7 @@ out of the test.
 
 import math
 import re
-from collections.abc import Iterator
 from statistics import fmean
-
-import numpy as np
 
 from ruler_builders.checks.prompt_parser import template_of
 from ruler_data.row import Row, Span
@@ -36,9 +32,6 @@ UNTESTED = "not tested"
 LONGEST = 1000
 _END = re.compile(r"[.?!][\"')\]]*\s")
 
-#: Aligned runs of rows that have each needle once in each of as many strata of depth.
-RUNS = (10, 50, 100, 500)
-
 
 class Depths:
     """The relative depths of the needles of a config, collected row by row."""
@@ -48,7 +41,6 @@ class Depths:
         self._pieces = _kept_apart(task)
         self._found: list[float] = []
         self._grains: list[float] = []
-        self._rows: dict[int, tuple[list[float], float]] = {}
         self._crowded: list[int] = []  # places of the rows left out
 
     def add(self, row: Row) -> None:
@@ -59,7 +51,6 @@ class Depths:
         elif found:
             self._found += found
             self._grains.append(grain)
-            self._rows[row.index] = found, grain + drift(self._task)
 
     def verdict(self) -> tuple[str, list[str]]:
         """Return the result of the test, which may be empty, and the findings."""
@@ -73,49 +64,13 @@ class Depths:
         distance, limit = uniformity(self._found), ks_limit(size) + fmean(self._grains)
         result = f"KS {distance:.4f} <= {limit:.4f}, {size} gold pieces"
         result += f"; rows {left_out}: {len(self._crowded)}" if left_out else ""
-        findings = list(self._run_findings())
+        findings = []
         if distance > limit:
             findings.append(
                 f"gold depth is not uniform: KS {distance:.4f} over {size} pieces, "
                 f"limit {limit:.4f}"
             )
         return result, findings
-
-    def _run_findings(self) -> Iterator[str]:
-        """Yield the first run whose depths crowd into some strata, or a row beside its grid.
-
-        A needle stands between two segments, so the depth that was drawn may be anywhere in them.
-        """
-        most = max(len(found) for found, _ in self._rows.values())
-        if isinstance(self._task.params, Niah) and (grid := self._task.params.depths):
-            for index, (found, tolerance) in self._rows.items():
-                wanted = index % grid / (grid - 1)
-                if off := [depth for depth in found if abs(depth - wanted) > tolerance]:
-                    yield f"row {index} has its needle at depth {off[0]:.3f}, not at {wanted:.3f}"
-            return
-        # A long document moves the gold one further than any tolerance.
-        spare = 0.1 if isinstance(self._task.params, Qa) else 0.0
-        for run in RUNS:
-            for first in range(0, max(self._rows) + 1, run):
-                rows = [self._rows[i] for i in range(first, first + run) if i in self._rows]
-                lowest = np.sort([depth - slack for found, slack in rows for depth in found])
-                highest = np.sort([depth + slack for found, slack in rows for depth in found])
-                strata = np.arange(run + 1)
-                before = np.searchsorted(highest, strata / run)
-                behind = np.searchsorted(lowest, strata / run, "right")
-                before[-1], behind[0] = len(highest), 0  # no depth is outside [0, 1]
-                before, behind = before - most * strata, behind - most * strata
-                surplus = before - np.minimum.accumulate(behind)
-                if surplus.max() > most * run * spare:
-                    end = int(surplus.argmax())
-                    begin = int(behind[: end + 1].argmin())
-                    count = int(surplus[end]) + most * (end - begin)
-                    yield (
-                        f"gold depth is not stratified: rows {first} to {first + run - 1} have "
-                        f"{count} pieces between depth {begin / run:.2f} and {end / run:.2f}, "
-                        f"at most {most * (end - begin)} belong there"
-                    )
-                    return
 
 
 def drift(task: Task) -> float:
@@ -164,9 +119,9 @@ def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
     """
     if not row.evidence or isinstance(task.params, Cwe | Fwe):
         return [], 0.0, 0
-    try:
-        start = _haystack_start(task, row)
-    except ValueError:  # no instruction: the solver reports it
+    head = template_of(task, row).head
+    start = row.context.rfind(head) + len(head)  # it stands before the example of vt as well
+    if start < len(head):  # no instruction: the solver reports it
         return [], 0.0, 0
     last = row.evidence[-1]
     gold = sum(span.end - span.start for span in row.evidence)
@@ -176,16 +131,6 @@ def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
         depths.append(min(max((span.start - start - before) / free, 0.0), 1.0))
         before += span.end - span.start
     return depths, _grain(task, row, free, last), free // _unit(task) + 1
-
-
-def _haystack_start(task: Task, row: Row) -> int:
-    """Return where the haystack begins: after the instruction, and after the example of vt."""
-    if isinstance(task.params, Niah):
-        head = template_of(task, row).head
-        return row.context.index(head) + len(head)
-    find = row.context.rindex if isinstance(task.params, Vt) else row.context.index
-    opening = "given documents.\n\n" if isinstance(task.params, Qa) else "\n\n"
-    return find(opening) + len(opening)
 
 
 def _grain(task: Task, row: Row, free: int, last: Span) -> float:

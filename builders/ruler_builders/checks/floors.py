@@ -6,12 +6,13 @@
 Each strategy reads the prompt, takes every candidate for an answer (the values of all needles, all
 variables, all words) and names as many as there are gold answers, chosen by place, length, count,
 form or likeness alone. A score at or below the floor is no evidence that the question was read.
-Listing is measured apart: it names every candidate, as far as the budget of the answer goes.
+Listing is measured apart: it names every candidate, as far as the budget of the answer goes. Both
+are measured by the task's headline: upstream's score or the exact one.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -29,8 +30,8 @@ ROWS = 200
 CHARACTERS_PER_TOKEN = 4
 
 AnyRow = TypeVar("AnyRow", Row, PackedRow)
-#: Candidates in the order of the prompt, repeats included: each with its form.
-Candidates = list[tuple[object, str]]
+#: Candidates in the order of the prompt: how often each occurs, and the form of each.
+Candidates = tuple[Counter[str], Mapping[str, object]]
 
 
 class FloorMeter:
@@ -74,36 +75,38 @@ LISTING = "list everything"
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
-    found = _CANDIDATES[type(task.params)](row)
+    counts, forms = _CANDIDATES[type(task.params)](row)
     wanted = len(row.outputs) if task.metric == "all" else 1
-    answers = {name: ", ".join(chosen) for name, chosen in _choices(found, wanted)}
+    answers = dict(_choices(counts, forms, wanted))
     if isinstance(task.params, Cwe | Fwe):
         del answers["most frequent"]  # the question asks for these
     if isinstance(task.params, Qa):
-        answers |= {"yes": "yes", "no": "no"}
+        answers |= {"yes": ["yes"], "no": ["no"]}
     if isinstance(task.params, Niah) and task.params.none != "no":
-        answers["none"] = "none"
-    every = ", ".join(dict.fromkeys(text for _, text in found))
-    answers[LISTING] = every[: CHARACTERS_PER_TOKEN * task.max_new_tokens]
-    return {name: _score(task, row, answer.lower()) for name, answer in answers.items()}
+        answers["none"] = ["none"]
+    answers[LISTING] = [", ".join(counts)[: CHARACTERS_PER_TOKEN * task.max_new_tokens]]
+    return {name: _score(task, row, named) for name, named in answers.items()}
 
 
-def _score(task: Task, row: Row, answer: str) -> float:
-    """Return upstream's score of an answer in lower case."""
-    named = [output.lower() in answer for output in row.outputs]
-    return sum(named) / len(named) if task.metric == "all" else float(any(named))
+def _score(task: Task, row: Row, named: Sequence[str]) -> float:
+    """Return the headline score of an answer that names these, in any case."""
+    answer, outputs = ", ".join(named).lower(), [output.lower() for output in row.outputs]
+    if task.headline == "exact":
+        return float(sorted(answer.split(", ")) == sorted(outputs))
+    found = [output in answer for output in outputs]
+    return sum(found) / len(found) if task.metric == "all" else float(any(found))
 
 
-def _choices(found: Candidates, wanted: int) -> Iterator[tuple[str, list[str]]]:
+def _choices(
+    counts: Counter[str], form_of: Mapping[str, object], wanted: int
+) -> Iterator[tuple[str, list[str]]]:
     """Yield what each strategy names."""
-    counts = Counter(text for _, text in found)
     texts = list(counts)
     yield "all that there are", texts if len(texts) == wanted else []
-    often = np.array([counts[text] for text in texts])
-    sizes = np.array([len(text) for text in texts])
-    form_of = {text: form for form, text in found}
+    often = np.fromiter(counts.values(), dtype=np.int64, count=len(texts))
+    sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     forms = Counter(form_of.values())
-    alone = np.array([forms[form_of[text]] for text in texts])
+    alone = np.array([forms[form_of[text]] for text in texts]) if form_of else sizes * 0
     alike = _likeness(texts)
     places = np.arange(len(texts))
     ranks = np.argsort(np.argsort(np.array(texts, dtype=object), kind="stable"), kind="stable")
@@ -157,7 +160,7 @@ def _values(row: Row) -> Candidates:
     found, _ = needle_sentences(row.context)
     if len({one.wording for one in found} - {"plain"}):  # of several forms, which are not in order
         found = sorted(found, key=lambda one: row.context.find(one.value))
-    return [(one.wording, one.value) for one in found]
+    return Counter(one.value for one in found), {one.value: one.wording for one in found}
 
 
 def _variables(row: Row) -> Candidates:
@@ -177,7 +180,8 @@ def _variables(row: Row) -> Candidates:
     chains: dict[str, list[str]] = {}
     for name in source:
         chains.setdefault(first[name], []).append(name)
-    return [(len(chain), name) for chain in chains.values() for name in chain]
+    forms = {name: len(chain) for chain in chains.values() for name in chain}
+    return Counter(forms.keys()), forms
 
 
 def _words(row: Row) -> Candidates:
@@ -186,25 +190,26 @@ def _words(row: Row) -> Candidates:
     For a question about the count of one word, return the counts of all.
     """
     text = row.context.rpartition("coded words. ")[2]  # fwe: no line feed before it
-    line = text.rstrip("\n").rpartition("\n")[2]
-    words = (word for word in line.split() if word[0].islower())
+    counts = Counter(text.rstrip("\n").rpartition("\n")[2].split())
+    words = Counter({word: count for word, count in counts.items() if word[0].islower()})
     if row.outputs[0].isdecimal():
-        return [("", str(count)) for count in Counter(words).values()]
-    return [("-" in word, word) for word in words]
+        return Counter(map(str, words.values())), {}
+    return words, {word: "-" in word for word in words}
 
 
 def _names(row: Row) -> Candidates:
     """Return the first names and numbers of the documents; the form is how often each occurs."""
     documents = re.split(r"(?:^|\n\n)Document [0-9]+:\n", row.context)[1:]
     often = Counter(document.strip() for document in documents)
-    return [
-        (often[text], match[0]) for text in often for match in islice(_NAMED.finditer(text), _NAMES)
+    named = [
+        (match[0], often[text]) for text in often for match in islice(_NAMED.finditer(text), _NAMES)
     ]
+    return Counter(name for name, _ in named), dict(named)
 
 
 def _nodes(row: Row) -> Candidates:
     """Return the nodes of all edges."""
-    return [("", node) for edge in _EDGE.findall(row.context) for node in edge]
+    return Counter(node for edge in _EDGE.findall(row.context) for node in edge), {}
 
 
 _CANDIDATES: dict[type, Callable[[Row], Candidates]] = {

@@ -11,12 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
-
-from ruler_builders.checks.prompt_parser import COUNTED, NUMBERS, needle_sentences, question_of
+from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of
+from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt
@@ -122,33 +118,25 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _cwe(row: Row) -> Solved:
-    text = row.context[row.context.rfind("\n1. ") + 1 :]
-    pieces = split(text)
-    places = np.arange(0, len(pieces), 2)
-    numbers, words = (
-        pieces.take(pa.array(places)),
-        pieces.take(pa.array(places[: len(pieces) // 2] + 1)),
-    )
+    pieces = row.context[row.context.rfind("\n1. ") + 1 :].split()
+    words = pieces[1::2]
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
-    asked = [counted[1]] if counted else row.outputs
-    evidence = words.filter(pc.is_in(words, pa.array(asked, pa.string()))).to_pylist()
-    if len(numbers) != len(words) or not numbers.equals(
-        _numbers(len(words).bit_length()).slice(0, len(words))
-    ):
+    asked = {counted[1]} if counted else {*row.outputs}
+    evidence = [word for word in words if word in asked]
+    if pieces[::2] != _numbers(len(words).bit_length())[: len(words)]:
         return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
     if counted:
         return Solved(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
-    return _top(*ranked(words), size, evidence)
+    return _top(Counter(words), size, evidence)
 
 
 def _fwe(row: Row) -> Solved:
-    text = row.context.rpartition("frequently appeared coded words. ")[2]
-    words, counts = ranked(split(text))
-    coded = pc.match_substring_regex(words, "^[a-z]+$").to_numpy(zero_copy_only=False)
+    counts = Counter(row.context.rpartition("frequently appeared coded words. ")[2].split())
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    return _top(words.filter(pa.array(coded)), counts[coded], size, [])
+    coded = {word: count for word, count in counts.items() if re.fullmatch("[a-z]+", word)}
+    return _top(Counter(coded), size, [])
 
 
 def _graph(row: Row) -> Solved:
@@ -175,37 +163,12 @@ def _graph(row: Row) -> Solved:
     return Solved(frozenset(near - {node[1]}), evidence)
 
 
-def split(text: str) -> pa.StringArray:
-    """Return the words of a text.
-
-    Words divided by single spaces are split in one step, tens of thousands at a time. A text with
-    other white space is split in Python.
-    """
-    text = text.strip()
-    if not text.isascii() or any(blank in text for blank in _BLANKS):
-        return pa.array(text.split(), pa.string())
-    return pc.split_pattern(pa.array([text]), " ").values
-
-
-#: White space of ASCII that divides words, besides a single space.
-_BLANKS = ("  ", *(chr(code) for code in range(128) if chr(code).isspace() and code != ord(" ")))
-
-
-def ranked(words: pa.StringArray) -> tuple[pa.StringArray, NDArray[np.int64]]:
-    """Return distinct words with their counts, the most frequent first."""
-    found, counts = pc.value_counts(words).flatten()
-    order = np.argsort(-counts.to_numpy(), kind="stable")
-    return found.take(pa.array(order)), counts.to_numpy()[order]
-
-
-def _top(
-    words: pa.StringArray, counts: NDArray[np.int64], size: int, evidence: list[str]
-) -> Solved:
+def _top(counts: Counter[str], size: int, evidence: list[str]) -> Solved:
     """Return the `size` most frequent words, and complain if the next one is as frequent."""
-    first = words[: size + 1].to_pylist()
-    found = frozenset(first[:size])
-    if len(first) > size and counts[size] == counts[size - 1]:
-        complaint = f"{first[size]} occurs as often as {first[size - 1]}"
+    first = counts.most_common(size + 1)
+    found = frozenset(word for word, _ in first[:size])
+    if len(first) > size > 0 and first[size][1] == first[size - 1][1]:
+        complaint = f"{first[size][0]} occurs as often as {first[size - 1][0]}"
         return Solved(found, evidence, complaint)
     return Solved(found, evidence)
 
@@ -250,9 +213,9 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
 
 
 @lru_cache(maxsize=1)
-def _numbers(bits: int) -> pa.StringArray:
+def _numbers(bits: int) -> list[str]:
     """Return the numbers of a list as text: 1 to 2^bits - 1."""
-    return pa.array([f"{number}." for number in range(1, 1 << bits)])
+    return [f"{number}." for number in range(1, 1 << bits)]
 
 
 def documents(row: Row) -> tuple[list[str], list[str]]:

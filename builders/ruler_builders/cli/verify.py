@@ -15,7 +15,11 @@ from ruler_data.terminal import out, progress, say, warn
 def verify(
     config: audit.VerifyConfig,
     no_lengths: Annotated[
-        bool, Option("Do not tokenize every prompt again.", after="tokenizer")
+        bool,
+        Option(
+            "Verify without the tokenizer: no lengths, and texts instead of bytes.",
+            after="tokenizer",
+        ),
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -37,7 +41,7 @@ def verify(
     if not as_json:
         for line in report.proved:
             say(f"proved: {line}")
-        rebuilt = f", {counted(report.rebuilt, 'row')} rebuilt" if config.rebuild else ""
+        rebuilt = f", {counted(report.rebuilt, 'row')} rebuilt" if report.rebuilt else ""
         unchecked = ", lengths not counted" if no_lengths else ""
         checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
         say(f"{where}: clean: {checked}{rebuilt}{unchecked}")

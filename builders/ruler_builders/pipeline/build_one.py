@@ -14,6 +14,7 @@ from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import write_rows
+from ruler_builders.tasks.qa import repeated
 from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import packed_rows
 from ruler_data.errors import RulerError
@@ -78,59 +79,52 @@ def build_one(
         RulerError: the audit has findings, a count is wrong, or the disk is full.
     """
     started = time.monotonic()
-    if config.edition != BALANCED:
-        return _replay_one(config, context, name, progress, started)
     task, length = config.configs[name]
-    rows = config.selection.rows
-    path = config.folder / config_file(name)
-    notes: set[str] = set()
+    path, notes = config.folder / config_file(name), set[str]()
+    is_balanced = config.edition == BALANCED
+    rows = _fitted if is_balanced else _replayed
 
-    def fitted_rows() -> Iterator[PackedRow]:
-        recounted = recounted_rows(rows)
-        for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
-            if fitted.row.index in recounted:
-                _check_length(name, context, fitted.row)
-            if fitted.exhausted:
-                notes.add(fitted.exhausted)
-            yield fitted.row
+    def reported() -> Iterator[PackedRow]:
+        for row in rows(config, context, name, notes):
+            yield row
             progress(name, 1)
 
-    info = write_rows(path, fitted_rows(), task, length, rows)
-    meter = FloorMeter(task, rows)
-    audit = audit_rows(name, task, length, meter.watch(read_packed(path)), context.extra_reserve)
+    info = write_rows(path, reported(), task, length, config.selection.rows)
+    meter = FloorMeter(task, info.rows)
+    written = meter.watch(read_packed(path))
+    if is_balanced:
+        audit = audit_rows(name, task, length, written, context.extra_reserve)
+    else:
+        audit = audit_upstream(name, task, written)
     if audit.findings:
         path.unlink()
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
-    notes.update(_repeated_questions(task, context, rows))
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
     BuildDir(config.folder).record(name, info)
     return BuiltConfig(name, info, time.monotonic() - started)
 
 
-def _replay_one(
-    config: BuildConfig, context: BuildContext, name: str, progress: Progress, started: float
-) -> BuiltConfig:
-    """Replay one config of an edition of upstream, measure its defects, and record it."""
-    task, length = config.configs[name]
-    path = config.folder / config_file(name)
+def _fitted(
+    config: BuildConfig, context: BuildContext, name: str, notes: set[str]
+) -> Iterator[PackedRow]:
+    """Yield the rows of a config, and note which sources run out."""
+    (task, length), rows = config.configs[name], config.selection.rows
+    recounted = recounted_rows(rows, length)
+    for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
+        if fitted.row.index in recounted:
+            _check_length(name, context, fitted.row)
+        notes.update(filter(None, [fitted.exhausted]))
+        yield fitted.row
+    if isinstance(task.params, Qa):
+        notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
-    def rows() -> Iterator[PackedRow]:
-        arguments = replay_arguments(config, name)
-        for row in packed_rows(arguments, context.upstream, context.tokenizer):
-            yield row
-            progress(name, 1)
 
-    info = write_rows(path, rows(), task, length, config.selection.rows)
-    meter = FloorMeter(task, info.rows)
-    audit = audit_upstream(name, task, meter.watch(read_packed(path)))
-    if audit.findings:
-        path.unlink()
-        msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
-        raise RulerError(msg)
-    info = replace(info, audit=audit.checks, floor=meter.floor())
-    BuildDir(config.folder).record(name, info)
-    return BuiltConfig(name, info, time.monotonic() - started)
+def _replayed(
+    config: BuildConfig, context: BuildContext, name: str, _notes: set[str]
+) -> Iterator[PackedRow]:
+    """Yield the rows of a config of an edition of upstream."""
+    return packed_rows(replay_arguments(config, name), context.upstream, context.tokenizer)
 
 
 def replay_arguments(config: BuildConfig, name: str) -> Arguments:
@@ -162,14 +156,3 @@ def _check_length(name: str, context: BuildContext, row: PackedRow) -> None:
         f"reference {found}; build with --counter tokenizers, and please report this"
     )
     raise RulerError(msg)
-
-
-def _repeated_questions(task: Task, context: BuildContext, rows: int) -> list[str]:
-    """Return a note where a task has more rows than its source has questions."""
-    if not isinstance(task.params, Qa):
-        return []
-    source = task.params.source
-    questions = len(context.sources.corpus(source).questions)
-    if questions >= rows:
-        return []
-    return [f"{source} has {questions} questions: rows from {questions} on repeat these questions"]

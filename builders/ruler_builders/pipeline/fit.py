@@ -50,15 +50,6 @@ class Fitted:
     exhausted: str
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """A template, the room (tokens) of its haystack, and the fullest haystack planned for it."""
-
-    template: RowTemplate
-    room: int
-    haystack: Haystack
-
-
 def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
     """Draw and fit one row; it does not depend on what else is built, where or in which order.
 
@@ -82,12 +73,10 @@ def make_rows(
     while batch := list(islice(rest, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
         rooms = [budget - _frame(template, sources) for template in templates]
-        plans = [
-            _Plan(template, room, template.fill(room))
-            for template, room in zip(templates, rooms, strict=True)
-        ]
-        for index, plan in zip(batch, plans, strict=True):
-            yield _fit(task, plan, sources, index, target)
+        plans = list(zip(templates, rooms, strict=True))
+        haystacks = [template.fill(room) for template, room in plans]
+        for index, plan, haystack in zip(batch, plans, haystacks, strict=True):
+            yield _fit(task, *plan, haystack, sources, index, target)
 
 
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
@@ -106,33 +95,41 @@ def _need(task: Task, sources: TokenizedSources, index: int, target: Target) -> 
     except BudgetError as error:
         return error.need
     text = _text(template, template.fill(0))
-    prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
+    prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
     return prompt + task.max_new_tokens + target.extra_reserve
 
 
 def _frame(template: RowTemplate, sources: TokenizedSources) -> int:
     """Return the tokens of all text around the haystack."""
-    text = template.head + template.tail + template.question + template.answer_prefix
+    prompt = template.prompt
+    text = prompt.head + prompt.tail + prompt.question + prompt.prefix
     return sources.tokenizer.count([text])[0]
 
 
-def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target: Target) -> Fitted:
+def _fit(
+    task: Task,
+    template: RowTemplate,
+    room: int,
+    haystack: Haystack,
+    sources: TokenizedSources,
+    index: int,
+    target: Target,
+) -> Fitted:
     """Return the row of a template whose length is within the target and closest to it.
 
-    The plan is checked against the count of the finished prompt. If they differ, the room is
-    corrected by the difference and the haystack is filled again.
+    The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
+    room is corrected by the difference and the haystack is filled again.
 
     Raises:
         BudgetError: it does not fit with an empty haystack.
     """
     limit = target.length - target.extra_reserve
-    template, room, haystack = plan.template, plan.room, plan.haystack
     best: tuple[int, Haystack, bytes] | None = None
     for attempt in range(ATTEMPTS):
         if attempt:
             haystack = template.fill(room)
         text = _text(template, haystack)
-        prompt = sources.tokenizer.count_prompt(text, template.answer_prefix)
+        prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
         length = prompt + task.max_new_tokens
         if length <= limit:
             if best is None or length > best[0]:
@@ -153,13 +150,13 @@ def _fit(task: Task, plan: _Plan, sources: TokenizedSources, index: int, target:
     row = PackedRow(
         index=index,
         task=task.name,
-        context=memoryview(text)[: len(text) - len(template.question.encode())],
-        question=template.question,
-        answer_prefix=template.answer_prefix,
+        context=memoryview(text)[: len(text) - len(template.prompt.question.encode())],
+        question=template.prompt.question,
+        answer_prefix=template.prompt.prefix,
         outputs=template.outputs,
         max_new_tokens=task.max_new_tokens,
         length=length,
-        evidence=in_characters(text, haystack.evidence + len(template.head.encode())),
+        evidence=in_characters(text, haystack.evidence + len(template.prompt.head.encode())),
     )
     return Fitted(row, haystack.exhausted)
 
@@ -181,5 +178,5 @@ def in_characters(text: bytes, spans: Spans) -> Spans:
 
 def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     """Return context and question."""
-    after = template.tail + template.question
-    return b"".join((template.head.encode(), *haystack.pieces, after.encode()))
+    after = template.prompt.tail + template.prompt.question
+    return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))

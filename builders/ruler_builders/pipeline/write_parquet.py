@@ -8,6 +8,7 @@ checksums, and row groups small enough to start streaming from.
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -72,7 +73,12 @@ def write_rows(
                     del group  # frees its memory for the next one
             file.flush()
             os.fsync(file.fileno())
-        info = _describe(partial, digest, lengths, length, f"{path.parent.name}/{path.name}")
+        info = ConfigInfo(
+            file=f"{path.parent.name}/{path.name}",
+            bytes=partial.stat().st_size,
+            sha256=sha256_file(partial),
+            **row_figures(digest, lengths, length),
+        )
         partial.replace(path)
         sync_folder(path.parent)
     except OSError as error:
@@ -111,20 +117,16 @@ def layout(task: Task) -> dict[str, object]:
     }
 
 
-def _describe(
-    path: Path, digest: RowDigest, lengths: Sequence[int], length: int, name: str
-) -> ConfigInfo:
+def row_figures(digest: RowDigest, lengths: Sequence[int], length: int) -> dict[str, Any]:
+    """Return what the manifest states of the rows of a config, whose length is in tokens."""
     mean = sum(lengths) / len(lengths)
-    return ConfigInfo(
-        file=name,
-        bytes=path.stat().st_size,
-        sha256=sha256_file(path),
-        rows=len(lengths),
-        digest=digest.hexdigest(),
-        length_min=min(lengths),
-        length_mean=round(mean, 3),
-        length_max=max(lengths),
-        fill_min=round(min(lengths) / length, 6),
-        fill_mean=round(mean / length, 6),
-        question_digest=digest.question_hexdigest(),
-    )
+    return {
+        "rows": len(lengths),
+        "digest": digest.hexdigest(),
+        "question_digest": digest.question_hexdigest(),
+        "length_min": min(lengths),
+        "length_mean": round(mean, 3),
+        "length_max": max(lengths),
+        "fill_min": round(min(lengths) / length, 6),
+        "fill_mean": round(mean / length, 6),
+    }

@@ -23,16 +23,6 @@ from ruler_data.tasks import PartType
 STRIDE, BEGINNINGS = 499, 16_384
 
 
-def noise(sources: TokenizedSources, room: int) -> Segments:
-    """Return noise lines that exceed a room of tokens."""
-    return sources.noise.repeated(room)
-
-
-def essays(sources: TokenizedSources, room: int) -> Segments:
-    """Return the sentences of the essays from the first, repeated if they run out."""
-    return sources.essays.repeated(room)
-
-
 def passages(
     sources: TokenizedSources, source: Random, domains: Sequence[str]
 ) -> tuple[Passages, int]:
@@ -53,7 +43,7 @@ class NeedleLines:
     is as random as if its lines were its own, and no line is counted twice.
 
     Args:
-        materials: words, and what lines are counted in.
+        sources: words, and what lines are counted in.
         source: of the draws.
         form: of a line, with `{key}` and `{value}`.
         types: of keys and of values.

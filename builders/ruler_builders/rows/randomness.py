@@ -114,8 +114,8 @@ def _depths(seed: int, task: str, block: int, part: str) -> list[float]:
         run *= radix
     # 53 bits, as many as `random.Random.random` has.
     within = np.frombuffer(source.randbytes(8 * BLOCK), dtype="<u8") >> np.uint64(11)
-    depths: list[float] = ((strata + within * 2.0**-53) / BLOCK).tolist()
-    return [min(one, BELOW_ONE) for one in depths]
+    depths: list[float] = np.minimum((strata + within * 2.0**-53) / BLOCK, BELOW_ONE).tolist()
+    return depths
 
 
 BELOW_ONE = 1.0 - 2.0**-53

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders.prompts import PromptTemplate
+
 #: Start and end of spans of a text, shape (spans, 2), in bytes of its UTF-8 until the row is
 #: finished.
 Spans = NDArray[np.int64]
@@ -38,19 +40,13 @@ class RowTemplate:
     """A row before its haystack. All but `fill` is the same at every length and tokenizer.
 
     Attributes:
-        head: text before the haystack: instruction, and the in-context example.
-        tail: text between the haystack and the question.
-        question: text behind the context.
-        answer_prefix: beginning of the answer.
+        prompt: the text around the haystack, with the in-context example.
         outputs: gold answers.
         fill: returns the fullest haystack planned within a room of tokens, else the smallest.
         depths: of the evidence, rising; before needles are moved apart.
     """
 
-    head: str
-    tail: str
-    question: str
-    answer_prefix: str
+    prompt: PromptTemplate
     outputs: tuple[str, ...]
     fill: Callable[[int], Haystack]
     depths: tuple[float, ...] = ()

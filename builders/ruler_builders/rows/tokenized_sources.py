@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from random import Random
 
 import numpy as np
@@ -17,22 +17,25 @@ from ruler_data.tokenizers import Measure
 
 @dataclass(frozen=True)
 class Passages:
-    """Lines in order, endlessly repeated, divided into passages.
+    """Lines in an order, endlessly repeated, divided into passages.
 
     Attributes:
         lines: with their tokens, including the line feed behind each.
-        starts: numbers of the lines that begin a passage, rising from 0.
+        order: numbers of the lines.
+        starts: places in `order` where a passage begins, rising from 0.
         fresh: tokens before any line is repeated.
     """
 
     lines: Segments
+    order: NDArray[np.intp]
     starts: NDArray[np.intp]
     fresh: int
 
     @classmethod
     def of(cls, lines: Segments, starts: Sequence[int]) -> "Passages":
         """Return counted lines as passages."""
-        return cls(lines, np.array(starts, dtype=np.intp), int(lines.costs.sum()))
+        order = np.arange(len(lines))
+        return cls(lines, order, np.array(starts, dtype=np.intp), int(lines.costs.sum()))
 
     def stretch(self, room: int, first: int) -> Segments:
         """Return a run of neighbouring lines that fills a room of tokens.
@@ -47,8 +50,9 @@ class Passages:
         """
         room = max(room, 0)
         passages = np.roll(self.starts, -first)
-        begin, end = self._best(passages, room, _every(len(self.lines), int(passages[0])))
-        return self.lines.pick(np.arange(begin, end) % len(self.lines))
+        every = np.roll(np.arange(len(self.order)), -int(passages[0]))
+        begin, end = self._best(passages, room, every)
+        return self.lines.pick(self.order[np.arange(begin, end) % len(self.order)])
 
     def _best(
         self, passages: NDArray[np.intp], room: int, lines: NDArray[np.intp]
@@ -70,10 +74,10 @@ class Passages:
         self, begins: NDArray[np.intp], room: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the end of the room of each beginning (repeats counted), and the unused tokens."""
-        totals = np.concatenate([[0], np.cumsum(self.lines.costs)])
+        totals = np.concatenate([[0], np.cumsum(self.lines.costs[self.order])])
         rounds, rest = np.divmod(totals[begins] + room, max(int(totals[-1]), 1))
         places = np.searchsorted(totals[:-1], rest, side="right") - 1
-        return rounds * len(self.lines) + places, rest - totals[places]
+        return rounds * len(self.order) + places, rest - totals[places]
 
 
 def mixed(parts: Sequence[Passages], source: Random) -> Passages:
@@ -81,7 +85,7 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
 
     A domain with fewer passages is repeated, so that all have equal shares to the end.
     """
-    lines = Segments.joined([part.lines for part in parts])
+    lines = _joined(*(part.lines for part in parts))
     before = np.cumsum([0, *(len(part.lines) for part in parts)])
     begins = np.concatenate([part.starts + at for part, at in zip(parts, before, strict=False)])
     sizes = np.diff(begins, append=len(lines))
@@ -95,11 +99,13 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
     numbers = np.arange(sizes[turns].sum()) + np.repeat(begins[turns] - starts, sizes[turns])
     once = int(sizes[turns[: min(counts) * len(parts)]].sum())
     fresh = int(lines.costs[numbers[:once]].sum())
-    return Passages(lines.pick(numbers), starts.astype(np.intp), fresh)
+    return Passages(lines, numbers, starts.astype(np.intp), fresh)
 
 
-def _every(size: int, first: int) -> NDArray[np.intp]:
-    return np.roll(np.arange(size, dtype=np.intp), -first)
+@lru_cache(maxsize=2)
+def _joined(*parts: Segments) -> Segments:
+    """Return the segments of all parts, the same for all rows."""
+    return Segments.joined(parts)
 
 
 class TokenizedSources:
@@ -113,8 +119,6 @@ class TokenizedSources:
 
     def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
         self.seed, self.library, self.tokenizer = seed, library, tokenizer
-        self._documents: dict[str, Segments] = {}
-        self._domains: dict[str, Passages] = {}
         self._labels: dict[str, Segments] = {}
 
     @cached_property
@@ -137,21 +141,19 @@ class TokenizedSources:
         """The line that noise consists of."""
         return self.lines([NOISE])
 
+    @cache  # noqa: B019 - sources live as long as their build
     def domain(self, name: str) -> Passages:
         """Lines of a domain, divided into passages."""
-        if name not in self._domains:
-            domain, _ = self.library.domain(name)
-            costs = count_lines(self.tokenizer, domain.lines)
-            self._domains[name] = Passages.of(Segments.of(domain.lines, costs), domain.starts)
-        return self._domains[name]
+        domain, _ = self.library.domain(name)
+        costs = count_lines(self.tokenizer, domain.lines)
+        return Passages.of(Segments.of(domain.lines, costs), domain.starts)
 
+    @cache  # noqa: B019 - sources live as long as their build
     def documents(self, source: str) -> Segments:
         """Documents of a question answering source, each with the empty line that follows it."""
-        if source not in self._documents:
-            texts = [text + "\n\n" for text in self.corpus(source).documents]
-            costs = count_segments(self.tokenizer, texts, "1:\n", "Document")
-            self._documents[source] = Segments.of(texts, costs)
-        return self._documents[source]
+        texts = [text + "\n\n" for text in self.corpus(source).documents]
+        costs = count_segments(self.tokenizer, texts, "1:\n", "Document")
+        return Segments.of(texts, costs)
 
     def corpus(self, source: str) -> Corpus:
         """Documents and questions of a source."""

@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.text_files import read_text, sha256_of
+from ruler_builders.sources.text_files import packaged_info, read_text
 from ruler_data.manifest import SourceInfo
 
 _PATH = Path(str(files("ruler_builders") / "associations.txt"))
@@ -24,14 +24,5 @@ def associations() -> dict[str, tuple[str, ...]]:
 
 def associations_info() -> SourceInfo:
     """Return what the manifest says of them."""
-    return SourceInfo(
-        name="associations",
-        title="Things and their descriptions, of this package",
-        kind="real",
-        url="https://creativecommons.org/publicdomain/zero/1.0/",
-        sha256=sha256_of([_PATH]),
-        licence="CC0-1.0",
-        attribution="the authors of ruler-data",
-        pinned=True,
-        detail="written for this package",
-    )
+    title = "Things and their descriptions, of this package"
+    return packaged_info("associations", title, [_PATH], "written for this package")

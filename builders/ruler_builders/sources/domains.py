@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ruler_builders.sources.sample import FOLDER as SAMPLE
-from ruler_builders.sources.text_files import read_text, sha256_of
+from ruler_builders.sources.text_files import packaged_info, read_text
 from ruler_data.manifest import SourceInfo
 
 #: Folder of the texts, one sub-folder for each domain; they ship in the wheel.
@@ -55,17 +55,8 @@ def bundled_domain(name: str) -> Domain:
 
 def bundled_info(name: str) -> SourceInfo:
     """Return what the manifest says of a domain of the package."""
-    return SourceInfo(
-        name=PREFIX + name,
-        title=f"Texts of this package: {name}",
-        kind="real",
-        url="https://creativecommons.org/publicdomain/zero/1.0/",
-        sha256=sha256_of(_files(name)),
-        licence="CC0-1.0",
-        attribution="the authors of ruler-data",
-        pinned=True,
-        detail="written for this package; names, places and figures are invented",
-    )
+    detail = "written for this package; names, places and figures are invented"
+    return packaged_info(PREFIX + name, f"Texts of this package: {name}", _files(name), detail)
 
 
 def cut(texts: Iterable[str]) -> Domain:

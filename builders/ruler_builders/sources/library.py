@@ -7,6 +7,7 @@ downloading anything.
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -15,7 +16,7 @@ from ruler_builders.sources import domains, sample
 from ruler_builders.sources.associations import associations_info
 from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, bundled_info
-from ruler_builders.sources.essays import cut
+from ruler_builders.sources.essays import ROUGHLY, cut
 from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import absent, find_user_texts
@@ -39,6 +40,8 @@ class Library:
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
         network: whether what is missing may be downloaded.
+        rough: cut essays at every full stop if the sentence model is missing. No row can be built
+            of such pieces, but its text can be compared with them.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Library:
         warn: Callable[[str], None] = lambda _: None,
         haystack: Path | str | None = None,
         network: bool = True,
+        rough: bool = False,
     ) -> None:
         given = folder or os.environ.get("RULER_SOURCES")
         named = Path(given) if given else None
@@ -57,7 +61,7 @@ class Library:
             msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
-        self._network = network and kind != "sample"
+        self._network, self._rough = network and kind != "sample", rough
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
@@ -68,13 +72,18 @@ class Library:
 
         def read(paths: list[Path]) -> tuple[tuple[str, ...], str]:
             text = "\n".join(_essay_text(path) for path in paths)
-            sentences, detail = cut(text, self.folder, allow_download=self._network)
+            sentences, detail = cut(text, self.folder, self._network, rough=self._rough)
             if not sentences:
                 msg = f"{paths[0].name}: contains no sentences"
                 raise RulerError(msg)
             return sentences, detail
 
         return self._load("essays", read, sample.sample_essays)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether essays were cut without the sentence model."""
+        return self.essays[1].detail == ROUGHLY
 
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
@@ -134,17 +143,7 @@ class Library:
                 f"corpus instead, which is not comparable with RULER; give --sources DIR"
             )
             return sampler(), sample.sample_info(name)
-        return content, SourceInfo(
-            name=name,
-            title=spec.title,
-            kind="real",
-            url=spec.url,
-            sha256=sha256_of(paths),
-            licence=spec.licence,
-            attribution=spec.attribution,
-            pinned=pinned,
-            detail=detail,
-        )
+        return content, real_info(spec, sha256_of(paths), detail, pinned=pinned)
 
     def _find(self, spec: SourceSpec) -> tuple[list[Path], bool]:
         """Return the files of a source and whether they are the pinned ones."""
@@ -234,22 +233,24 @@ def inventory(folder: Path | str | None) -> list[dict[str, str]]:
     """Return a record for each source: where it is, its sha256, whether it is the pinned one."""
     named = Library(folder, "sample").folder
     records = [_record(spec, named) for spec in CATALOGUE.values()]
-    records.append(_words())
-    records += [
-        {**_packaged(sample.sample_info(name)), "name": f"{name} (sample)"} for name in CATALOGUE
-    ]
-    records += [_packaged(bundled_info(domain)) for domain in BUNDLED]
-    return [*records, _packaged(associations_info())]
+    try:
+        records.append(_entry(load_words()[1], "wonderwords package"))
+    except RulerError as error:
+        words = {"name": "words", "title": "Word lists", "where": f"no: {error}", "pinned": "-"}
+        records.append({**words, "sha256": "-", "licence": "MIT", "url": ""})
+    samples = [replace(sample.sample_info(name), name=f"{name} (sample)") for name in CATALOGUE]
+    packaged = (*samples, *map(bundled_info, BUNDLED), associations_info())
+    return records + [_entry(info) for info in packaged]
 
 
-def _packaged(info: SourceInfo) -> dict[str, str]:
-    """Return the record of texts that ship with the package."""
+def _entry(info: SourceInfo, where: str = "in the package") -> dict[str, str]:
+    pinned = {True: "yes", False: "no", None: "-"}[info.pinned if info.sha256 else None]
     return {
         "name": info.name,
         "title": info.title,
-        "where": "in the package",
-        "pinned": "yes",
-        "sha256": info.sha256,
+        "where": where,
+        "pinned": pinned,
+        "sha256": info.sha256 or "-",
         "licence": info.licence,
         "url": info.url,
     }
@@ -262,37 +263,20 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     if not paths and cached.is_dir():
         paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:
-        where = "no: downloaded when first needed"
-    return {
-        "name": spec.name,
-        "title": spec.title,
-        "where": where,
-        "pinned": "-" if not paths else "yes" if spec.is_pinned(paths) else "no",
-        "sha256": sha256_of(paths) if paths else "-",
-        "licence": spec.licence,
-        "url": spec.url,
-    }
+        return _entry(real_info(spec, "", pinned=False), "no: downloaded when first needed")
+    return _entry(real_info(spec, sha256_of(paths), pinned=spec.is_pinned(paths)), where)
 
 
-def _words() -> dict[str, str]:
-    try:
-        _, info = load_words()
-    except RulerError as error:
-        return {
-            "name": "words",
-            "title": "Word lists",
-            "where": f"no: {error}",
-            "pinned": "-",
-            "sha256": "-",
-            "licence": "MIT",
-            "url": "",
-        }
-    return {
-        "name": "words",
-        "title": info.title,
-        "where": "wonderwords package",
-        "pinned": "yes",
-        "sha256": info.sha256,
-        "licence": info.licence,
-        "url": info.url,
-    }
+def real_info(spec: SourceSpec, sha256: str, detail: str = "", *, pinned: bool) -> SourceInfo:
+    """Return the entry of a real source for the manifest."""
+    return SourceInfo(
+        name=spec.name,
+        title=spec.title,
+        kind="real",
+        url=spec.url,
+        sha256=sha256,
+        licence=spec.licence,
+        attribution=spec.attribution,
+        pinned=pinned,
+        detail=detail,
+    )

@@ -1,6 +1,6 @@
 """Question answering sources: SQuAD and HotpotQA as documents and questions."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,16 +34,6 @@ class Corpus:
 
     documents: tuple[str, ...]
     questions: tuple[Question, ...]
-
-
-class _Documents:
-    """Documents numbered in order of appearance, each once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def add(self, text: str) -> int:
-        return self.numbers.setdefault(text, len(self.numbers))
 
 
 def read_squad(path: Path) -> Corpus:
@@ -83,11 +73,17 @@ def _checked(path: Path, form: str, read: Callable[[Any, str], Corpus]) -> Corpu
     return corpus
 
 
+def _numbered() -> defaultdict[str, int]:
+    """Return a mapping that numbers documents in order of appearance, each once."""
+    numbers: defaultdict[str, int] = defaultdict(lambda: len(numbers))
+    return numbers
+
+
 def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _Documents(), []
+    documents, questions = _numbered(), []
     for article in data["data"]:
         paragraphs = [
-            (documents.add(check_text(paragraph["context"], where)), paragraph["qas"])
+            (documents[check_text(paragraph["context"], where)], paragraph["qas"])
             for paragraph in article["paragraphs"]
         ]
         numbers = list(dict.fromkeys(number for number, _ in paragraphs))
@@ -98,20 +94,20 @@ def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, chec
                 for qa in qas
                 if not qa["is_impossible"]
             ]
-    return Corpus(tuple(documents.numbers), unambiguous(questions))
+    return Corpus(tuple(documents), unambiguous(questions))
 
 
 def _hotpotqa(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, checked by use
-    documents, questions = _Documents(), []
+    documents, questions = _numbered(), []
     for item in data:
         by_title = {
-            title: documents.add(check_text(f"{title}\n{''.join(sentences)}", where))
+            title: documents[check_text(f"{title}\n{''.join(sentences)}", where)]
             for title, sentences in item["context"]
         }
         gold = tuple(dict.fromkeys(by_title[title] for title, _ in item["supporting_facts"]))
         near = tuple(number for number in by_title.values() if number not in gold)
         questions.append(_question(item["question"], [item["answer"]], gold, near, where))
-    return Corpus(tuple(documents.numbers), unambiguous(questions))
+    return Corpus(tuple(documents), unambiguous(questions))
 
 
 def _question(

@@ -5,7 +5,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ruler_builders.sources.qa import Corpus, Question
-from ruler_builders.sources.text_files import read_json, read_text, sha256_of
+from ruler_builders.sources.text_files import packaged_info, read_json, read_text
 from ruler_data.manifest import SourceInfo
 
 #: Folder of the corpus; its files ship in the wheel.
@@ -52,22 +52,15 @@ def sample_hotpotqa() -> Corpus:
 
 def sample_info(name: str) -> SourceInfo:
     """Return what the manifest says of a sample source."""
-    paths = _files("essays" if name == "essays" else "articles")
-    return SourceInfo(
-        name=name,
-        title={
-            "essays": "Sample essays of this package",
-            "squad": "Sample paragraphs and questions of this package",
-            "hotpotqa": "Sample two-hop questions of this package",
-        }[name],
-        kind="sample",
-        url="https://creativecommons.org/publicdomain/zero/1.0/",
-        sha256=sha256_of(paths),
-        licence="CC0-1.0",
-        attribution="the authors of ruler-data",
-        pinned=True,
-        detail="one sentence a line" if name == "essays" else "fictional facts",
-    )
+    title = {
+        "essays": "Sample essays of this package",
+        "squad": "Sample paragraphs and questions of this package",
+        "hotpotqa": "Sample two-hop questions of this package",
+    }[name]
+    folder, detail = "articles", "fictional facts"
+    if name == "essays":
+        folder, detail = "essays", "one sentence a line"
+    return packaged_info(name, title, _files(folder), detail, "sample")
 
 
 def _files(kind: str) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file
+from ruler_data.manifest import SourceInfo
 
 
 def sha256_of(paths: list[Path]) -> str:
@@ -24,6 +25,23 @@ def sha256_listing(hashes: Mapping[str, str]) -> str:
     """Return the sha256 of several files' names and hashes, in order of names."""
     listing = "".join(f"{name} {hashes[name]}\n" for name in sorted(hashes))
     return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def packaged_info(
+    name: str, title: str, paths: list[Path], detail: str, kind: str = "real"
+) -> SourceInfo:
+    """Return what the manifest says of texts that were written for this package."""
+    return SourceInfo(
+        name=name,
+        title=title,
+        kind=kind,
+        url="https://creativecommons.org/publicdomain/zero/1.0/",
+        sha256=sha256_of(paths),
+        licence="CC0-1.0",
+        attribution="the authors of ruler-data",
+        pinned=True,
+        detail=detail,
+    )
 
 
 def read_text(path: Path) -> str:

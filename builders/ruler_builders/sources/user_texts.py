@@ -68,17 +68,23 @@ class UserTexts:
         """Return the entry of a domain for the manifest: a hash of its contents, and no path."""
         files = self.domains[name]
         size = sum((self.root / file).stat().st_size for file in files)
-        return SourceInfo(
-            name=PREFIX + name,
-            title=f"Texts of whoever built this: {name}",
-            kind="own",
-            url="",
-            sha256=sha256_listing({file: sha256_file(self.root / file) for file in files}),
-            licence="unknown",
-            attribution="unknown to ruler-data; ask whoever built this",
-            pinned=False,
-            detail=f"files: {len(files)}; bytes: {size}",
-        )
+        sha256 = sha256_listing({file: sha256_file(self.root / file) for file in files})
+        return own_info(PREFIX + name, sha256, f"files: {len(files)}; bytes: {size}")
+
+
+def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
+    """Return the entry of a domain of the user for the manifest."""
+    return SourceInfo(
+        name=name,
+        title=f"Texts of whoever built this: {name.removeprefix(PREFIX)}",
+        kind="own",
+        url="",
+        sha256=sha256,
+        licence="unknown",
+        attribution="unknown to ruler-data; ask whoever built this",
+        pinned=False,
+        detail=detail,
+    )
 
 
 def absent(name: str, own: UserTexts | None) -> str:

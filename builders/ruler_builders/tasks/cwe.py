@@ -18,27 +18,13 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders import prompts
 from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import permutation, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import SPARE, Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Cwe
-
-_HEAD = (
-    "Below is a numbered list of words. In these words, some appear more often than others. "
-    "Memorize the ones that appear most often.\n"
-)
-_QUESTION = "Question: What are the {common} most common words in the above list?"
-_PREFIX = " Answer: The top {common} words that appear most often in the list are:"
-
-#: A suite's question about one word.
-_HEAD_COUNT = (
-    "Below is a numbered list of words. In these words, some appear more often than others. "
-    "Memorize how often each of them appears.\n"
-)
-_QUESTION_COUNT = 'Question: How many times does the word "{word}" appear in the above list?'
-_PREFIX_COUNT = ' Answer: The number of times that the word "{word}" appears in the list is:'
 
 #: Below this length (tokens) list and example are smaller.
 SHORT = 4096
@@ -68,31 +54,29 @@ def draw(
     common, others = _distinct_sounding(texts, order, params.common)
     repeats = np.full(params.common, params.common_repeats)
     if params.ask == "count":
-        counts = rng(seed, name, index, "counts")
-        span = range(params.other_repeats + 1, params.common_repeats + 1)
-        repeats = np.array([counts.choice(span) for _ in common])
+        repeats = _draw_counts(rng(seed, name, index, "counts"), params)
     fill = _Filler(sources, params, words, common, repeats, others, name, index)
+    prompt = prompts.cwe(params, texts[common[0]])
     if params.ask == "count":
-        question, prefix = (
-            text.format(word=texts[common[0]]) for text in (_QUESTION_COUNT, _PREFIX_COUNT)
-        )
-        return RowTemplate(_HEAD_COUNT, "\n", question, prefix, (str(repeats[0]),), fill)
-    question, prefix = (text.format(common=params.common) for text in (_QUESTION, _PREFIX))
-    example = ""
+        return RowTemplate(prompt, (str(repeats[0]),), fill)
     if params.example:
         # It takes its words from the far end of the order, so the answer is not in it.
         source, size = rng(seed, name, index, "example"), params.common + example_size[0]
         far = [texts[number] for number in others[: -size - 1 : -1].tolist()]
         items, shown = _draw_example(source, far, params.common, *example_size[1:])
-        example = f"{_HEAD}{items}\n{question}{prefix} {shown}\n"
-    return RowTemplate(
-        head=example + _HEAD,
-        tail="\n",
-        question=question,
-        answer_prefix=prefix,
-        outputs=tuple(texts[number] for number in common),
-        fill=fill,
-    )
+        example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {shown}\n"
+        prompt = replace(prompt, head=example + prompt.head)
+    return RowTemplate(prompt, tuple(texts[number] for number in common), fill)
+
+
+def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:
+    """Draw a count for each common word, one from each of as many equal ranges, in random order.
+
+    All differ, so a guess among the counts of a list is right once in their number.
+    """
+    span = np.arange(params.other_repeats + 1, params.common_repeats + 1)
+    drawn = [source.choice(part.tolist()) for part in np.array_split(span, params.common)]
+    return np.array(shuffled(source, drawn))
 
 
 def _draw_words(

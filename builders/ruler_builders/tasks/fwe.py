@@ -12,6 +12,7 @@ from string import ascii_lowercase
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders import prompts
 from ruler_builders.rows.packing import largest_size
 from ruler_builders.rows.randomness import below, distinct, permutation, rng, subset
 from ruler_builders.rows.row_template import Haystack, RowTemplate
@@ -21,25 +22,12 @@ from ruler_data.errors import BudgetError
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Fwe
 
-_HEAD = (
-    "Read the following coded text and track the frequency of each coded word. "
-    "Find the {number} most frequently appeared coded words. "
-)
-_QUESTION = (
-    "Question: Do not provide any explanation. Please ignore the dots '....'. "
-    "What are the {number} most frequently appeared words in the above coded text?"
-)
-_PREFIX = (
-    " Answer: According to the coded text above, the {number} most frequently appeared words are:"
-)
-
 NOISE = "..."
 LETTERS = 6
 #: Marks a word whose tokens were not counted yet.
 UNKNOWN = -1
 #: Prompt tokens for each word of the vocabulary.
 TOKENS_PER_WORD = 50
-NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 #: Number of coded words, and most distinct words of one text. The limit is reached with alpha 1.1
 #: at 0.8 million tokens, 1.5 at 2.7 million, 2.0 at 220 million.
 CODED, LARGEST_VOCABULARY = 2**15, 2**14
@@ -81,9 +69,7 @@ def draw(
         return Haystack([words.text(shown)], NO_SPANS, int(often @ costs), total - least)
 
     answers = tuple(words.all[number] for number in picked[1:smallest].tolist())
-    fixed = (text.format(number=NUMBERS[params.top - 2]) for text in (_HEAD, _QUESTION, _PREFIX))
-    head, question, prefix = fixed
-    return RowTemplate(head, "\n", question, prefix, answers, fill)
+    return RowTemplate(prompts.fwe(params), answers, fill)
 
 
 def _scattered(

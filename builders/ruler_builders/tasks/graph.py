@@ -18,6 +18,7 @@ from string import ascii_uppercase
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders import prompts
 from ruler_builders.rows.haystacks import BEGINNINGS, STRIDE
 from ruler_builders.rows.insert_needles import slots
 from ruler_builders.rows.randomness import below, depth, distinct, permutation, rng
@@ -25,28 +26,6 @@ from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Graph
-
-_HEAD = (
-    "Memorize the directed graph in the following list of edges, where A -> B is an edge from A to "
-    "B.\n\n"
-)
-_QUESTION = {
-    "parents": "Question: Find all nodes that have an edge to {node} in the list above.",
-    "within": (
-        "Question: Find all nodes other than {node} that can be reached from {node} within {steps} "
-        "steps in the list above."
-    ),
-}
-_PREFIX = {
-    "parents": (
-        " Answer: According to the list of edges above, {count} nodes have an edge to {node}, they "
-        "are: "
-    ),
-    "within": (
-        " Answer: According to the list of edges above, {count} other nodes can be reached from "
-        "{node} within {steps} steps, they are: "
-    ),
-}
 
 LETTERS = 5
 #: Names from which the nodes of a question and its answer are drawn.
@@ -92,15 +71,8 @@ def draw(
         cost = asked + (int(totals[-1]) if kept else 0)
         return Haystack([text[:-1]], evidence, cost, kept)
 
-    words = {"node": names.all[gold[0]], "steps": params.steps, "count": params.answers}
-    return RowTemplate(
-        head=_HEAD,
-        tail="\n",
-        question=_QUESTION[params.ask].format(**words),
-        answer_prefix=_PREFIX[params.ask].format(**words),
-        outputs=tuple(names.all[number] for number in gold[1:].tolist()),
-        fill=fill,
-    )
+    answers = tuple(names.all[number] for number in gold[1:].tolist())
+    return RowTemplate(prompts.graph(params, names.all[gold[0]]), answers, fill)
 
 
 def _edges(params: Graph) -> Iterator[tuple[int, int]]:

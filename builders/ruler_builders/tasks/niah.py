@@ -14,88 +14,21 @@ question describes and does not name one of NoLiMa (arXiv 2502.05167); wording a
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from random import Random
 
-from ruler_builders.rows.haystacks import (
-    draw_distinct,
-    draw_part,
-    essays,
-    needle_lines,
-    noise,
-    passages,
-)
+from ruler_builders import prompts
+from ruler_builders.prompts import NEEDLES
+from ruler_builders.rows.haystacks import draw_distinct, draw_part, needle_lines, passages
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import count_segments
-from ruler_builders.rows.tokenized_sources import Passages, TokenizedSources
+from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources.associations import associations
 from ruler_data.tasks import ORDINALS, Niah, PartType
 
-PLAIN = "One of the special magic {kind} for {key} is: {value}."
-
-#: The same in other words; `{one}` is the kind in the singular.
-PARAPHRASES = (
-    "Anyone who asks about {key} should be told that its special magic {one} is {value}.",
-    "It was decided long ago that {value} would be the special magic {one} of {key}.",
-    "The special magic {one} assigned to {key} happens to be {value}.",
-    "Remember {value}, which is the special magic {one} that goes with {key}.",
-    "If {key} ever comes up, the special magic {one} to give is {value}.",
-)
-
-#: The same in two places: what the value is filed under, and the value.
-SPLIT = (
-    "The special magic {one} for {key} is the one that is filed under {alias}.",
-    "What is filed under {alias} is {value}.",
-)
-
-#: The same as a record of data.
-RECORDS = {
-    "json": '{{"special magic {one}": {{"key": "{key}", "value": "{value}"}}}}',
-    "assignment": 'special_magic_{kind}["{key}"] = "{value}"',
-}
-
-#: Needles that share no word with a question about them.
-ASSOCIATED = (
-    "Under the entry {key} somebody had written {value}.",
-    "The page headed {key} gave {value}.",
-    "Against the word {key} stood {value}.",
-)
-
-_QUIZ = "Make sure to memorize it. I will quiz you about the {kind} afterwards"
-# With one value to return, upstream rewrites its template word by word to the singular.
-_HIDDEN = (
-    "A special magic {kind} is hidden within the following text",
-    "Some special magic {kind} are hidden within the following text",
-)
-#: The instruction: its wordings for one value to return, and for several.
-_HEADS = {
-    "upstream": tuple(f"{hidden}. {_QUIZ}.\n" for hidden in _HIDDEN),
-    "short": ("Find the special magic {kind} in this text.\n",) * 2,
-    "long": (
-        "Below is a long text. One or more of its sentences state a special magic {kind}, and all "
-        "the others are of no importance. Read the text to its end and remember every special "
-        "magic {kind} together with its key, because a question about it follows.\n",
-        "Below is a long text. Some of its sentences state special magic {kind}, and all the "
-        "others are of no importance. Read the text to its end and remember all special magic "
-        "{kind} together with their keys, because a question about them follows.\n",
-    ),
-}
-_HEAD_ASSOCIATED = (
-    f"{_HIDDEN[1]}, each of them for one thing. {_QUIZ} and describe the thing in other words.\n"
-)
-_QUESTION = "What are all the special magic {kind} for {query} mentioned in the provided text?"
-_PREFIX = " The special magic {kind} for {query} mentioned in the provided text are"
-_QUESTION_ONE = (
-    "What is the {place}special magic {kind} for {query} mentioned in the provided text?"
-)
-_PREFIX_ONE = " The {place}special magic {kind} for {query} mentioned in the provided text is"
-
-#: Suites may append this to the question; and the gold answer if no needle has the key.
-_NONE = " If the provided text does not mention it, answer: none."
+#: The gold answer if no needle has the key.
 NOTHING = "none"
-
 REPEAT = "repeat within a row"
 
 
@@ -123,33 +56,10 @@ def draw(
     elif params.ordinal:
         number = rng(seed, name, index, "ordinal").randrange(params.values)
         first = sorted(range(params.values), key=lambda value: needles[value].depth)[number]
-        place, outputs = f"{ORDINALS[number]} ", (outputs[first],)
-    single = params.answers == 1
-    words = {
-        "kind": params.value_type[:-1] if single else params.value_type,
-        "query": _enumerate(drawn.names[: params.queries]),
-        "place": place,
-    }
-    question, prefix = (_QUESTION_ONE, _PREFIX_ONE) if single else (_QUESTION, _PREFIX)
-    question = question.format(**words) + (_NONE if params.none != "no" else "")
-    return RowTemplate(
-        head=(question + "\n\n" if params.question_at != "after" else "") + _head(params),
-        tail="\n",
-        question="" if params.question_at == "before" else question,
-        answer_prefix=prefix.format(**words),
-        outputs=outputs,
-        fill=fill,
-        depths=tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
-    )
-
-
-def _head(params: Niah) -> str:
-    """Return the instruction."""
-    several = params.answers > 1 or params.ordinal or _describes(params)
-    form = _HEADS[params.instruction][several]
-    if _describes(params):
-        form = _HEAD_ASSOCIATED
-    return form.format(kind=params.value_type if several else params.value_type[:-1])
+        place, outputs = ORDINALS[number], (outputs[first],)
+    prompt = prompts.niah(params, _enumerate(drawn.names[: params.queries]), place)
+    depths = tuple(sorted(needle.depth for needle in needles if needle.is_evidence))
+    return RowTemplate(prompt, outputs, fill, depths)
 
 
 def _needles(
@@ -176,18 +86,16 @@ def _sentences(
     taken: set[str],
 ) -> list[str]:
     """Return the sentences of a needle; `place` is the task's name, the row and the needle."""
-    kind = params.value_type
+    kind, forms = params.value_type, NEEDLES[params.wording]
     if params.wording == "plain":
-        return [PLAIN.format(kind=kind, key=key, value=value)]
+        return [forms[0].format(kind=kind, key=key, value=value)]
     name, index, number = place
     source = rng(sources.seed, name, index, f"wording {number}")
     alias = ""
-    if params.wording in RECORDS:
-        forms: tuple[str, ...] = (RECORDS[params.wording],)
-    elif params.wording == "split":
-        forms, alias = SPLIT, draw_distinct(source, "words", sources, taken)
-    else:
-        forms = (source.choice(ASSOCIATED if _describes(params) else PARAPHRASES),)
+    if params.wording == "split":
+        alias = draw_distinct(source, "words", sources, taken)
+    elif len(forms) > 1:
+        forms = (source.choice(forms),)
     values = {"kind": kind, "one": kind[:-1], "key": key, "value": value, "alias": alias}
     return [form.format(**values) for form in forms]
 
@@ -206,17 +114,16 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
     """
     value_type, size, count = params.value_type, params.value_length, params.values
     number = params.keys + params.lookalikes + (params.none != "no")
-    if params.similar or params.lookalikes:
-        all_keys = _draw_similar(source, params.key_type, None, number, sources, taken)
-        flat = _draw_similar(source, value_type, size, number * count, sources, taken)
+    if params.lookalikes:
+        all_keys = _draw_grid(source, params.key_type, None, number, sources, taken)
+        flat = _draw_grid(source, value_type, size, number * count, sources, taken)
         groups = (tuple(flat[start : start + count]) for start in range(0, len(flat), count))
         return _Drawn(all_keys, tuple(groups), all_keys)
-    things = iter(
-        source.sample([*associations().items()], params.keys) if _describes(params) else ()
-    )
+    described = params.wording == "associated"
+    things = iter(source.sample([*associations().items()], params.keys) if described else ())
     keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
     for _ in range(number):
-        if _describes(params):
+        if described:
             description, members = next(things)
             keys.append(source.choice(members))
             names.append(f"the {description}")
@@ -228,11 +135,7 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
     return _Drawn(tuple(keys), tuple(values), tuple(names or keys))
 
 
-def _describes(params: Niah) -> bool:
-    return params.wording == "associated"
-
-
-def _draw_similar(
+def _draw_grid(
     source: Random,
     kind: PartType,
     length: int | None,
@@ -254,7 +157,7 @@ def _draw_similar(
         seconds.setdefault(part[cut[kind] :])
     grid = [a + b for a in [*firsts][:rows] for b in [*seconds][: size // rows]]
     if not taken.isdisjoint(grid):
-        return _draw_similar(source, kind, length, size, sources, taken)
+        return _draw_grid(source, kind, length, size, sources, taken)
     taken.update(grid)
     return tuple(shuffled(source, grid))
 
@@ -281,41 +184,39 @@ def _filler(
     texts = [needle.text for needle in needles]
     if params.haystack == "essays":
         costs = count_segments(sources.tokenizer, [" " + text for text in texts], ".", " The")
-        return partial(_among_essays, sources, needles, int(costs.sum()))
-    tokens = int(sources.line_costs(texts).sum())
-    if params.haystack == "domains":
+        tokens = int(costs.sum())
+    else:
+        tokens = int(sources.line_costs(texts).sum())
+
+    def among_noise(room: int) -> Haystack:
+        return insert_needles(sources.noise.repeated(room), needles, tokens, room, joiner="\n")
+
+    def among_essays(room: int) -> Haystack:
+        haystack = insert_needles(sources.essays.repeated(room), needles, tokens, room, joiner=" ")
+        is_repeated = haystack.cost - tokens > sources.essays.total
+        return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
+
+    def among_passages(room: int) -> Haystack:
         source = rng(sources.seed, *row, "haystack")
         text, first = passages(sources, source, params.domains)
-        return partial(_among_passages, text, first, needles, tokens)
-    if params.haystack == "noise":
-        return lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n")
-    form = PLAIN.format(kind=params.value_type, key="{key}", value="{value}")
-    types = (params.key_type, params.value_type)
-    lines = needle_lines(sources, form, types, params.value_length)
+        segments = text.stretch(room - tokens, first)
+        haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
+        note = f"texts of a domain {REPEAT}" if int(segments.costs.sum()) > text.fresh else ""
+        return replace(haystack, exhausted=note)
 
     def among_needles(room: int) -> Haystack:
+        form = NEEDLES["plain"][0].format(kind=params.value_type, key="{key}", value="{value}")
+        types = (params.key_type, params.value_type)
+        lines = needle_lines(sources, form, types, params.value_length)
         segments, numbers = lines.stretch(row[1], room, taken)
         return insert_needles(segments, needles, tokens, room, joiner="\n", numbers=numbers)
 
-    return among_needles
-
-
-def _among_essays(
-    sources: TokenizedSources, needles: list[Needle], tokens: int, room: int
-) -> Haystack:
-    segments = essays(sources, room)
-    haystack = insert_needles(segments, needles, tokens, room, joiner=" ")
-    is_repeated = haystack.cost - tokens > sources.essays.total
-    return replace(haystack, exhausted=f"essays {REPEAT}") if is_repeated else haystack
-
-
-def _among_passages(
-    text: Passages, first: int, needles: list[Needle], tokens: int, room: int
-) -> Haystack:
-    segments = text.stretch(room - tokens, first)
-    haystack = insert_needles(segments, needles, tokens, room, joiner="\n")
-    is_repeated = int(segments.costs.sum()) > text.fresh
-    return replace(haystack, exhausted=f"texts of a domain {REPEAT}") if is_repeated else haystack
+    return {
+        "noise": among_noise,
+        "essays": among_essays,
+        "domains": among_passages,
+        "needles": among_needles,
+    }[params.haystack]
 
 
 def _enumerate(queries: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders import prompts
 from ruler_builders.rows.insert_needles import slots
 from ruler_builders.rows.packing import choose
 from ruler_builders.rows.randomness import depth, permutation, rng
@@ -24,17 +25,8 @@ from ruler_builders.sources import Corpus, Question
 from ruler_data.row import NO_SPANS
 from ruler_data.tasks import Qa
 
-_INSTRUCTION = (
-    "Answer the question based on the given documents. "
-    "Only give me the answer and do not output any other words.\n\n"
-)
-_HEAD = _INSTRUCTION + "The following are given documents.\n\n"
-_QUESTION = _INSTRUCTION + "Question: {query}"
-_PREFIX = " Answer:"
 _LABEL = "Document {}:\n"
 
-#: The instruction without documents; the paper does not give the one it used.
-_ALONE = "Answer the question. Only give me the answer and do not output any other words.\n\n"
 #: The tasks whose questions are asked again without documents.
 _ASKED_LIKE = {"squad": "qa_1", "hotpotqa": "qa_2"}
 
@@ -46,20 +38,22 @@ def draw(
     seed, source = sources.seed, params.source
     corpus = sources.corpus(source)
     if params.documents == "none":
-        return _alone(_question(corpus, seed, _ASKED_LIKE[source], index))
+        question = _question(corpus, seed, _ASKED_LIKE[source], index)
+        nothing = Haystack([], NO_SPANS, 0, 0)
+        return RowTemplate(prompts.qa(params, question.text), question.answers, lambda _: nothing)
     documents = sources.documents(source)
     question = _question(corpus, seed, name, index)
     depths = [depth(seed, name, index, f"document {n}") for n in range(len(question.gold))]
     needles = np.array([gold for _, gold in sorted(zip(depths, question.gold, strict=True))])
-    distractors = _distractors(seed, name, index, question, len(documents))
+    ranked = distractors(seed, name, index, question, len(documents))
 
     def fill(room: int) -> Haystack:
         # A source that does not fill the room is repeated, gold documents like all others: no
         # count tells which they are. A last, incomplete round takes any documents.
         rounds = _rounds(sources, documents, room)
         labels = sources.labels(_LABEL, (rounds + 1) * len(documents), "\n\n", "The")
-        fixed = np.concatenate([needles, *[distractors] * min(rounds, 1)])
-        spare, first = distractors, len(question.near)
+        fixed = np.concatenate([needles, *[ranked] * min(rounds, 1)])
+        spare, first = ranked, len(question.near)
         if rounds:
             fixed = np.concatenate([fixed, np.tile(np.arange(len(documents)), rounds - 1)])
             spare = permutation(rng(seed, name, index, "last round"), len(documents))
@@ -67,22 +61,16 @@ def draw(
         used = int(documents.costs[fixed].sum() + labels.before[len(fixed)])
         chosen = choose(documents.costs[spare], room - used, labels.costs[len(fixed) :], first)
         others = np.concatenate([fixed[len(needles) :], spare[chosen]])
-        others = others[permutation(rng(seed, name, index, "order"), len(others))]
+        others = in_order(seed, name, index, others)
         places = slots(sorted(depths), documents.costs[others].cumsum())
         shown = np.insert(others, places, needles)
         text, evidence = _listed(documents, shown, labels, np.flatnonzero(np.isin(shown, needles)))
         cost = int((documents.costs[shown] + labels.costs[: len(shown)]).sum())
-        note = f"{source} documents, the gold ones too, repeat within a row" if rounds else ""
+        note = documents_repeat(params) if rounds else ""
         return Haystack([text], evidence, cost, len(others), note)
 
     return RowTemplate(
-        head=_HEAD,
-        tail="\n\n",
-        question=_QUESTION.format(query=question.text),
-        answer_prefix=_PREFIX,
-        outputs=question.answers,
-        fill=fill,
-        depths=tuple(sorted(depths)),
+        prompts.qa(params, question.text), question.answers, fill, tuple(sorted(depths))
     )
 
 
@@ -109,18 +97,6 @@ def _rounds(sources: TokenizedSources, documents: Segments, room: int) -> int:
     return rounds
 
 
-def _alone(question: Question) -> RowTemplate:
-    """Return a question without documents, the same at every length."""
-    return RowTemplate(
-        head=_ALONE,
-        tail="",
-        question=f"Question: {question.text}",
-        answer_prefix=_PREFIX,
-        outputs=question.answers,
-        fill=lambda _: Haystack([], NO_SPANS, 0, 0),
-    )
-
-
 def _question(corpus: Corpus, seed: int, name: str, index: int) -> Question:
     """Return the question of a row."""
     order = _question_order(seed, name, len(corpus.questions))
@@ -134,7 +110,7 @@ def _question_order(seed: int, name: str, size: int) -> list[int]:
     return order
 
 
-def _distractors(
+def distractors(
     seed: int, name: str, index: int, question: Question, size: int
 ) -> NDArray[np.intp]:
     """Return all other documents in the order of preference: near ones first, then any."""
@@ -143,3 +119,20 @@ def _distractors(
     rank[list(question.near)], rank[list(question.gold)] = 0, 2
     ranks = rank[order]
     return np.concatenate([order[ranks == 0], order[ranks == 1]])
+
+
+def in_order(seed: int, name: str, index: int, others: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the distractors of a row, given by preference, in the order of the prompt."""
+    return others[permutation(rng(seed, name, index, "order"), len(others))]
+
+
+def documents_repeat(params: Qa) -> str:
+    """Return the note on a row that is longer than its source."""
+    return f"{params.source} documents, the gold ones too, repeat within a row"
+
+
+def repeated(corpus: Corpus, params: Qa, rows: int) -> list[str]:
+    """Return a note if a config has more rows than its source has questions."""
+    size = len(corpus.questions)
+    note = f"{params.source} has {size} questions: rows from {size} on repeat these questions"
+    return [note] if rows > size else []

@@ -9,25 +9,16 @@ also scramble the assignments, so that a chain cannot be followed in one pass.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from string import ascii_uppercase
 
-from ruler_builders.rows.haystacks import noise
+from ruler_builders import prompts
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng, shuffled
 from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
-
-_HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
-_QUESTION = "Question: Find all variables that are assigned the value {value} in the text above."
-#: End of the instruction where assignments are scrambled.
-_SCRAMBLED = "The assignments are in no particular order.\n\n"
-_PREFIX = (
-    " Answer: According to the chain(s) of variable assignment in the text above, {count} "
-    "variables are assigned the value {value}, they are: "
-)
 
 #: Noise lines and letters of a name in the in-context example (upstream's for most tokenizers).
 EXAMPLE_NOISE, EXAMPLE_LETTERS = 16, 3
@@ -44,14 +35,6 @@ class _Chain:
         first, *later = self.names
         pairs = zip(self.names, later, strict=False)
         return [f"VAR {first} = {self.value}", *(f"VAR {b} = VAR {a} " for a, b in pairs)]
-
-    @property
-    def question(self) -> str:
-        return _QUESTION.format(value=self.value)
-
-    @property
-    def prefix(self) -> str:
-        return _PREFIX.format(count=len(self.names), value=self.value)
 
 
 def draw(
@@ -71,17 +54,17 @@ def draw(
         for line, place in zip(chain.lines, _depths(params, seed, name, index, number), strict=True)
     ]
     tokens = int(sources.line_costs([needle.text for needle in needles]).sum())
-    head = _HEAD if params.order == "rising" else _HEAD.replace("\n\n", f" {_SCRAMBLED}")
-    example = rng(seed, name, index, "example")
+    prompt = prompts.vt(params, chains[0].value, len(chains[0].names))
+    if params.example:
+        example = _draw_example(rng(seed, name, index, "example"), params, letters, taken)
+        prompt = replace(prompt, head=example + prompt.head)
     return RowTemplate(
-        head=(_draw_example(example, params, head, letters, taken) if params.example else "")
-        + head,
-        tail="\n",
-        question=chains[0].question,
-        answer_prefix=chains[0].prefix,
-        outputs=chains[0].names,
-        fill=lambda room: insert_needles(noise(sources, room), needles, tokens, room, joiner="\n"),
-        depths=tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
+        prompt,
+        chains[0].names,
+        lambda room: insert_needles(
+            sources.noise.repeated(room), needles, tokens, room, joiner="\n"
+        ),
+        tuple(sorted(needle.depth for needle in needles if needle.is_evidence)),
     )
 
 
@@ -103,7 +86,7 @@ def _draw_chain(source: Random, hops: int, letters: str, length: int, taken: set
     )
 
 
-def _draw_example(source: Random, params: Vt, head: str, letters: str, taken: set[str]) -> str:
+def _draw_example(source: Random, params: Vt, letters: str, taken: set[str]) -> str:
     """Draw the in-context example: a small prompt and its answer."""
     chain = _draw_chain(source, min(params.hops, 10), letters, EXAMPLE_LETTERS, taken)
     lines, assignments = [NOISE] * EXAMPLE_NOISE, chain.lines
@@ -112,9 +95,8 @@ def _draw_example(source: Random, params: Vt, head: str, letters: str, taken: se
         assignments = shuffled(source, assignments)
     for done, (place, line) in enumerate(zip(places, assignments, strict=True)):
         lines.insert(place + done, line)
-    text = "\n".join(lines)
-    answer = " ".join(chain.names)
-    return f"{head}{text}\n{chain.question}{chain.prefix} {answer}\n\n"
+    prompt, text = prompts.vt(params, chain.value, len(chain.names)), "\n".join(lines)
+    return f"{prompt.head}{text}\n{prompt.question}{prompt.prefix} {' '.join(chain.names)}\n\n"
 
 
 def _distinct(draw_one: Callable[[], str], taken: set[str]) -> str:

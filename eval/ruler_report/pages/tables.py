@@ -175,13 +175,16 @@ def floors(run: ScoredRun) -> Table:
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
         if config.floor:
-            score = format_number(run.summary.official.get(task, {}).get(length))
+            is_exact = config.headline == "exact"
+            means = run.summary.exact if is_exact else run.summary.official
+            score = format_number(means.get(task, {}).get(length))
             floor, listing = (f"{100 * x:.1f}" for x in (config.floor.score, config.floor.listing))
             strategy = visible(config.floor.strategy)
             rows.append((task, format_length(length), score, floor, strategy, listing))
     caption = (
-        "Official score beside the floor, in percent: what the best strategy scores that never "
-        "uses the question, and what listing every candidate scores"
+        "Score (official, or exact where that is the suite's headline) beside the floor, in "
+        "percent: what the best strategy scores that never uses the question, and what listing "
+        "every candidate scores"
     )
     head = ("task", "length", "score", "floor", "strategy", "listing")
     return Table("floors", caption, head, tuple(rows))

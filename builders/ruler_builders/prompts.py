@@ -1,0 +1,166 @@
+"""Prompts: the fixed text around what each row draws, for the generators and for the checks.
+
+The 13 tasks have upstream's text to the character (NVIDIA/RULER at c3f5e3b); the tests compare them
+with a copy of their own.
+"""
+
+from dataclasses import dataclass
+
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Vt
+
+#: Needles by wording; `{one}` is the kind in the singular. A split needle has both sentences, of
+#: any other wording with several forms each needle has one.
+NEEDLES = {
+    "plain": ("One of the special magic {kind} for {key} is: {value}.",),
+    "paraphrased": (
+        "Anyone who asks about {key} should be told that its special magic {one} is {value}.",
+        "It was decided long ago that {value} would be the special magic {one} of {key}.",
+        "The special magic {one} assigned to {key} happens to be {value}.",
+        "Remember {value}, which is the special magic {one} that goes with {key}.",
+        "If {key} ever comes up, the special magic {one} to give is {value}.",
+    ),
+    "split": (
+        "The special magic {one} for {key} is the one that is filed under {alias}.",
+        "What is filed under {alias} is {value}.",
+    ),
+    "json": ('{{"special magic {one}": {{"key": "{key}", "value": "{value}"}}}}',),
+    "assignment": ('special_magic_{kind}["{key}"] = "{value}"',),
+    "associated": (
+        "Under the entry {key} somebody had written {value}.",
+        "The page headed {key} gave {value}.",
+        "Against the word {key} stood {value}.",
+    ),
+}
+#: Words for the number of words that a question of fwe asks for.
+_NUMBERS = "two three four five six seven eight nine ten"
+NUMBERS = dict(enumerate(_NUMBERS.split(), start=2))
+
+
+@dataclass(frozen=True)
+class PromptTemplate:
+    """Fixed text of a prompt: before and behind the haystack, the question, the answer prefix."""
+
+    head: str
+    tail: str
+    question: str
+    prefix: str
+
+
+def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
+    """Return the prompt for a query; `place` is that of one value among those of the key."""
+    kind, one = params.value_type, params.value_type.removesuffix("s")
+    single = params.answers == 1
+    # With one value to return, upstream rewrites its template word by word to the singular.
+    which, asked, verb = ("is", one, "is") if single else ("are all", kind, "are")
+    named = f"{place} " * bool(place) + f"special magic {asked} for {query}"
+    question = f"What {which} the {named} mentioned in the provided text?"
+    if params.none != "no":
+        question += " If the provided text does not mention it, answer: none."
+    several = not single or params.ordinal or params.wording == "associated"
+    head = _instruction(params, several, kind if several else one)
+    return PromptTemplate(
+        head=head if params.question_at == "after" else f"{question}\n\n{head}",
+        tail="\n",
+        question="" if params.question_at == "before" else question,
+        prefix=f" The {named} mentioned in the provided text {verb}",
+    )
+
+
+def _instruction(params: Niah, several: bool, kind: str) -> str:
+    hidden = f"Some special magic {kind} are" if several else f"A special magic {kind} is"
+    hidden += " hidden within the following text"
+    quiz = f"Make sure to memorize it. I will quiz you about the {kind} afterwards"
+    if params.wording == "associated":
+        return (
+            f"{hidden}, each of them for one thing. {quiz} and describe the thing in other words.\n"
+        )
+    if params.instruction == "upstream":
+        return f"{hidden}. {quiz}.\n"
+    if params.instruction == "short":
+        return f"Find the special magic {kind} in this text.\n"
+    if several:
+        state, every, keys, it = "Some of its sentences state", "all", "their keys", "them"
+    else:
+        state, every, keys, it = "One or more of its sentences state a", "every", "its key", "it"
+    return (
+        f"Below is a long text. {state} special magic {kind}, and all the others are of no "
+        f"importance. Read the text to its end and remember {every} special magic {kind} together "
+        f"with {keys}, because a question about {it} follows.\n"
+    )
+
+
+def vt(params: Vt, value: str, names: int) -> PromptTemplate:
+    """Return the prompt for a value that a number of variables have."""
+    scrambled = " The assignments are in no particular order." * (params.order == "scrambled")
+    return PromptTemplate(
+        "Memorize and track the chain(s) of variable assignment hidden in the following text."
+        f"{scrambled}\n\n",
+        "\n",
+        f"Question: Find all variables that are assigned the value {value} in the text above.",
+        " Answer: According to the chain(s) of variable assignment in the text above, "
+        f"{names} variables are assigned the value {value}, they are: ",
+    )
+
+
+def cwe(params: Cwe, word: str = "") -> PromptTemplate:
+    """Return the prompt for the common words, or for the count of one word."""
+    head = (
+        "Below is a numbered list of words. In these words, some appear more often than others. "
+        "Memorize "
+    )
+    if params.ask == "count":
+        return PromptTemplate(
+            f"{head}how often each of them appears.\n",
+            "\n",
+            f'Question: How many times does the word "{word}" appear in the above list?',
+            f' Answer: The number of times that the word "{word}" appears in the list is:',
+        )
+    return PromptTemplate(
+        f"{head}the ones that appear most often.\n",
+        "\n",
+        f"Question: What are the {params.common} most common words in the above list?",
+        f" Answer: The top {params.common} words that appear most often in the list are:",
+    )
+
+
+def fwe(params: Fwe) -> PromptTemplate:
+    """Return the prompt for the frequent words."""
+    number = NUMBERS[params.top]
+    return PromptTemplate(
+        "Read the following coded text and track the frequency of each coded word. Find the "
+        f"{number} most frequently appeared coded words. ",
+        "\n",
+        "Question: Do not provide any explanation. Please ignore the dots '....'. What are the "
+        f"{number} most frequently appeared words in the above coded text?",
+        f" Answer: According to the coded text above, the {number} most frequently appeared "
+        "words are:",
+    )
+
+
+def qa(params: Qa, query: str) -> PromptTemplate:
+    """Return the prompt for a question; the paper does not give the one without documents."""
+    only = "Only give me the answer and do not output any other words.\n\n"
+    if params.documents == "none":
+        return PromptTemplate(f"Answer the question. {only}", "", f"Question: {query}", " Answer:")
+    instruction = f"Answer the question based on the given documents. {only}"
+    return PromptTemplate(
+        f"{instruction}The following are given documents.\n\n",
+        "\n\n",
+        f"{instruction}Question: {query}",
+        " Answer:",
+    )
+
+
+def graph(params: Graph, node: str) -> PromptTemplate:
+    """Return the prompt for the parents of a node, or for the nodes near it."""
+    asked, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
+    if params.ask == "within":
+        reached = f"can be reached from {node} within {params.steps} steps"
+        asked, answer = f"nodes other than {node} that {reached}", f"other nodes {reached}"
+    return PromptTemplate(
+        "Memorize the directed graph in the following list of edges, where A -> B is an edge from "
+        "A to B.\n\n",
+        "\n",
+        f"Question: Find all {asked} in the list above.",
+        f" Answer: According to the list of edges above, {params.answers} {answer}, they are: ",
+    )
