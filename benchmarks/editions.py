@@ -143,7 +143,7 @@ def timed_cases() -> Iterator[Case]:
     _, old, new = EDITIONS
     for edition, task in (
         *product((new,), ("niah_single_2", "vt", "cwe", "fwe", "qa_1", "qa_2")),
-        *product((old,), ("fwe", "qa_1", "niah_multiquery")),
+        *product((old,), ("fwe", "qa_1")),
     ):
         yield Case(edition, task, LENGTHS[-1], "llama3", "base", WORDS[-1], 1)
 
