@@ -8,7 +8,6 @@ the context (what it opens with) and with the question (what it closes the user'
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,17 +25,8 @@ _SCRIPTS = {Niah: niah, Vt: vt, Cwe: cwe, Fwe: fwe, Qa: qa}
 _NUMBERED = re.compile(r"(?<=[ \n])([0-9]+)\. (.+?)(?= [0-9]+\. |\n)")
 
 
-class Columns(NamedTuple):
-    """The parts of a prompt, and where its evidence stands in the context."""
-
-    context: str
-    question: str
-    answer_prefix: str
-    evidence: list[Span]
-
-
-def columns(row: UpstreamRow, params: Params) -> Columns:
-    """Return the columns of a row of any edition."""
+def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span]]:
+    """Return context, question and answer prefix of a row, and where its evidence stands."""
     script = _SCRIPTS[type(params)]
     prompt = row.input + row.answer_prefix
     prefix = prompt.rfind(script.PREFIX[:10])
@@ -46,7 +36,7 @@ def columns(row: UpstreamRow, params: Params) -> Columns:
     start = prompt.rfind(mark, 0, prefix) + len(mark) - len(mark.lstrip("\n"))
     context = prompt[:start]
     evidence = sorted(evidence_spans(row.evidence, params, context))
-    return Columns(context, prompt[start:prefix], prompt[prefix:], evidence)
+    return context, prompt[start:prefix], prompt[prefix:], evidence
 
 
 def packed_rows(
@@ -65,19 +55,18 @@ def packed_rows(
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
     for index, row in enumerate(rows):
-        parts = columns(row, task.params)
-        content = parts.context + parts.question
+        context, question, prefix, evidence = columns(row, task.params)
+        tokens = prompt_tokens(tokenizer, context + question, prefix, arguments.has_template)
         yield PackedRow(
             index=index,
             task=task.name,
-            context=parts.context.encode(),
-            question=parts.question,
-            answer_prefix=parts.answer_prefix,
+            context=context.encode(),
+            question=question,
+            answer_prefix=prefix,
             outputs=tuple(row.outputs),
             max_new_tokens=task.max_new_tokens,
-            length=task.max_new_tokens
-            + prompt_tokens(tokenizer, content, parts.answer_prefix, arguments.has_template),
-            evidence=np.array(parts.evidence, dtype=np.int64).reshape(-1, 2),
+            length=task.max_new_tokens + tokens,
+            evidence=np.array(evidence, dtype=np.int64).reshape(-1, 2),
         )
 
 

@@ -22,13 +22,11 @@ STEP = 10
 
 
 class Question(NamedTuple):
-    """A question, its answers, and numbers of documents.
+    """A question, its answers, and documents.
 
     Attributes:
-        query: the question.
-        outputs: its answers.
-        own: documents that always stand in its rows.
-        near: documents that come next.
+        own: numbers of the documents that always stand in its rows.
+        near: numbers of those that come next.
         gold: texts of the documents that the answer rests on.
     """
 
