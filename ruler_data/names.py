@@ -7,6 +7,7 @@ from ruler_data.errors import UsageError
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 _CONFIG = re.compile(r"(?P<task>[a-z0-9_]+)_(?P<length>[1-9][0-9]{0,8})")
+_LENGTH = re.compile(r"([1-9][0-9]{0,7})([km]?)", re.IGNORECASE)
 
 
 def config_name(task: str, length: int) -> str:
@@ -50,6 +51,23 @@ def short_length(length: int) -> str:
     ('128K', '1,000')
     """
     return f"{length // 1024}K" if length % 1024 == 0 else f"{length:,}"
+
+
+def parse_length(text: str, option: str = "--lengths") -> int:
+    """Return a length in tokens; `k` is 1,024 of them and `m` 1,048,576.
+
+    >>> parse_length("4096"), parse_length("128k"), parse_length("1M")
+    (4096, 131072, 1048576)
+
+    Raises:
+        UsageError: the text is not a length.
+    """
+    match = _LENGTH.fullmatch(text)
+    tokens = int(match[1]) * {"": 1, "k": 1024, "m": 1024**2}[match[2].lower()] if match else 0
+    if not 0 < tokens < 10**8:
+        msg = f"{option} {quote(text)}: not a number of tokens from 1 to 99999999, e.g. 4096 or 4k"
+        raise UsageError(msg)
+    return tokens
 
 
 def counted(number: int, noun: str) -> str:

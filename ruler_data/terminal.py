@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from io import TextIOWrapper
@@ -12,7 +12,7 @@ from keyword import iskeyword
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -24,8 +24,12 @@ from ruler_data.version import DATA_VERSION, __version__
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+T = TypeVar("T")
+
 #: Seconds over which a bar averages its speed; a row of 131,072 tokens may take a minute.
 AVERAGED = 600.0
+#: Seconds between lines about progress where standard error is not a terminal.
+LOG_EVERY = 60.0
 
 
 class SafeConsole(Console):
@@ -57,10 +61,9 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"}
     **dict.fromkeys([*range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
 }
 
-# Piped output is for programs and logs: it is so wide that no table cuts a hash.
-out = SafeConsole(
-    highlight=False, emoji=False, markup=False, width=None if sys.stdout.isatty() else 200
-)
+# Piped output is for programs and logs: without COLUMNS it is so wide that no table cuts a hash.
+_fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+out = SafeConsole(highlight=False, emoji=False, markup=False, width=None if _fits else 200)
 err = SafeConsole(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 
@@ -75,10 +78,13 @@ _arrived: list[int] = []
 def run(program: str, command: Callable[[], object]) -> NoReturn:
     """Run a program's command; an error that the user can fix is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    if not sys.stderr.isatty():
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is no error
             stream.reconfigure(errors="backslashreplace")
+    if sys.platform == "win32":
+        sys.exit(_fail(program, "Windows is not supported; use Linux, macOS, or WSL on Windows", 2))
     _arrived.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
@@ -132,12 +138,14 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
             name=program,
             help=about,
             no_args_is_help=True,
-            add_completion=False,
             pretty_exceptions_enable=False,
             rich_markup_mode=None,
         )
         app.callback(invoke_without_command=True)(callback)
-        named = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+        # A shell that completes a line gives it in the environment: bash, or zsh and fish.
+        typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
+        words = typed.split()[1:] or sys.argv[1:]
+        named = next((word for word in words if not word.startswith("-")), None)
         for name, (module, line) in commands.items():
             if name == named:
                 function = name + "_" * iskeyword(name)  # `import_`
@@ -186,24 +194,39 @@ def raise_if_interrupted() -> None:
 
 
 def progress_bars() -> "Progress":
-    """Return bars of the library rich on standard error; silent where that is not a terminal.
+    """Return bars of the library rich on standard error; in a log, a line a minute of the first.
 
-    `add_task` and `update` take two texts: `rows`, e.g. `3/500`, and `speed`, e.g. `2.1 rows/s`.
+    `add_task` and `update` take two texts: `items`, e.g. `3/500 rows`, and `speed`, e.g.
+    `2.1 rows/s`.
     """
     from rich.progress import (
         BarColumn,
         Progress,
+        TaskID,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
-    return Progress(
+    class Bars(Progress):
+        logged = time.monotonic()
+
+        def update(self, task_id: TaskID, **changes: Any) -> None:  # noqa: ANN401 - rich's own
+            super().update(task_id, **changes)
+            if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
+                self.logged = time.monotonic()
+                task = self.tasks[0]
+                left = "" if task.time_remaining is None else f", {task.time_remaining:,.0f} s left"
+                share = "" if task.total is None else f", {task.percentage:.0f} %"
+                line = f"{task.description}: {task.fields['items']}{share}"
+                err.print(f"{line}, {task.fields['speed']}{left}", markup=False)
+
+    return Bars(
         TextColumn("{task.description:<24}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[rows]} rows"),
+        TextColumn("{task.fields[items]}"),
         TextColumn("{task.fields[speed]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -219,14 +242,15 @@ def progress_bars() -> "Progress":
 def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
     """Yield a function that advances a progress bar by rows of a config.
 
-    The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096.
+    The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096. It
+    disappears with the last row: what follows may have a bar of its own.
 
     Args:
         tokens: of all rows; None if unknown, so that the bar only shows activity.
     """
     done, started = 0, time.monotonic()
     with progress_bars() as bars:
-        task = bars.add_task("reading sources", total=tokens, rows=0, speed="")
+        task = bars.add_task("reading sources", total=tokens, items="0 rows", speed="")
 
         def advance(config: str, rows: int) -> None:
             nonlocal done
@@ -234,9 +258,28 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
             done += rows
             speed = f"{done / (time.monotonic() - started):.1f} rows/s"
             step = rows * parse_config(config)[1]
-            bars.update(task, advance=step, description=config, rows=done, speed=speed)
+            bars.update(task, advance=step, description=config, items=f"{done} rows", speed=speed)
+            if bars.finished:
+                bars.stop()
 
         yield advance
+
+
+def track(items: Collection[T], about: str) -> Iterator[T]:
+    """Yield items while a progress bar advances by one each.
+
+    Args:
+        items: what the work is for, e.g. configs.
+        about: what is done with them.
+    """
+    started = time.monotonic()
+    with progress_bars() as bars:
+        task = bars.add_task(about, total=len(items), items="", speed="")
+        for done, item in enumerate(items, 1):
+            yield item
+            raise_if_interrupted()
+            speed = f"{done / (time.monotonic() - started):.1f}/s"
+            bars.update(task, advance=1, items=f"{done}/{len(items)}", speed=speed)
 
 
 def _fail(program: str, message: str, code: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from ruler_data.errors import UsageError
-from ruler_data.names import parse_shard, quote
+from ruler_data.names import parse_length, parse_shard, quote
 from ruler_data.options import Option
 from ruler_data.terminal import named_path
 from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
@@ -51,7 +51,7 @@ class EvalConfig:
     ] = ""
     rows: Annotated[
         str | int | Mapping[int, int] | None,
-        Option("Rows of each config, the first ones, e.g. 40 or 4096:40,8192:20 [default: all]."),
+        Option("Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20 [default: all]."),
     ] = None
     tensor_parallel: Annotated[int, Option("GPUs that share one copy of the model.", min=1)] = 1
     options: Annotated[
@@ -190,7 +190,7 @@ def parse_names(names: str | Iterable[str]) -> tuple[str, ...]:
 def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:
     """Return a number of rows, for all configs or by length in tokens.
 
-    >>> parse_rows("40"), parse_rows("4096:40, 8192:20")
+    >>> parse_rows("40"), parse_rows("4096:40, 8k:20")
     (40, {4096: 40, 8192: 20})
 
     Raises:
@@ -201,11 +201,13 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
     text = str(rows)
     if isinstance(rows, Mapping):
         text = ",".join(f"{length}:{count}" for length, count in rows.items())
-    if not re.fullmatch(r"[1-9]\d*|[1-9]\d*:[1-9]\d*(, *[1-9]\d*:[1-9]\d*)*", text):
-        msg = f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4096:40,8192:20)"
+    if not re.fullmatch(r"[1-9]\d*|\w+:[1-9]\d*(, *\w+:[1-9]\d*)*", text):
+        msg = f"rows {quote(text)}: write a number from 1, or LENGTH:ROWS (4k:40,8k:20)"
         raise UsageError(msg)
-    numbers = [int(number) for number in re.findall(r"\d+", text)]
-    return dict(zip(numbers[::2], numbers[1::2], strict=True)) if ":" in text else numbers[0]
+    if ":" not in text:
+        return int(text)
+    pairs = (pair.strip().split(":") for pair in text.split(","))
+    return {parse_length(length, "rows"): int(count) for length, count in pairs}
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
     prefilled, started = 0, time.monotonic()
     with progress_bars() as bars:
         total = bars.add_task(
-            "loading the model", total=costs.total(), rows=f"0/{len(pending)}", speed=""
+            "loading the model", total=costs.total(), items=f"0/{len(pending)} rows", speed=""
         )
         tasks: dict[str, TaskID] = {}
 
@@ -44,11 +44,11 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
             done[config] += 1
             prefilled += prediction.prompt_tokens or length
             speed = f"{done.total() / seconds:.1f} rows/s, {prefilled / seconds:,.0f} tokens/s"
-            share = f"{done.total()}/{len(pending)}"
-            bars.update(total, advance=step, description="all configs", rows=share, speed=speed)
+            share = f"{done.total()}/{len(pending)} rows"
+            bars.update(total, advance=step, description="all configs", items=share, speed=speed)
             if config not in tasks:
-                tasks[config] = bars.add_task(config, total=costs[config], rows="", speed="")
-            bars.update(tasks[config], advance=step, rows=f"{done[config]}/{rows[config]}")
+                tasks[config] = bars.add_task(config, total=costs[config], items="", speed="")
+            bars.update(tasks[config], advance=step, items=f"{done[config]}/{rows[config]} rows")
             shown = [task.id for task in bars.tasks if not task.finished and task.id != total]
             for task in tasks.values():
                 bars.update(task, visible=task in shown[:SHOWN])

@@ -129,6 +129,18 @@ class VerifyConfig:
     ] = True
     progress: ProgressOption = no_progress
 
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the rows to verify; None if the data is no folder with a manifest."""
+        manifest = BuildDir(Path(self.data)).manifest()
+        if manifest is None:
+            return None
+        try:
+            names = manifest.select(parse_tasks(self.tasks), parse_lengths(self.lengths))
+            return sum(manifest.configs[name].rows * parse_config(name)[1] for name in names)
+        except UsageError:  # verify says what is wrong
+            return None
+
     def fetched(self) -> tuple["VerifyConfig", str]:
         """Return the options with a folder, which is downloaded if a revision is given.
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Annotated
 
+from ruler_builders.audit.verify import VerifyConfig
 from ruler_builders.publish import (
     LockstepConfig,
     PublishConfig,
@@ -31,7 +32,7 @@ def publish(
     tell = _silent if as_json else say
     if index:
         config = replace(config, siblings=listed(check_repo(index)))
-    with progress(None) as advance:
+    with progress(VerifyConfig(config.folder).tokens) as advance:
         outcome = publish_release(config, advance, tell)
     if index and outcome.commit:
         put_index(index, [sibling_of(config.repo, outcome)], tell)

@@ -21,7 +21,7 @@ def verify(
 ) -> None:
     """Check everything that a folder or a release promises; exit 0 only if it is clean."""
     config, where = config.fetched()
-    with progress(None) as advance:
+    with progress(config.tokens) as advance:
         config = replace(config, count_lengths=not no_lengths, progress=advance)
         report = audit.verify(**vars(config))
     for line in report.untested if report.clean else ():

@@ -30,7 +30,7 @@ from ruler_builders.upstream.sources import WORDS_SHA256
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
-from ruler_data.names import config_name
+from ruler_data.names import config_name, parse_length
 from ruler_data.options import Option, takes_options
 from ruler_data.tasks import Cwe, Niah
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
@@ -94,7 +94,7 @@ class IdentifyConfig:
     revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
     files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
     length: Annotated[
-        int | None, Option("Length of the configs in tokens, if no name tells.", min=1)
+        str | int | None, Option("Length of the configs in tokens, if no name tells, e.g. 4k.")
     ] = None
     seed: Annotated[int, Option("Seed that upstream's scripts were started with.", min=0)] = (
         DEFAULT_SEED
@@ -113,11 +113,12 @@ def identify(config: IdentifyConfig) -> list[Identity]:
         UsageError: there are no rows.
         RulerError: a file cannot be read, or none of its rows.
     """
+    size = None if config.length is None else parse_length(str(config.length), "--length")
     files, _ = find_files(str(config.data), config.revision, config.files)
     groups: dict[tuple[str, int | None], list[OtherRow]] = {}
     wrong = ""
     for path in files[:FILES]:
-        for row in islice(read_file(path, size=config.length), 2000):
+        for row in islice(read_file(path, size=size), 2000):
             if isinstance(row, str):
                 wrong = wrong or row
                 continue

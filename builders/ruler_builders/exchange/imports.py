@@ -34,7 +34,7 @@ from ruler_builders.upstream import TEMPLATES, UpstreamSources
 from ruler_builders.upstream.columns import evidence_spans, prompt_tokens
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import config_file, config_name, parse_config, quote
+from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.parquet import read_packed
 from ruler_data.row import Row, Span
@@ -59,7 +59,7 @@ class ImportConfig:
     files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
     task: Annotated[str, Option("Task of all rows, if their prompts do not tell.")] = ""
     length: Annotated[
-        int | None, Option("Length of the configs in tokens, if no name tells.", min=1)
+        str | int | None, Option("Length of the configs in tokens, if no name tells, e.g. 4k.")
     ] = None
     sources: SourcesOption = None
     skip_bad: Annotated[bool, Option("Leave out rows that cannot be read.")] = False
@@ -191,9 +191,10 @@ class _Spool:
         Raises:
             RulerError: a file cannot be read, or some rows have a chat template and others not.
         """
+        size = None if config.length is None else parse_length(str(config.length), "--length")
         templates: set[str] = set()
         for path in files:
-            for row in read_file(path, config.task, config.length):
+            for row in read_file(path, config.task, size):
                 if isinstance(row, str):
                     self.bad.append(row)
                 elif row.size is None:

@@ -49,7 +49,7 @@ class LockstepConfig:
     tokenizers: Annotated[
         str, Option("Registry names, folders or Hub ids, comma-separated; the first is NAME's.")
     ]
-    lengths: Annotated[str | None, Option("Lengths in tokens, comma-separated.")] = None
+    lengths: Annotated[str | None, Option("Lengths in tokens, e.g. 4k,128k.")] = None
     tasks: Annotated[str, Option("Tasks, comma-separated, or `all`.")] = "all"
     rows: Annotated[int | None, Option("Rows of each config.", min=1)] = None
     suite: Annotated[str, Option("Set of tasks.")] = "ruler"

@@ -1,0 +1,111 @@
+"""What every command has in common on a terminal, in a log, in a shell and on another system."""
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruler_data import terminal
+from ruler_data.errors import UsageError
+from ruler_data.names import parse_length
+from tests.commands import HANG, call, line, one_line, spawn, succeeded
+from tests.conftest import Cli
+
+
+@given(st.integers(1, 97_000), st.sampled_from("kK"))
+def test_k_is_1024_tokens(number: int, suffix: str) -> None:
+    assert parse_length(f"{number}{suffix}") == 1024 * number
+
+
+@pytest.mark.parametrize("text", ["", "k", "0", "-4k", "4kk", "1.5k", "4 k", "٤k", "99999k", "4g"])
+def test_what_is_no_length_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(UsageError, match=r"not a number of tokens .* e\.g\. 4096 or 4k"):
+        parse_length(text)
+
+
+def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    build = ("build", "--tokenizer", tiny, "--tasks", "vt", "--lengths", "2k,4k", "--rows", 2)
+    succeeded(cli(*build, "--sources-kind", "sample", "--out", out))
+    assert {path.name for path in out.glob("vt_*")} == {"vt_2048", "vt_4096"}
+    done = succeeded(cli("verify", out, "--lengths", "4K"))
+    assert "1 config, 2 rows" in done.stdout
+    run = ("run", "--data", out, "--model", "gold", "--engine", "oracle", "--out", tmp_path / "run")
+    done = succeeded(call("ruler-eval", *run, "--rows", "2k:1,4k:2"))
+    assert "3 of 3 rows" in done.stdout
+    succeeded(cli("export", out, "--for", "jsonl", "--lengths", "2k", "--out", tmp_path / "jsonl"))
+    rows = tmp_path / "jsonl" / "vt_2048.jsonl"
+    rows.rename(tmp_path / "vt.jsonl")
+    imported = ("import", tmp_path / "vt.jsonl", "--tokenizer", tiny, "--length", "2k")
+    succeeded(cli(*imported, "--out", tmp_path / "imported"))
+    assert (tmp_path / "imported" / "vt_2048").is_dir()
+
+
+def test_the_package_runs_as_a_module() -> None:
+    said = [
+        subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+        for module in ("ruler_data", "ruler_builders")
+    ]
+    assert said[0].returncode == 0
+    assert said[0].stdout == said[1].stdout
+
+
+def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    assert "Windows is not supported" in one_line(call("ruler-data", "suites"), 2)
+
+
+@pytest.mark.parametrize(
+    ("shell", "variable"), [("bash", "COMP_WORDS"), ("zsh", "_TYPER_COMPLETE_ARGS")]
+)
+def test_a_shell_completes_options_of_a_command(shell: str, variable: str) -> None:
+    env = {variable: "ruler-data build --len", "COMP_CWORD": "2"}
+    env["_RULER_DATA_COMPLETE"] = f"complete_{shell}"
+    done = succeeded(spawn("ruler-data", env=env))
+    assert "--lengths" in done.stdout
+    assert "--tokenizer" not in done.stdout
+
+
+def test_tables_in_a_pipe_are_as_wide_as_columns_says() -> None:
+    done = succeeded(spawn("ruler-data", "suites", env={"COLUMNS": "60"}))
+    assert max(map(len, done.stdout.splitlines())) <= 60
+
+
+def test_a_log_gets_a_line_about_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with terminal.progress(2 * 4096) as advance:
+        advance("vt_4096", 1)
+    assert not capsys.readouterr().err  # a minute has not passed
+    monkeypatch.setattr(terminal, "LOG_EVERY", 0.0)
+    with terminal.progress(2 * 4096) as advance:
+        advance("vt_4096", 1)
+    assert capsys.readouterr().err.startswith("vt_4096: 1 rows, 50 %, ")
+    assert list(terminal.track("ab", "scoring")) == ["a", "b"]
+    assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %, ")
+
+
+def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = line("ruler-data", "verify", sample_build, "--lengths", "4k", "--tasks", "cwe")
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "COLUMNS": "120", "TERM": "xterm"},
+    )
+    os.close(theirs)
+    shown = b""
+    with os.fdopen(ours, "rb", buffering=0) as terminal_output:
+        try:
+            while piece := terminal_output.read(4096):
+                shown += piece
+        except OSError:  # Linux: the other end is closed
+            pass
+    assert process.wait(HANG) == 0
+    assert all(text in shown for text in (b"cwe_4096", b"6 rows", b"rows/s", b"left"))
