@@ -44,7 +44,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines example
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines example docs
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -138,6 +138,9 @@ $(ENGINES)/.example: $(ENGINES)/.made
 
 example: $(ENGINES)/.example ## Two small real models, from download to report: ROWS, SOURCES, OUT
 	$(ENGINES)/bin/python benchmarks/example.py $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --out '$(if $(filter file,$(origin OUT)),results,$(OUT))'
+
+docs: $(VENV)/.dev ## Build the documentation's site, strictly -> build/site
+	$(BIN)/python docs/build_site.py
 
 check: format lint types imports test-all ## All that CI checks
 

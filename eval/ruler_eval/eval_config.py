@@ -40,7 +40,7 @@ class EvalConfig:
         EngineName | str, Option("Engine; `oracle` returns the gold answers (for tests).")
     ] = "vllm"
     protocol: Annotated[
-        ProtocolName | str, Option("How prompts are formatted; see docs/eval.md.")
+        ProtocolName | str, Option("How prompts are formatted; see docs/protocols.md.")
     ] = "completion"
     revision: Annotated[str | None, Option("Tag or commit of the data's repo.")] = None
     configs: Annotated[

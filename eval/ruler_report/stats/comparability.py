@@ -40,7 +40,7 @@ class Comparability:
 
 
 def comparability(first: Results, second: Results) -> Comparability:
-    """Return whether two runs can be compared, and how; docs/scoring.md has the rules."""
+    """Return whether two runs can be compared, and how; docs/statistics.md has the rules."""
     runs = (first.run, second.run)
     obstacles = [
         f"the {what} differ: {' and '.join(visible(str(value(run))) for run in runs)}"

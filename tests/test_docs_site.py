@@ -1,0 +1,162 @@
+"""The documentation: its commands exist and run, its messages are those of the code, it builds."""
+
+import ast
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.commands import PROGRAMS, call, succeeded
+from tests.conftest import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = [
+    page for page in sorted(DOCS.rglob("*.md")) if page.name not in ("cli.md", "suites-rows.md")
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PACKAGES = ("ruler_data", "ruler_builders", "ruler_eval", "ruler_report")
+
+
+def blocks(page: Path, *languages: str) -> Iterator[str]:
+    """Yield the code blocks of a page in some languages."""
+    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language in languages:
+            yield text
+
+
+def commands(page: Path, *languages: str) -> Iterator[list[str]]:
+    """Yield the commands of a page that are one of this package's programs."""
+    for text in blocks(page, *languages):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line.removeprefix("$ ").replace("…", "etc"), comments=True)
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                del words[0]
+            if words and words[0] in PROGRAMS:
+                yield words
+
+
+@cache
+def options(program: str, command: str) -> set[str]:
+    """Return the options that the help of a command lists."""
+    text = succeeded(call(program, command, "--help", env={"COLUMNS": "400"})).stdout
+    return set(re.findall(r"(?<!\S)--[a-z][a-z-]*", text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.stem)
+def test_every_option_in_a_command_of_the_documentation_exists(page: Path) -> None:
+    for program, command, *words in commands(page, "sh", "console", "bash"):
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert used <= options(program, command), (page.name, command)
+
+
+@pytest.mark.slow
+def test_every_command_of_the_tutorial_runs(
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_ins = {  # what is too large for a test: rows, a GPU, models
+        "50": "4",
+        "4k,16k,32k": "4k",
+        "vllm": "oracle",
+        "llama3": "mistral",
+        "qwen2.5": str(tiny),
+        "Qwen/Qwen2.5-7B-Instruct": str(tiny),
+        "meta-llama/Llama-3.1-8B-Instruct": "a-llama",
+    }
+    page = DOCS / "tutorial.md"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for text in blocks(page, "python"):
+        name = text.splitlines()[0].removeprefix("# ")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    for program, *words in commands(page, "sh"):
+        words = [stand_ins.get(word, word) for word in words]
+        if "--suite" in words:
+            words += ["--rows", "2", "--tasks", "vt,fwe"]
+        succeeded(call(program, *words, cwd=tmp_path))
+    assert (tmp_path / "report" / "index.html").is_file()
+    assert "100.0" in (tmp_path / "report-models" / "report.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_suite_of_the_how_to_page_builds(tmp_path: Path) -> None:
+    page = DOCS / "howto" / "own-suite.md"
+    [text] = blocks(page, "yaml")
+    (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
+    for program, *words in commands(page, "sh"):
+        succeeded(call(program, *words, cwd=tmp_path))
+
+
+def messages() -> Iterator[str]:
+    """Yield every text in the code, with … where a value is put in."""
+
+    def text(node: ast.expr) -> str:
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else "…"
+        if isinstance(node, ast.JoinedStr):
+            return "".join(map(text, node.values))
+        if isinstance(node, ast.BinOp):
+            return text(node.left) + text(node.right)
+        return "…"
+
+    for folder in ("ruler_data", "builders", "eval"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr | ast.Constant | ast.BinOp):
+                    yield text(node)
+
+
+def test_the_messages_of_the_faq_are_those_of_the_code() -> None:
+    known = set(messages())
+    headings = re.findall(r"^#### `(.+)`$", (DOCS / "faq.md").read_text(encoding="utf-8"), re.M)
+    assert len(headings) > 20
+    for heading in headings:
+        pattern = re.compile(".*".join(map(re.escape, heading.split("…"))), re.DOTALL)
+        assert any(pattern.search(message) for message in known), heading
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_reference_has_every_name_of_the_api(package: str) -> None:
+    text = (DOCS / "api-reference.md").read_text(encoding="utf-8")
+    listed = set(re.findall(rf"^::: {package}\.(\w+)$", text, re.MULTILINE))
+    module = importlib.import_module(package)
+    constants = {"TASKS", "DATA_VERSION", "__version__"}
+    assert listed == set(module.__all__) - constants
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"[\w/.-]+\.md", config)) == {
+        page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")
+    }
+
+
+def test_the_owner_is_named_in_one_table_of_one_file() -> None:
+    kept = subprocess.run(["git", "grep", "-l", "OWNER/"], cwd=ROOT, capture_output=True, text=True)
+    if kept.returncode != 0:
+        pytest.skip("not a checkout of git")
+    table = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[project.urls]")[2]
+    assert "github.com/OWNER/ruler-data" in table.partition("\n[")[0]
+    assert not [
+        path
+        for path in kept.stdout.split()
+        if path != "pyproject.toml"
+        and re.search(r"(github\.com|\.io)/OWNER/|OWNER/ruler", (ROOT / path).read_text("utf-8"))
+        and not path.startswith("tests/")
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("zensical") is None, reason="the extra `docs` is not installed")
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, DOCS / "build_site.py", tmp_path], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = tmp_path / "site"
+    assert "ruler_eval.run" in (built / "api-reference" / "index.html").read_text("utf-8")
