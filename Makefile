@@ -44,7 +44,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines example docs
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines example docs lowest
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -138,6 +138,15 @@ $(ENGINES)/.example: $(ENGINES)/.made
 
 example: $(ENGINES)/.example ## Two small real models, from download to report: ROWS, SOURCES, OUT
 	$(ENGINES)/bin/python benchmarks/example.py $(if $(ROWS),--rows '$(ROWS)') $(if $(SOURCES),--sources '$(SOURCES)') --out '$(if $(filter file,$(origin OUT)),results,$(OUT))'
+
+# The oldest versions that pyproject.toml allows, as constraints.
+LOWEST = .venv-lowest
+lowest: ## Run quick tests with the oldest versions of dependencies that are declared
+	$(PYTHON) -m venv $(LOWEST)
+	sed -nE '/^dependencies/,/^# Running/ s/^[^"#]*"([A-Za-z0-9_-]+)(\[[a-z]+\])?[>=]=([0-9.]+)".*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest
+	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
+LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_options.py tests/test_terminal.py tests/running/test_python.py
 
 docs: $(VENV)/.dev ## Build the documentation's site, strictly -> build/site
 	$(BIN)/python docs/build_site.py
