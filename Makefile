@@ -141,12 +141,12 @@ example: $(ENGINES)/.example ## Two small real models, from download to report: 
 
 # The oldest versions that pyproject.toml allows, as constraints.
 LOWEST = .venv-lowest
+LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_options.py tests/test_terminal.py tests/running/test_python.py
 lowest: ## Run quick tests with the oldest versions of dependencies that are declared
 	$(PYTHON) -m venv $(LOWEST)
 	sed -nE '/^dependencies/,/^# Running/ s/^[^"#]*"([A-Za-z0-9_-]+)(\[[a-z]+\])?[>=]=([0-9.]+)".*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
-LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_options.py tests/test_terminal.py tests/running/test_python.py
 
 docs: $(VENV)/.dev ## Build the documentation's site, strictly -> build/site
 	$(BIN)/python docs/build_site.py
@@ -171,5 +171,5 @@ bench: $(VENV)/.dev ## Measure what a build costs: TOKENIZER (a folder), SOURCES
 regold: $(VENV)/.dev ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
 
-clean: ## Remove .venv and caches; builds in dist/ stay
-	rm -rf $(VENV) $(ENGINES) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove .venv, caches and the site; builds in dist/ stay
+	rm -rf $(VENV) $(ENGINES) $(LOWEST) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

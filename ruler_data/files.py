@@ -1,5 +1,6 @@
 """Files: atomic writes, hashes, the user's cache, and downloads pinned by their hash."""
 
+import errno
 import hashlib
 import os
 import re
@@ -41,14 +42,26 @@ def write_bytes(path: Path, data: bytes) -> None:
         partial.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        msg = (
-            f"{path}: cannot be written: {error.strerror or error}; it needs {len(data):,} bytes; "
-            "free space and run it again to resume"
-        )
-        raise RulerError(msg) from error
+        raise unwritable(path, error, f"it needs {len(data):,} bytes; ") from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
+    """Return what a failed write says; only a full disk or quota asks for space.
+
+    Args:
+        path: the file.
+        error: of the system.
+        need: how much space the file needs, for a full disk.
+    """
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = f"{need}free space" if full else "make it writable, or choose another place"
+    return RulerError(
+        f"{path}: cannot be written: {error.strerror or error}; {remedy}, and run the same command "
+        "again to resume"
+    )
 
 
 def sync_folder(folder: Path) -> None:

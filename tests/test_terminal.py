@@ -1,5 +1,6 @@
 """What every command has in common on a terminal, in a log, in a shell and on another system."""
 
+import errno
 import os
 import pty
 import subprocess
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from ruler_data import terminal
 from ruler_data.errors import UsageError
+from ruler_data.files import unwritable
 from ruler_data.names import parse_length
 from tests.commands import HANG, call, line, one_line, spawn, succeeded
 from tests.conftest import Cli
@@ -109,3 +111,12 @@ def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) 
             pass
     assert process.wait(HANG) == 0
     assert all(text in shown for text in (b"cwe_4096", b"6 rows", b"rows/s", b"left"))
+
+
+@pytest.mark.parametrize(
+    ("number", "is_space"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EACCES, False)]
+)
+def test_only_a_full_disk_asks_for_space(number: int, is_space: bool) -> None:
+    error = unwritable(Path("x"), OSError(number, os.strerror(number)), "it needs 10,157 bytes; ")
+    assert ("it needs 10,157 bytes; free space" in str(error)) == is_space
+    assert ("make it writable" in str(error)) != is_space

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ruler_builders.pipeline.build_dir import STATE
+from tests.commands import one_line
 from tests.conftest import Cli
 from tests.tampering import MANIFEST, copy_of, must_find, retype_manifest
 
@@ -84,3 +86,13 @@ def test_an_option_out_of_range_is_refused_as_usage(
     done = cli("verify", sample_build, *options)
     assert done.returncode == 2
     assert options[0] in done.stderr
+
+
+def test_a_folder_that_was_never_a_build_is_told_from_one_that_is_not_finished(
+    tmp_path: Path, cli: Cli
+) -> None:
+    (tmp_path / "notes").mkdir()
+    said = one_line(cli("verify", tmp_path / "notes"), 1)
+    assert "is not the folder of a build" in said and "not finished" not in said
+    (tmp_path / "begun" / STATE).mkdir(parents=True)
+    assert "the build is not finished" in one_line(cli("verify", tmp_path / "begun"), 1)

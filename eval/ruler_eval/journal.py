@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, get_type_hints
 
 from ruler_data.errors import RulerError
-from ruler_data.files import write_bytes
+from ruler_data.files import unwritable, write_bytes
 from ruler_data.names import quote
 from ruler_eval.schema import Prediction
 
@@ -43,7 +43,7 @@ class Journal:
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         self._synced = time.monotonic()
 
     def add(self, prediction: Prediction) -> None:
@@ -63,7 +63,7 @@ class Journal:
         except OSError as error:
             with suppress(OSError):
                 os.ftruncate(self._file, end)
-            raise _unwritable(self._path, error) from error
+            raise unwritable(self._path, error) from error
 
     def set_aside(self, count: int, path: Path) -> None:
         """Move the last lines to another file, to which they are appended.
@@ -79,7 +79,7 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         os.ftruncate(self._file, os.fstat(self._file).st_size - len(moved))
 
     def __enter__(self) -> Self:
@@ -219,10 +219,3 @@ def mend(path: Path) -> Mended:
     if unscored:
         write_bytes(path, b"".join(to_line(each) for each in read(path) if each.error is None))
     return Mended(cut, unscored, len(seen) - unscored)
-
-
-def _unwritable(path: Path, error: OSError) -> RulerError:
-    return RulerError(
-        f"{path}: cannot be written: {error.strerror or error}; free space and run the same "
-        "command again to resume"
-    )

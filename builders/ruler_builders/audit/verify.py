@@ -168,12 +168,15 @@ def verify(config: VerifyConfig) -> AuditReport:
     """
     config, _ = config.fetched()
     folder = Path(config.data)
-    manifest = BuildDir(folder).manifest()
+    build = BuildDir(folder)
+    manifest = build.manifest()
     if manifest is None:
-        msg = (
-            f"{folder}: no {FILENAME}, so the build is not finished; run `ruler-data build` with "
-            "the same options to finish it"
+        why = (
+            "the build is not finished; run `ruler-data build` with the same options to finish it"
+            if build.state.exists() or any(folder.glob("*/*.parquet"))
+            else "it is not the folder of a build; name one that `ruler-data build` wrote"
         )
+        msg = f"{folder}: no {FILENAME}: {why}"
         raise RulerError(msg)
     names = manifest.select(parse_tasks(config.tasks), parse_lengths(config.lengths))
     chosen = replace(manifest, configs={name: manifest.configs[name] for name in names})

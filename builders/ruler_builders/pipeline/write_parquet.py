@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ruler_data.errors import RulerError
-from ruler_data.files import sha256_file, sync_folder
+from ruler_data.files import sha256_file, sync_folder, unwritable
 from ruler_data.manifest import ConfigInfo
 from ruler_data.parquet import SCHEMA, TableBuilder
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
@@ -78,11 +77,8 @@ def write_rows(
         sync_folder(path.parent)
     except OSError as error:
         need = text_bytes * expected // max(len(lengths), 1) // 1_000_000 + 1
-        msg = (
-            f"{path}: cannot be written: {error.strerror or error}; its {expected} rows need up to "
-            f"{need} MB; free space or choose another --out, and run the same command again"
-        )
-        raise RulerError(msg) from error
+        space = f"its {expected} rows need up to {need} MB; "
+        raise unwritable(path, error, space) from error
     finally:
         partial.unlink(missing_ok=True)
     return info
