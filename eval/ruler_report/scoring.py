@@ -18,6 +18,7 @@ from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
+from ruler_data.terminal import track
 from ruler_eval.data import Dataset
 from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import score_row
@@ -63,7 +64,7 @@ def score(
     bare = _read_bare(no_context, run) if no_context else None
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
-    for config in rows.rows:
+    for config in track(rows.rows, "scoring"):
         configs[config], some = _score_config(config, run, rows, predictions, bare)
         examples += some
     return Results(

@@ -7,6 +7,7 @@ from typing import Any
 from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
+from ruler_data.terminal import track
 from ruler_report.figures.heatmaps import correlation_picture, depth_picture
 from ruler_report.figures.model_plots import answer_pictures, overall_picture, run_pictures
 from ruler_report.figures.style import Picture
@@ -143,7 +144,7 @@ def build(results: Sequence[Results], *, pictures: bool = True, force: bool = Fa
         notes=tuple(notes),
         chapters=tuple(
             Chapter(title, anchor, tuple(_finished(section, pictures) for section in sections))
-            for title, anchor, sections in chapters
+            for title, anchor, sections in track(chapters, "writing the report")
         ),
     )
 
