@@ -1,6 +1,6 @@
 """The two version numbers: of the code and of the data it builds."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 #: Version of the rows (semver). PATCH: same rows in other bytes. MINOR: rows only added.
 #: MAJOR: rows changed; only this number takes part in seeding, so MINOR adds without changing.

@@ -12,6 +12,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 import pytest
+import yaml
 
 import ruler_data
 from ruler_builders.cli import COMMANDS as BUILDERS
@@ -104,6 +105,8 @@ def test_versions_agree() -> None:
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     data, package = changes.split("## Package")
     assert project["version"] == ruler_data.__version__
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == ruler_data.__version__
     assert re.findall(r"^### (\S+)", package, re.MULTILINE)[0] == ruler_data.__version__
     assert re.findall(r"^### (\S+)", data, re.MULTILINE)[0] == ruler_data.DATA_VERSION
 
@@ -132,11 +135,32 @@ def test_the_evaluator_imports_without_what_only_builders_need() -> None:
     assert said.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda p: p.name)
+def test_workflows_and_forms_are_yaml_and_name_targets_of_make(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert yaml.safe_load(text)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for targets in re.findall(r"run: make ([a-z -]+)", text):
+        assert all(re.search(rf"^{name}:", makefile, re.MULTILINE) for name in targets.split())
+
+
+def test_the_long_description_has_no_relative_link() -> None:
+    command = [sys.executable, "-m", "hatchling", "metadata"]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    metadata = json.loads(said.stdout)
+    text = metadata["readme"]["text"]
+    assert "/blob/main/docs/tutorial.md)" in text
+    assert re.findall(r"\]\((?!https://)", text) == []
+
+
 def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q"]
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     subprocess.run([*command, "-w", str(tmp_path), str(ROOT)], check=True, env=environment)
-    names = zipfile.ZipFile(next(tmp_path.glob("*.whl"))).namelist()
+    wheel = zipfile.ZipFile(next(tmp_path.glob("*.whl")))
+    names = wheel.namelist()
+    metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
+    assert "Description-Content-Type: text/markdown" in wheel.read(metadata).decode()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
     assert tops == {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report"}
     assert "ruler_data/cards/dataset.md.j2" in names
