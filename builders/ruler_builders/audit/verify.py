@@ -255,9 +255,10 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
         names = [name for name in configs if source in _task(manifest, name).sources]
         if names:
             option = "--haystack" if sources.kinds[source] == "own" else "--sources"
+            remedy = "" if "pip install" in reason else f": give {option} DIR"
             yield (
                 f"source {source}: {reason}; the texts, questions and answers of "
-                f"{', '.join(names)} were not compared with it or with the seed: give {option} DIR"
+                f"{', '.join(names)} were not compared with it or with the seed{remedy}"
             )
     if manifest.suite not in packaged():
         yield f"suite {quote(manifest.suite)}: not of this package, so its tasks are not compared"
