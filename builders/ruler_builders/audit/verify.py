@@ -40,7 +40,7 @@ from ruler_builders.pipeline.build_config import (
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
 from ruler_data.dataset import open_source
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
