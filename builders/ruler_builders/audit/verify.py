@@ -306,9 +306,10 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
         if names:
             option = "--haystack" if sources.kinds[source] == "own" else "--sources"
             lost = "texts" if is_text(source) else "texts, questions and answers"
+            remedy = "" if "pip install" in reason else f": give {option} DIR"
             yield (
                 f"source {source}: {reason}; the {lost} of {', '.join(names)} were not compared "
-                f"with it: give {option} DIR"
+                f"with it{remedy}"
             )
     if not sources.is_current:
         yield f"rows of data version {manifest.rows_version} were not compared with the seed"
