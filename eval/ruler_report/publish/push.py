@@ -101,7 +101,7 @@ def _load(folder: Path) -> tuple[Results, Predictions]:
         msg = f"{quote(str(folder))}: {FILENAME} is of another run; score this one again"
         raise RulerError(msg)
     answered = sum(config.scored + len(config.failed) for config in results.configs.values())
-    if answered != len(answers.entries):
+    if answered != len({key[:2] for key in answers.entries}):  # rows, of all samples
         msg = f"{quote(str(folder))}: answers were added after {FILENAME}; score it again"
         raise RulerError(msg)
     return results, answers
@@ -125,6 +125,7 @@ SCHEMA = pa.schema(
     [
         pa.field("config", pa.string(), nullable=False),
         pa.field("index", pa.int32(), nullable=False),
+        pa.field("sample", pa.int32(), nullable=False),
         pa.field("prediction", pa.string()),
         pa.field("finish", pa.string()),
         pa.field("answer_tokens", pa.int32()),
@@ -140,18 +141,24 @@ SCHEMA = pa.schema(
 def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
     """Yield path and bytes of each config's predictions; only one config is in memory."""
     for name, config in results.configs.items():
-        table = pa.Table.from_pylist(_records(name, config, answers), schema=SCHEMA)
+        table = pa.Table.from_pylist(
+            _records(name, config, answers, results.run.samples), schema=SCHEMA
+        )
         buffer = io.BytesIO()
         pq.write_table(table, buffer, compression="zstd", write_page_index=True)
         yield f"predictions/{name}.parquet", buffer.getvalue()
 
 
-def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict[str, object]]:
+def _records(
+    name: str, config: ConfigResult, answers: Predictions, samples: int
+) -> list[dict[str, object]]:
+    """Return a record for each sample of each row; scores are means over the samples of a row."""
     failures = {index: kind for kind, rows in config.failures.items() for index in rows}
     return [
         {
             "config": name,
             "index": index,
+            "sample": sample,
             "prediction": _valid_utf8(answer.text) if answer else None,
             "finish": answer.finish if answer else None,
             "answer_tokens": config.tokens[index],
@@ -161,7 +168,8 @@ def _records(name: str, config: ConfigResult, answers: Predictions) -> list[dict
             "f1": config.scores_of("f1")[index],
             "failure": failures.get(index),
         }
-        for index, answer in enumerate(answers.of(name, config.rows))
+        for sample in range(samples)
+        for index, answer in enumerate(answers.of(name, config.rows, sample))
     ]
 
 
