@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,14 @@ def own(given: argparse.Namespace, names: list[str]) -> Answers:
     return found
 
 
-def first_difference(one: str, other: str) -> str:
+def explained(one: str, other: str) -> str:
     """Return where two answers part, with what follows in each."""
-    place = next(
-        (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
-        min(len(one), len(other)),
-    )
+    if not other:
+        return (
+            "the model's first token ends its answer, which the harness takes as empty; this "
+            f"project asks for at least one token (min_tokens=1): `{ascii(one)[1:40]}`"
+        )
+    place = len(commonprefix([one, other]))  # noqa: RUF071 - of characters
     shown = [ascii(text[max(place - 12, 0) : place + 20])[1:-1] for text in (one, other)]
     return f"character {place}: `{shown[0]}` and `{shown[1]}`"
 
@@ -107,7 +110,7 @@ def table(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
         for key, (one, other) in zip(keys, pairs, strict=True):
             if one != other:
                 scores = f"scores {one[1]:.2f} and {other[1]:.2f}"
-                notes.append(f"- {name}/{key[1]}: {first_difference(one[0], other[0])}; {scores}")
+                notes.append(f"- {name}/{key[1]}: {explained(one[0], other[0])}; {scores}")
         lines.append(
             f"| {name} | {len(pairs)} | {sum(a[0] == b[0] for a, b in pairs)} "
             f"| {sum(a[1] == b[1] for a, b in pairs)} "
