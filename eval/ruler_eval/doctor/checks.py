@@ -98,6 +98,7 @@ def diagnose(
         findings.append(Finding("note", "options", f"not checked: {error}"))
     else:
         findings += _examine_server(inputs, engine) if engine.opened else ()
+    inputs.use_fast_counter()  # as a run does
     rows, examined = _examine_rows(inputs, sample, progress)
     cost = _estimate(inputs, gpu)
     if cost is None and inputs.model.config:
