@@ -19,6 +19,7 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
+from ruler_eval.prompts import PROTOCOLS
 from tests.conftest import Cli
 from tests.tampering import copy_of, edit_card
 
@@ -123,11 +124,15 @@ def test_parts_of_an_example_begin_with_a_sentence(builds: Builds) -> None:
             assert row.context[:place].rstrip()[-1] in ".!?'\")" and part[0].isupper(), part
 
 
-def test_a_benchmark_has_a_leaderboard_for_all_and_one_a_length(builds: Builds) -> None:
+def test_a_benchmark_has_leaderboards_by_protocol_for_all_lengths_and_each(builds: Builds) -> None:
     names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
     body = yaml.safe_load(eval_yaml(with_configs(manifest_of(builds()), names)))
     assert set(body) == {"name", "description", "tasks"}
-    assert [task["id"] for task in body["tasks"]] == ["ruler", *(f"ruler_{n}" for n in LENGTHS)]
+    assert [task["id"] for task in body["tasks"]] == [
+        f"{name}_{protocol}_balanced"
+        for protocol in PROTOCOLS
+        for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
+    ]
     assert all(task["split"] == "test" for task in body["tasks"])
 
 

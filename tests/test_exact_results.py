@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row
-from ruler_report.figures.model_plots import RARER, _failure_shares
 from ruler_report.results import read_results, write_results
 from ruler_report.stats.comparison import compare
-from ruler_report.stats.summary import ScoredRun, summarize
-from tests.results import config_result, results_of
+from ruler_report.stats.summary import summarize
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, refused
 
@@ -60,7 +58,7 @@ def test_score_report_and_compare_show_it(
     done = evaluate("report", runs[1], "--out", tmp_path / "out", "--no-pictures")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| score | strict | exact | F1 |" in page
+    assert "| score | floor | listing | strict | exact | F1 |" in page
     assert "more than the gold answers" in page
     done = evaluate("compare", *runs)
     assert "exact score: " in done.stdout and "-66.7 [" in done.stdout
@@ -112,19 +110,3 @@ def test_predictions_do_not_overwrite_the_scores_of_others(
     (runs[0] / "more.jsonl").write_text("".join(lines), encoding="utf-8")
     said = refused(evaluate("score", runs[0] / "more.jsonl", *options), code=2)
     assert "holds the scores of 'org/model-7b'" in said
-
-
-def test_a_picture_tells_rarer_kinds_from_other() -> None:
-    kinds = ["other", "empty", "refusal", "wrong needle", "incomplete set", "miscounted"]
-    many = [*kinds, "answer cut short", "not in the context", "copied from the example"]
-
-    def shares(names: list[str]) -> dict[str, list[float]]:
-        failures = {kind: (index,) for index, kind in enumerate(names)}
-        results = results_of({"vt_4096": [0.0] * 12})
-        one = config_result([0.0] * 12, failures=failures)
-        results = replace(results, configs={"vt_4096": one})
-        return _failure_shares(ScoredRun("m", results, summarize(results)))
-
-    assert set(shares(kinds)) == set(kinds)
-    assert RARER in shares(many)
-    assert sum(column[0] for column in shares(many).values()) == pytest.approx(900 / 12)

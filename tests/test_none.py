@@ -122,7 +122,7 @@ def test_golden_answers_score_100_and_the_report_says_so(build: Path, tmp_path: 
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "| niah\\_there | present; says none | 0.0 |" in page
     assert "| balanced score | mean of present and absent | 100.0 \\[" in page
-    floors = page[page.index("Official score beside the floor") :].splitlines()[4:8]
-    cells = {line.split(" | ")[0].strip("| "): line.split(" | ")[3:] for line in floors}
-    assert cells["niah\\_there"] == ["100.0", "all that there are", "100.0 |"]
-    assert cells["niah\\_not\\_there"] == ["100.0", "none", "0.0 |"]
+    answers = page[page.index("Upstream's score, the floor") :].splitlines()[4:8]
+    cells = {line.split(" | ")[0].strip("| "): line.split(" | ")[4:6] for line in answers}
+    assert cells["niah\\_there"] == ["100.0 (all that there are)", "100.0"]
+    assert cells["niah\\_not\\_there"] == ["100.0 (none)", "0.0"]

@@ -1,17 +1,21 @@
 """Pictures of a report: what they show is what the words beside them say."""
 
 import random
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import combinations, pairwise
 
 import numpy as np
+import pytest
 
-from ruler_report.figures.heatmaps import correlation_picture, depth_picture
-from ruler_report.figures.model_plots import overall_picture, run_pictures
+from ruler_report.figures import curves, heatmaps
+from ruler_report.figures.style import COLOURS, DARK, DASHES, MARKERS, Picture, render
 from ruler_report.pages.tables import correlations, depth_grid
 from ruler_report.results import Depth, Results
+from ruler_report.stats.comparison import compare
 from ruler_report.stats.correlation import clustered, correlation_study
-from ruler_report.stats.depth import depth_tables
+from ruler_report.stats.depth import depth_grids, shown_by_depth
 from ruler_report.stats.summary import ScoredRun, summarize
 from tests.results import coin, results_of
 
@@ -37,10 +41,10 @@ def eighteen() -> Results:
 def test_tasks_that_fall_alike_stand_side_by_side() -> None:
     study = correlation_study([scored(eighteen())])
     assert study and study.points == len(LENGTHS) and len(study.branches) == 17
-    picture, table = correlation_picture(study), correlations(study)
+    picture, table = render(heatmaps.correlations(study), "page"), correlations(study)
     assert [row[0] for row in table.rows] == list(table.head[1:]) == list(study.tasks)
     assert all(row[place + 1] == "1.00" for place, row in enumerate(table.rows))
-    texts = [text.text or "" for text in ET.fromstring(picture.svg).iter() if text.text]
+    texts = [text.text or "" for text in ET.fromstring(picture.panels[0]).iter() if text.text]
     names = [text.partition("_")[0] for text in texts if text.startswith(("niah_t", "vt_t"))]
     axis = names[:18]
     assert len(names) == 36
@@ -68,34 +72,73 @@ def test_fewer_than_18_tasks_have_no_correlation_study() -> None:
     assert correlation_study([scored(results_of({"vt_4096": [1.0, 0.0]}))]) is None
 
 
-def test_the_words_of_a_depth_map_name_its_worst_cell() -> None:
-    results = results_of({"vt_4096": coin("d", 0.5, 20), "vt_8192": coin("e", 0.5, 20)})
-    depth = Depth((10,) * 10, (9, 9, 9, 2, 9, 9, 9, 9, 9, 9), (7,) * 10)
-    configs = {**results.configs, "vt_8192": replace(results.configs["vt_8192"], depth=depth)}
-    full = {
-        **configs,
-        "vt_4096": replace(configs["vt_4096"], depth=Depth((5,) * 10, (5,) * 10, (5,) * 10)),
-    }
-    (table,) = depth_tables(scored(replace(results, configs=full)))
-    picture = depth_picture(table, "")
-    assert picture.name == "depth-vt"
-    assert "lowest 20 at depth 30 to 40 percent and 8K" in picture.alt
-    assert "n=7" in picture.svg
+def with_depth(name: str, depths: dict[int, Depth]) -> ScoredRun:
+    results = results_of({f"vt_{length}": coin(f"{name}{length}", 0.5, 200) for length in depths})
+    for length, depth in depths.items():
+        config = results.configs[f"vt_{length}"]
+        results.configs[f"vt_{length}"] = replace(config, depth=depth)
+    return scored(results, name)
+
+
+def test_depths_are_pooled_until_each_number_is_of_twenty_rows() -> None:
+    few = Depth((5,) * 10, (5, 5, 5, 0, 5, 5, 5, 5, 5, 5), (5,) * 10)
+    many = Depth((40,) * 10, (40, 40, 40, 8, 40, 40, 40, 40, 40, 40), (40,) * 10)
+    run = with_depth("org/a", {4096: few, 8192: many})
+    assert len(shown_by_depth(run, ["vt"], [4096])) == 2  # 25 rows each
+    assert len(shown_by_depth(run, ["vt"], [8192])) == 10
+    both = shown_by_depth(run, ["vt"], [4096, 8192])
+    assert len(both) == 10 and both[3].scored == 45
+    assert abs(both[3].value - 100 * 8 / 45) < 1e-9 and both[3].low < both[3].value < both[3].high
+    (curve,), (image,) = curves.by_depth([run]), heatmaps.depth_maps([run])
+    assert "multi-hop tracing, org/a: lowest 18 at depth 30 to 40" in curve.alt
+    assert "org/a: lowest 80 at depth 0-50 and 4K" in image.alt
 
 
 def test_pictures_are_the_same_every_time_and_well_formed() -> None:
     run = scored(results_of({f"vt_{length}": coin(f"{length}", 0.7, 30) for length in LENGTHS}))
-    (first,), (second,) = overall_picture([run]), overall_picture([run])
+    (drawing,) = curves.by_length([run])
+    first, second = render(drawing, "page"), render(drawing, "page")
     assert first == second
-    ET.fromstring(first.svg)
-    ET.fromstring(first.standalone)
+    for panel in first.panels:
+        ET.fromstring(panel)
+
+
+def texts(picture: Picture) -> str:
+    return " ".join("".join(ET.fromstring(panel).itertext()) for panel in picture.panels)
+
+
+def test_every_task_has_a_panel_and_every_line_its_number() -> None:
+    tasks = ("vt", "cwe", "fwe")
+    names = [f"{task}_{length}" for task in tasks for length in LENGTHS]
+    runs = [
+        scored(results_of({n: coin(f"{k}{n}", 0.9 - k / 20, 30) for n in names}), f"org/m{k}")
+        for k in range(12)
+    ]
+    (drawing,) = curves.by_length(runs)
+    picture = render(drawing, "page")
+    assert len(picture.panels) == 4  # the mean is the first
+    for panel, title in zip(picture.panels, ("mean of 3 tasks", *tasks), strict=True):
+        words = [text.strip() for text in ET.fromstring(panel).itertext()]
+        assert title in words and {str(number) for number in range(1, 13)} <= set(words)
+
+
+def test_labels_at_the_ends_of_lines_never_overlap() -> None:
+    rng = random.Random("ends")
+    for _ in range(200):
+        ends = {number: rng.uniform(0, 100) for number in range(rng.randint(1, 12))}
+        placed = sorted(curves.apart(ends, 6.0).values())
+        assert all(b - a >= 6.0 - 1e-9 for a, b in pairwise(placed))
+        assert abs(np.mean(placed) - np.mean([*ends.values()])) < 1e-6
 
 
 def test_names_of_models_are_not_read_as_formulas() -> None:
-    run = scored(results_of({"vt_4096": [1.0, 0.0]}), "a $\\frac{$ b <&> \x1b[31m")
-    (picture,) = overall_picture([run])
-    assert "$\\frac{$" in "".join(ET.fromstring(picture.svg).itertext())
-    assert "\x1b" not in picture.svg
+    runs = [scored(results_of({"vt_4096": [1.0, 0.0]}), name)
+            for name in ("a $\\frac{$ b <&> \x1b[31m", "b")]  # fmt: skip
+    comparison = compare(runs[1].results, runs[0].results)
+    (drawing,) = heatmaps.differences("b", [runs[0].label], [comparison])
+    picture = render(drawing, "page")
+    assert "$\\frac{$" in texts(picture) and "\x1b" not in picture.panels[0]
+    assert picture.files["png"].startswith(b"\x89PNG")
 
 
 def test_a_grid_of_depths_shows_each_depth_with_its_own_rows() -> None:
@@ -104,19 +147,103 @@ def test_a_grid_of_depths_shows_each_depth_with_its_own_rows() -> None:
     results = results_of({"niah_depth_4096": scores, "niah_depth_8192": [1.0] * 55})
     for name, one in results.configs.items():
         results.configs[name] = replace(one, params={"depths": 11})
-    (depths,) = depth_tables(scored(results))
-    picture = depth_picture(depths, "")
-    assert "lowest 20 at depth 40 percent and 4K" in picture.alt
-    assert picture.svg.count(">n=5</text>") == 22
+    run = scored(results)
+    (depths,) = depth_grids(run)
+    drawing = heatmaps.depth_grid([run], [depths])
+    assert "lowest 20 at depth 40 percent and 4K" in drawing.alt
+    assert texts(render(drawing, "page")).count("100") >= 21
     table = depth_grid(depths)
     assert [row[0] for row in table.rows] == [str(10 * place) for place in range(11)]
     assert table.rows[4] == ("40", "20.0 (n=5)", "100.0 (n=5)")
 
 
-def test_one_length_is_a_row_of_dots_with_their_intervals() -> None:
-    results = results_of({"vt_4096": coin("a", 0.5, 50), "cwe_4096": coin("b", 0.9, 50)})
-    run = scored(results)
-    names = {picture.name: picture for picture in run_pictures(run, "")}
-    picture = names["multi-hop-tracing"]
-    assert "at 4K tokens" in picture.svg
-    assert f">{run.summary.cells['vt'][4096].value:.1f}</text>" in picture.svg
+def test_scores_against_steps_are_drawn_for_checkpoints_only() -> None:
+    names = [f"org/model-7b-step-{step}" for step in (3000, 1000, 2000)]
+    runs = [scored(results_of({"vt_4096": coin(name, 0.8, 30)}, model=name)) for name in names]
+    assert [curves.step_of(run) for run in runs] == [3000, 1000, 2000]
+    (drawing,) = curves.by_step(runs)
+    places = [drawing.alt.index(f"at step {step}") for step in ("1,000", "2,000", "3,000")]
+    assert places == sorted(places)
+    other = scored(results_of({"vt_4096": [1.0]}, model="org/model-7b"))
+    assert not list(curves.by_step([*runs, other])) and not list(curves.by_step([other]))
+
+
+def test_files_for_a_paper_are_as_wide_as_a_column_with_embedded_fonts() -> None:
+    run = scored(results_of({f"vt_{length}": coin(f"{length}", 0.7, 30) for length in LENGTHS}))
+    (drawing,) = curves.by_length([run])
+    picture = render(drawing, "paper")
+    pdf, svg = picture.files["pdf"], picture.files["svg"].decode()
+    assert set(picture.files) == {"pdf", "svg"} and not picture.panels
+    assert b"/FontFile2" in pdf and b"/Type3" not in pdf
+    (box,) = re.findall(rb"/MediaBox \[ ?([\d. ]+?) ?\]", pdf)
+    assert abs(float(box.split()[2]) - 72 * 3.25) < 1
+    assert "<text" not in svg and drawing.title not in svg  # letters are outlines
+    assert 'width="234pt"' in svg
+
+
+#: Machado, Oliveira, Fernandes (2009), severity 1, on linear RGB.
+VISIONS = {
+    "normal": np.eye(3),
+    "protan": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+                        [-0.003882, -0.048116, 1.051998]]),
+    "deutan": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                        [-0.011820, 0.042940, 0.968881]]),
+    "tritan": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+                        [0.004733, 0.691367, 0.303900]]),
+}  # fmt: skip
+RGB_TO_XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750],
+                       [0.0193339, 0.1191920, 0.9503041]])  # fmt: skip
+
+
+def linear(colour: str) -> np.ndarray:
+    part = np.array([int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)])
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def lab(colour: np.ndarray) -> np.ndarray:
+    white = np.array([0.95047, 1.0, 1.08883])
+    x, y, z = (t ** (1 / 3) if t > 0.008856 else 7.787 * t + 16 / 116
+               for t in RGB_TO_XYZ @ np.clip(colour, 0, 1) / white)  # fmt: skip
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def ciede2000(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the difference of two colours, after Sharma, Wu and Dalal (2005)."""
+    mean = (np.hypot(*first[1:]) + np.hypot(*second[1:])) / 2
+    grow = 1 + 0.5 * (1 - np.sqrt(mean**7 / (mean**7 + 25**7)))
+    chroma, hue = zip(*((np.hypot(grow * a, b), np.degrees(np.arctan2(b, grow * a)) % 360)
+                        for _, a, b in (first, second)), strict=True)  # fmt: skip
+    turn = (hue[1] - hue[0] + 180) % 360 - 180
+    light, c = (first[0] + second[0]) / 2, sum(chroma) / 2
+    h = np.radians((hue[0] + turn / 2) % 360)
+    t = (1 - 0.17 * np.cos(h - np.pi / 6) + 0.24 * np.cos(2 * h)
+         + 0.32 * np.cos(3 * h + np.radians(6)) - 0.2 * np.cos(4 * h - np.radians(63)))  # fmt: skip
+    dl = (second[0] - first[0]) / (1 + 0.015 * (light - 50) ** 2 / np.sqrt(20 + (light - 50) ** 2))
+    dc = (chroma[1] - chroma[0]) / (1 + 0.045 * c)
+    dh = 2 * np.sqrt(chroma[0] * chroma[1]) * np.sin(np.radians(turn / 2)) / (1 + 0.015 * c * t)
+    lean = np.radians(60 * np.exp(-(((np.degrees(h) - 275) / 25) ** 2)))
+    twist = -2 * np.sqrt(c**7 / (c**7 + 25**7)) * np.sin(lean)
+    return float(np.sqrt(dl**2 + dc**2 + dh**2 + twist * dc * dh))
+
+
+def test_the_measure_of_colours_is_the_published_one() -> None:
+    pairs = [((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
+             ((50.0, 2.5, 0.0), (73.0, 25.0, -18.0), 27.1492)]  # fmt: skip
+    for first, second, known in pairs:
+        assert abs(ciede2000(np.array(first), np.array(second)) - known) < 1e-3
+
+
+@pytest.mark.parametrize(("colours", "ground"), [(COLOURS, "#ffffff"), (DARK, "#14171a")])
+def test_twelve_series_are_told_apart_by_colour_blind_readers(
+    colours: tuple[str, ...], ground: str
+) -> None:
+    assert len(set(colours)) == len(set(MARKERS)) == len(COLOURS) == 12
+    back = RGB_TO_XYZ[1] @ linear(ground)
+    for colour in colours:
+        dark, bright = sorted((back, RGB_TO_XYZ[1] @ linear(colour)))
+        assert (bright + 0.05) / (dark + 0.05) >= 3, colour
+    for name, seen in VISIONS.items():
+        labs = [lab(seen @ linear(colour)) for colour in colours]
+        for (i, one), (j, other) in combinations(enumerate(labs), 2):
+            floor = 25 if i % len(DASHES) == j % len(DASHES) else 10
+            assert ciede2000(one, other) >= floor, (name, colours[i], colours[j])

@@ -1,14 +1,18 @@
 """Entries for a model's page: the Hub's format, the figures of the run, and what is no score."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
 
+from ruler_builders.card import eval_yaml
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import TASKS, RulerError
-from ruler_report.publish.entries import entries, file_name, to_yaml
+from ruler_eval.prompts import PROTOCOLS
+from ruler_report.publish.entries import entries, file_name, kind_of, to_yaml
 from ruler_report.results import Results
 from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
@@ -27,20 +31,47 @@ def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
     summary = summarize(results)
     text = to_yaml(entries(results, summary, FULL, "https://hub/datasets/org/preds"))
     found = {one.task_id: one for one in parse_eval_result_entries(yaml.safe_load(text))}
-    assert set(found) == {"ruler", "ruler_4096", "ruler_8192"}
+    kind = "completion_balanced"
+    assert set(found) == {f"{name}_{kind}" for name in ("ruler", "ruler_4096", "ruler_8192")}
     for length in LENGTHS:
-        one = found[f"ruler_{length}"]
+        one = found[f"ruler_{length}_{kind}"]
         assert one.value == round(summary.overall[length].value, 2)
         assert (one.dataset_id, one.dataset_revision) == ("org/ruler", "1" * 40)
         assert one.source_url == "https://hub/datasets/org/preds"
-        assert one.notes and "protocol completion" in one.notes
-    assert found["ruler"].value == round(summary.averages["avg"].value, 2)
-    assert file_name("org/ruler") == ".eval_results/ruler.yaml"
+        assert one.notes and "protocol completion; edition balanced" in one.notes
+        low, high = summary.overall[length].low, summary.overall[length].high
+        assert f"390 rows, 95 % interval {low:.2f} to {high:.2f}" in one.notes
+    assert found[f"ruler_{kind}"].value == round(summary.averages["avg"].value, 2)
+
+
+def test_entries_of_another_protocol_or_edition_stand_beside_the_first() -> None:
+    runs = [full(), full(protocol="chat"), of_data(edition="upstream-2026-07")]
+    kinds = [kind_of(one) for one in runs]
+    assert len({file_name("org/ruler", kind) for kind in kinds}) == 3
+    ids = [one["dataset"]["task_id"] for run in runs  # type: ignore[index]
+           for one in entries(run, summarize(run), FULL, "https://hub/x")]  # fmt: skip
+    assert len(ids) == len(set(ids)) == 9
+
+
+def test_every_entry_names_a_leaderboard_of_the_dataset(sample_build: Path) -> None:
+    manifest = BuildDir(sample_build).manifest()
+    assert manifest
+    info = next(iter(manifest.configs.values()))
+    whole = replace(manifest, configs=dict.fromkeys(FULL, info))
+    known = {task["id"] for task in yaml.safe_load(eval_yaml(whole))["tasks"]}
+    for protocol in PROTOCOLS:
+        run = full(protocol=protocol)
+        named = entries(run, summarize(run), FULL, "https://hub/x")
+        assert {one["dataset"]["task_id"] for one in named} <= known  # type: ignore[index]
+    assert len(known) == 3 * len(PROTOCOLS)
 
 
 def test_a_run_of_some_lengths_enters_no_mean_over_all() -> None:
     found = entries(full(), summarize(full()), [*FULL, "vt_131072"], "https://hub/x")
-    assert [one["dataset"]["task_id"] for one in found] == ["ruler_4096", "ruler_8192"]  # type: ignore[index]
+    assert [one["dataset"]["task_id"] for one in found] == [  # type: ignore[index]
+        "ruler_4096_completion_balanced",
+        "ruler_8192_completion_balanced",
+    ]
 
 
 def of_data(**changes: Any) -> Results:  # noqa: ANN401 - fields of DataInfo

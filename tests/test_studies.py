@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from ruler_data.suites import packaged
-from ruler_report.figures.sweep_plots import study_pictures
+from ruler_report.figures import curves, heatmaps
+from ruler_report.figures.style import render
+from ruler_report.pages.report import build
 from ruler_report.results import Results, read_results
 from ruler_report.scoring import params_of
 from ruler_report.stats.score_table import configs_of
@@ -85,7 +87,8 @@ def test_all_pairs_of_types_are_a_grid_in_the_order_of_the_table() -> None:
 def test_tasks_that_differ_in_several_ways_are_only_listed() -> None:
     study = only("adversarial")
     assert study.shape == "list" and len(study.points) == 4
-    assert not list(study_pictures(scored("adversarial"), ""))
+    report = build([run_of("adversarial")], medium=None)
+    assert any(table.name == "study-niah" for table in report.tables)
 
 
 def test_the_thirteen_vary_nothing() -> None:
@@ -103,19 +106,24 @@ def scored(suite: str, lengths: tuple[int, ...] = (4096, 8192)) -> ScoredRun:
 
 def test_a_picture_tells_every_score_of_the_sweep() -> None:
     run = scored("sweep_keys")
-    (picture,) = study_pictures(run, "run1-")
+    (study,) = run.summary.studies
+    picture = render(curves.study_lines([run], study), "page")
     for task, cells in run.summary.cells.items():
         value = task.rpartition("_")[2]
         for cell in cells.values():
             assert f"{cell.value:.1f} at {value}" in picture.alt
-    assert ">full</text>" in picture.svg and picture.name == "run1-study-niah"
+    assert ">full</text>" in picture.panels[0] and picture.name == "study-niah"
+    assert len(picture.panels) == 1, "of one run, a line for each length"
+    several = curves.study_lines([run, run], study)
+    assert len(several.panels) == 2, "of several runs, a panel for each length"
 
 
 @pytest.mark.parametrize("lengths", [(4096,), (4096, 8192)])
 def test_a_grid_shows_every_pair_at_one_length_and_at_several(lengths: tuple[int, ...]) -> None:
     run = scored("sweep_needles", lengths)
-    (picture,) = study_pictures(run, "")
-    shown = re.findall(r">(\d+)</text>", picture.svg)
+    (study,) = run.summary.studies
+    picture = render(heatmaps.study_grid([run], study), "page")
+    shown = re.findall(r">(\d+)</text>", "".join(picture.panels))
     values = [cell.value for cells in run.summary.cells.values() for cell in cells.values()]
     assert sorted(shown) == sorted(f"{value:.0f}" for value in values)
 
@@ -123,7 +131,8 @@ def test_a_grid_shows_every_pair_at_one_length_and_at_several(lengths: tuple[int
 def test_a_task_missing_at_a_length_leaves_a_gap() -> None:
     results = run_of("sweep_hops")
     del results.configs["vt_hops_4_8192"]
-    (picture,) = study_pictures(ScoredRun("org/model", results, summarize(results)), "")
+    run = ScoredRun("org/model", results, summarize(results))
+    picture = curves.study_lines([run], run.summary.studies[0])
     assert "8K " in picture.alt and " at 4" not in picture.alt.partition("8K ")[2]
 
 
@@ -157,6 +166,6 @@ def test_every_form_of_the_report_has_the_figure_and_its_table(report: Path) -> 
     assert 'aria-label="vt: score by hops, in percent, by length: 1K ' in page
     assert "<caption>vt: score by hops: score in percent by length in tokens" in page
     markdown = (report / "report.md").read_text(encoding="utf-8")
-    assert "(figures/run1-study-vt.png)" in markdown and "| 3 | vt\\_a | " in markdown
+    assert "(figures/study-vt.png)" in markdown and "| 3 | vt\\_a | " in markdown
     assert "\n3,vt_a," in (report / "report.csv").read_text(encoding="utf-8")
     assert (report / "figures" / "run1-study-vt.svg").is_file()

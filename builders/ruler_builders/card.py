@@ -221,7 +221,7 @@ def _size_category(rows: int) -> str:
 
 
 def eval_yaml(manifest: Manifest) -> str:
-    """Return `eval.yaml`, which registers a benchmark: a leaderboard for all, and one a length.
+    """Return `eval.yaml`, which registers a benchmark: leaderboards by protocol and length.
 
     Format: https://huggingface.co/docs/hub/eval-results; the Hub checks it on push. A leaderboard
     covers the configs of all tasks and the format can name only one, so it names none.
@@ -237,12 +237,16 @@ def eval_yaml(manifest: Manifest) -> str:
             f"tasks, 0 to 100; `{suite}` is the mean over all lengths."
         ),
         "tasks": [
-            {"id": name, "split": "test"} for name in (suite, *(f"{suite}_{n}" for n in lengths))
+            {"id": f"{name}_{protocol}_{manifest.edition}", "split": "test"}
+            for protocol in _PROTOCOLS
+            for name in (suite, *(f"{suite}_{n}" for n in lengths))
         ],
     }
     return _yaml(body)
 
 
+#: Protocols of `ruler-eval`, each with its leaderboards.
+_PROTOCOLS = ("completion", "base", "chat", "thinking")
 _LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual|code")
 #: Lists of strings in a card's metadata.
 _LISTS = ("license", "language", "tags", "task_categories", "size_categories")

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
+    from ruler_report.board import leaderboard
     from ruler_report.pages.report import Report
     from ruler_report.results import Results, read_results
+    from ruler_report.stats.baseline import gate
     from ruler_report.stats.comparison import Comparison, compare
     from ruler_report.stats.contamination import contamination
     from ruler_report.write import report, score
@@ -21,6 +23,8 @@ __all__ = [
     "Results",
     "compare",
     "contamination",
+    "gate",
+    "leaderboard",
     "read_results",
     "report",
     "score",
@@ -29,8 +33,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "board": ("leaderboard",),
         "pages.report": ("Report",),
         "results": ("Results", "read_results"),
+        "stats.baseline": ("gate",),
         "stats.comparison": ("Comparison", "compare"),
         "stats.contamination": ("contamination",),
         "write": ("report", "score"),

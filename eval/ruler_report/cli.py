@@ -1,4 +1,4 @@
-"""The commands `ruler-eval score`, `report`, `compare` and `publish`."""
+"""The commands `ruler-eval score`, `report`, `compare`, `gate`, `leaderboard` and `publish`."""
 
 import json
 from pathlib import Path
@@ -78,6 +78,20 @@ def report(
     to: Annotated[
         Path, typer.Option("--out", parser=named_path, metavar="<path>", help="Folder to write.")
     ] = Path("report"),
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run that the others should equal, e.g. with full attention: how much of its "
+            "scores they retain."
+        ),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="html, or latex: report.tex with booktabs, PDF and SVG as wide as a column.",
+        ),
+    ] = "html",
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
     ] = True,
@@ -88,13 +102,14 @@ def report(
         ),
     ] = False,
 ) -> None:
-    """Write a report: one HTML page, Markdown, pictures, tables as CSV, and results.json."""
+    """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json."""
     from ruler_report import write
 
-    made = write.report(places, to, pictures=pictures, force=force)
-    models = ", ".join(run.results.run.model for run in made.runs)
+    form = cast("write.Format", kind)
+    made = write.report(places, to, baseline=baseline, form=form, pictures=pictures, force=force)
+    models = ", ".join(run.label for run in made.runs)
     counts = f"{counted(len(made.pictures), 'picture')}, {counted(len(made.tables), 'table')}"
-    say(f"{to}/index.html: {models}; {counts}")
+    say(f"{to}/{'report.tex' if kind == 'latex' else 'index.html'}: {models}; {counts}")
 
 
 def compare(
@@ -154,6 +169,56 @@ def compare(
         out.print_json(json.dumps(comparison.to_dict()))
     else:
         out.print(comparison)
+
+
+def gate(
+    new: Annotated[Path, typer.Argument(help="Folder of a scored run, or its results.json.")],
+    baseline: Annotated[Path, typer.Option(help="Run that it must not fall behind.")],
+    margin: Annotated[
+        float, typer.Option(help="Percentage points that it may lose, overall and by category.")
+    ] = 1.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Test that a run is not inferior to a baseline: one line; exit status 1 if not shown."""
+    from ruler_report.stats.baseline import gate as test
+
+    found = test(new, baseline, margin=margin)
+    for note in found.comparison.notes:
+        warn(note)
+    if as_json:
+        out.print_json(json.dumps(found.to_dict()))
+    else:
+        say(str(found))
+    raise typer.Exit(code=0 if found.passed else 1)
+
+
+def leaderboard(
+    places: Annotated[
+        list[str],
+        typer.Argument(help="Scored runs, their results.json, or Hub repos of predictions."),
+    ],
+    to: Annotated[
+        Path, typer.Option("--out", parser=named_path, metavar="<path>", help="Folder to write.")
+    ] = Path("leaderboard"),
+    weights: Annotated[
+        str, typer.Option(help="Weights of lengths, e.g. 4096=3,32768=1 [default: all equal].")
+    ] = "",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=100.0,
+            help="Score that an effective length reaches [default: the paper's, 85.6 or 79.4].",
+        ),
+    ] = None,
+) -> None:
+    """Rank any number of runs: one page to sort and filter, and leaderboard.json."""
+    from ruler_report.board import leaderboard as write
+
+    board = write(places, to, weights=weights, threshold=threshold)
+    for note in board.notes:
+        warn(note)
+    say(f"{to}/index.html: {counted(len(board.entries), 'run')}")
 
 
 def publish(

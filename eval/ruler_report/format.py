@@ -5,6 +5,7 @@ Models write hostile text, so it is escaped for each place that shows it:
     <script>      HTML          escaped by the template (autoescape), and no script may run (CSP)
     **[x](y)**    Markdown      escaped, or fenced by more backticks than it holds
     \x1b[31m      terminals     control characters written as escapes
+    \input{x}     LaTeX         special characters written as commands
     =cmd|...      spreadsheets  an apostrophe in front, so that it is not a formula
     \u202e        any           characters that reverse or hide text written as escapes
 """
@@ -15,6 +16,13 @@ import unicodedata
 from ruler_data.names import short_length
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+_LATEX = {
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\textquotedbl{}"},
+    **{"[": "{[}", "]": "{]}"},  # after a line end, a bracket would be its option
+    **{"≥": r"$\geq$", "≤": r"$\leq$", "±": r"$\pm$", "…": r"\ldots{}", "\N{EN DASH}": "--"},
+}
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~$&!@]|:(?=/)|(?<=www)\.)")
 
 
@@ -54,6 +62,15 @@ def fenced(text: str) -> str:
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}text\n{visible(text, lines=True)}\n{fence}"
+
+
+def latex_text(text: str) -> str:
+    r"""Return the text for LaTeX, so that it shows exactly these characters.
+
+    >>> latex_text("50 % of vt_4096, ≥4K")
+    '50 \\% of vt\\_4096, $\\geq$4K'
+    """
+    return "".join(_LATEX.get(character, character) for character in visible(text))
 
 
 def spreadsheet(text: str) -> str:

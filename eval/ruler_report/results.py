@@ -7,7 +7,7 @@ docs/results.schema.json is generated from these classes.
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +24,8 @@ from ruler_eval.schema import RunInfo
 #: Version of the layout of the file.
 FORMAT = 1
 FILENAME = "results.json"
+#: Identifies the schema of the format; nothing is downloaded from it.
+SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 #: Cells that depth is counted in.
 BINS = 10
 Param = bool | int | float | str  # of a task
@@ -173,7 +175,7 @@ _RESULTS = TypeAdapter(Results)
 
 def to_json(results: Results, summary: dict[str, Any]) -> str:
     """Return the text of the file; `summary` is for other readers and is not read back."""
-    body = {"summary": summary, **asdict(results)}
+    body = {"summary": summary, **_RESULTS.dump_python(results, mode="json")}
     return json.dumps(body, ensure_ascii=True, allow_nan=False, separators=(",", ":")) + "\n"
 
 
@@ -244,6 +246,10 @@ def _inconsistency(config: ConfigResult) -> str | None:
     return None
 
 
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of the file."""
-    return _RESULTS.json_schema()
+def schema(summary: type) -> dict[str, Any]:
+    """Return the JSON schema of the file, given the class of its `summary`."""
+    body, derived = _RESULTS.json_schema(), TypeAdapter(summary).json_schema(mode="serialization")
+    definitions = {**body.pop("$defs"), **derived.pop("$defs")}
+    properties = {**body.pop("properties"), "summary": derived}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID}
+    return {**head, **body, "properties": properties, "$defs": definitions}

@@ -1,6 +1,5 @@
-"""A table of text, and how terminals, HTML, Markdown and CSV show it."""
+"""A table of text, and how terminals, HTML, Markdown and LaTeX show it."""
 
-import csv
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,7 +12,7 @@ from rich.markup import escape as rich_text
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ruler_report.format import markdown_text, spreadsheet
+from ruler_report.format import latex_text, markdown_text
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,8 @@ class Table:
         head: the headings of the columns.
         rows: as many cells each as `head`.
         marked: indexes of the rows to emphasize.
+        bars: indexes of columns whose numbers, 0 to 100, pages also show as bars.
+        thresholds: by row, the number from which those are underlined; empty for none.
     """
 
     name: str
@@ -33,6 +34,8 @@ class Table:
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     marked: tuple[int, ...] = ()
+    bars: tuple[int, ...] = ()
+    thresholds: tuple[float | None, ...] = ()
 
     def __str__(self) -> str:
         return plain_text(self)
@@ -47,16 +50,52 @@ class Table:
         return str(self.__html__())
 
     def __html__(self) -> Markup:
-        head = _html_cells('<th scope="col">{}</th>', self.head)
+        head = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in self.head)
         rows = Markup("").join(
             Markup('<tr{}><th scope="row">{}</th>{}</tr>\n').format(
                 Markup(' class="marked"') if place in self.marked else "",
                 row[0],
-                _html_cells("<td>{}</td>", map(_two_lines, row[1:])),
+                Markup("").join(self._html_cell(place, column) for column in range(1, len(row))),
             )
             for place, row in enumerate(self.rows)
         )
         return _HTML.format(name=self.name, caption=self.caption, head=head, rows=rows)
+
+    def _html_cell(self, row: int, column: int) -> Markup:
+        """Return a cell, its interval on a second line, and a bar if its column has bars."""
+        cell = self.rows[row][column]
+        value, bracket, rest = cell.partition(" [")
+        interval, _, mark = rest.partition("]")
+        text = Markup("{}{} <small>[{}]</small>").format(value, mark, interval)
+        text = text if bracket else html_text(cell)
+        if column not in self.bars or not value:
+            return Markup("<td>{}</td>").format(text)
+        threshold = self.thresholds[row] if self.thresholds else None
+        passes = threshold is not None and float(value) >= threshold
+        kind = Markup(' class="passes"') if passes else ""
+        return Markup('<td{} style="--bar-width: {}%">{}</td>').format(kind, value, text)
+
+    def latex(self) -> str:
+        """Return the table for LaTeX, with booktabs; intervals stand below their numbers."""
+
+        def line(cells: Iterable[str]) -> str:
+            return " & ".join(map(_latex_cell, cells)) + r" \\"
+
+        body = [
+            r"\begin{table*}[t]",
+            rf"\caption{{{latex_text(self.caption)}.}}",
+            rf"\label{{tab:ruler-{self.name}}}",
+            r"\centering\small\setlength{\tabcolsep}{4pt}",
+            rf"\begin{{tabular}}{{@{{}}l{'r' * (len(self.head) - 1)}@{{}}}}",
+            r"\toprule",
+            line(self.head),
+            r"\midrule",
+            *map(line, self.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table*}",
+        ]
+        return "\n".join(body) + "\n"
 
     def markdown(self) -> str:
         """Return the table as Markdown, below its caption."""
@@ -116,17 +155,6 @@ class Shown(ABC):
         )
 
 
-def csv_text(tables: Iterable[Table]) -> str:
-    """Return tables as CSV, one after another, each below its caption."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for table in tables:
-        writer.writerow([spreadsheet(table.caption)])
-        writer.writerows(map(spreadsheet, row) for row in (table.head, *table.rows))
-        writer.writerow([])
-    return text.getvalue()
-
-
 def plain_text(shown: RenderableType) -> str:
     """Return what a terminal wide enough for it would show, without colours."""
     file = io.StringIO()
@@ -143,14 +171,9 @@ def plain_text(shown: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def _html_cells(template: str, cells: Iterable[str]) -> Markup:
-    return Markup("").join(Markup(template).format(cell) for cell in cells)
-
-
-def _two_lines(cell: str) -> Markup:
-    """Return a cell with its interval on a second line, which keeps tables narrow."""
+def _latex_cell(cell: str) -> str:
     value, bracket, rest = cell.partition(" [")
     if not bracket:
-        return html_text(cell)
+        return latex_text(cell)
     interval, _, mark = rest.partition("]")
-    return Markup("{}{} <small>[{}]</small>").format(value, mark, interval)
+    return rf"\shortstack[r]{{{latex_text(value + mark)}\\{{\tiny [{latex_text(interval)}]}}}}"

@@ -1,9 +1,12 @@
 """Write the files of `ruler-eval score` and `ruler-eval report`."""
 
+import csv
+import io
 import shlex
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Literal, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
@@ -11,13 +14,15 @@ from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
 from ruler_eval.scoring import PREDICTIONS
 from ruler_report import scoring
-from ruler_report.format import visible
-from ruler_report.pages.render import html_page, markdown_page
+from ruler_report.figures.style import Medium
+from ruler_report.format import format_number, spreadsheet, visible
+from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
 from ruler_report.scoring import name_of
-from ruler_report.stats.summary import summarize
-from ruler_report.table import csv_text
+from ruler_report.stats.summary import ScoredRun, summarize
+
+Format = Literal["html", "latex"]
 
 
 def score(
@@ -104,45 +109,97 @@ def shortfall(results: Results) -> str:
 
 
 def report(
-    runs: Run | Sequence[Run], out: str | Path, *, pictures: bool = True, force: bool = False
+    runs: Run | Sequence[Run],
+    out: str | Path,
+    *,
+    baseline: Run | None = None,
+    form: Format = "html",
+    pictures: bool = True,
+    force: bool = False,
 ) -> Report:
     """Write the report of runs to a folder, and return it.
 
-    Written are `index.html`, `report.md`, `report.csv`, the results, and the pictures in
-    `figures/`. With several runs, each is compared with the first.
+    `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
+    the pictures as PDF and SVG, as wide as a column. Both write `report.csv`, a row for each model,
+    task and length, and the results. With several runs, each is compared with the baseline, or
+    else with the first.
 
     Args:
         runs: one, or several.
         out: the folder.
+        baseline: the run that the others should equal, e.g. with full attention.
+        form: `html` or `latex`.
         pictures: whether to draw pictures; needs the extra `report`.
         force: compare runs even if suites or protocols differ; the report then says so.
 
     Raises:
-        UsageError: there is no such run, it is not scored, or `out` is a file.
+        UsageError: there is no such run or format, it is not scored, or `out` is a file.
         RulerError: the runs cannot be compared.
     """
     folder = Path(out)
-    if isinstance(runs, str | PathLike | Results):
-        runs = [runs]
+    runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
     if not runs:
         msg = "no runs to report; give at least one"
         raise UsageError(msg)
+    if form not in get_args(Format):
+        msg = f"--format {quote(form)}: not known; known: {', '.join(get_args(Format))}"
+        raise UsageError(msg)
     results = [read_results(run) for run in runs]
+    base = None if baseline is None else read_results(baseline)
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
-    _check_shared(runs, results, folder)
-    made = build(results, pictures=pictures, force=force)
+    every = [*([baseline] if baseline is not None else []), *runs]
+    results_of_all = [*([base] if base else []), *results]
+    _check_shared(every, results_of_all, folder)
+    medium: Medium = "paper" if form == "latex" else "page"
+    made = build(results, baseline=base, medium=medium if pictures else None, force=force)
     for picture in made.pictures:
-        write_file(folder / "figures" / f"{picture.name}.svg", picture.standalone)
-        write_bytes(folder / "figures" / f"{picture.name}.png", picture.png)
-    for number, run in enumerate(made.runs, 1):
-        name = FILENAME if len(made.runs) == 1 else f"results-{number}.json"
-        write_results(folder / name, run.results, run.summary.to_record())
-    write_file(folder / "report.md", markdown_page(made))
-    write_file(folder / "report.csv", csv_text(made.tables))
-    write_file(folder / "index.html", html_page(made))
+        for kind, data in picture.files.items():
+            write_bytes(folder / "figures" / f"{picture.name}.{kind}", data)
+    summaries = {id(run.results): run.summary for run in made.runs}
+    for number, one in enumerate(results, 1):
+        summary = summaries.get(id(one)) or summarize(one)
+        name = FILENAME if len(results) == 1 else f"results-{number}.json"
+        write_results(folder / name, one, summary.to_record())
+    write_file(folder / "report.csv", csv_text(made.runs))
+    if form == "latex":
+        write_file(folder / "report.tex", latex_page(made))
+    else:
+        write_file(folder / "report.md", markdown_page(made))
+        write_file(folder / "index.html", html_page(made))
     return made
+
+
+#: Columns of `report.csv`; scores are in percent.
+COLUMNS = (
+    "model", "protocol", "edition", "tokenizer", "category", "task", "length", "score", "low",
+    "high", "n", "exact", "f1", "strict", "truncated",
+)  # fmt: skip
+
+
+def csv_text(runs: Sequence[ScoredRun]) -> str:
+    """Return the scores as CSV, a row for each model, task and length; no number has a unit."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for run in runs:
+        info, summary = run.results.run, run.summary
+        for task, cells in summary.cells.items():
+            for length, cell in cells.items():
+                kind = (summary.category_of[task], task)
+                names = (run.label, info.protocol, info.data.edition, info.data.tokenizer, *kind)
+                means = (of[task].get(length) for of in (summary.exact, summary.f1, summary.strict))
+                config = run.results.configs[f"{task}_{length}"]
+                shares = (*means, 100 * len(config.truncated) / config.scored)
+                writer.writerow((
+                    *map(spreadsheet, names),
+                    length,
+                    *(f"{x:.4f}" for x in (cell.value, cell.low, cell.high)),
+                    cell.scored,
+                    *(format_number(share, 4) for share in shares),
+                ))  # fmt: skip
+    return text.getvalue()
 
 
 def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) -> None:

@@ -11,11 +11,19 @@ COMMANDS = {
     "score": ("ruler_report.cli", "Score answers against the frozen rows, and write results.json."),
     "report": (
         "ruler_report.cli",
-        "Write a report: one HTML page, Markdown, pictures, tables as CSV, and results.json.",
+        "Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.",
     ),
     "compare": (
         "ruler_report.cli",
         "Compare two runs: differences with intervals, p-values, verdicts.",
+    ),
+    "gate": (
+        "ruler_report.cli",
+        "Test that a run is not inferior to a baseline: one line; exit status 1 if not shown.",
+    ),
+    "leaderboard": (
+        "ruler_report.cli",
+        "Rank any number of runs: one page to sort and filter, and leaderboard.json.",
     ),
     "publish": (
         "ruler_report.cli",

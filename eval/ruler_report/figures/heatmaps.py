@@ -1,96 +1,187 @@
-"""Heat maps: scores by depth and length, by the parameters of a grid, and correlations."""
+"""Heat maps: differences between runs, evidence by depth and length, grids, correlations."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from ruler_report.figures.style import (
-    INK,
-    Picture,
-    canvas,
-    heat,
-    length_ticks,
-    slug,
-)
+from ruler_report.figures.style import INK, Axes, Drawing, heat, shown_name, slug
 from ruler_report.format import format_length
+from ruler_report.stats.comparison import CANNOT_TELL, Comparison, Difference
 from ruler_report.stats.correlation import CorrelationStudy
-from ruler_report.stats.depth import DepthTable
+from ruler_report.stats.depth import DepthTable, shown_by_depth
+from ruler_report.stats.intervals import Floats
 from ruler_report.stats.summary import ScoredRun
 from ruler_report.stats.sweeps import Study, format_value
 
 
-def depth_picture(table: DepthTable, prefix: str) -> Picture:
-    """Draw percentages by depth and length, with the number of rows in each cell."""
-    lengths, cells = table.lengths, len(table.values)
-    notes = [[f"n={n:.0f}" if n else "" for n in line] for line in table.rows]
-    with canvas(1.0 + 0.6 * len(lengths), 0.6 + 0.33 * cells) as (axes, finish):
-        heat(axes, table.values, notes)
-        length_ticks(axes, lengths, range(len(lengths)))
-        ticks = np.arange(len(table.depths)) - (0.0 if table.grid else 0.5)
-        axes.set_yticks(ticks, table.depths)
-        axes.set_ylabel("depth in percent")
-        return finish(f"{prefix}depth-{slug(table.task)}", table.task, _depth_alt(table))
+def draw_heat(
+    axes: Axes,
+    title: str,
+    values: Floats,
+    texts: Sequence[Sequence[str]],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    low: float = 0.0,
+    high: float = 100.0,
+) -> None:
+    """Draw a table with its headings as coloured cells."""
+    heat(axes, values, texts, low, high)
+    axes.set_title(title)
+    axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
+    axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
 
 
-def _depth_alt(table: DepthTable) -> str:
-    row, column = divmod(int(np.nanargmin(table.values)), len(table.lengths))
-    what = "score in percent" if table.grid else "percent of the evidence that answers show"
-    depth = table.depths[row] if table.grid else f"{table.depths[row]} to {table.depths[row + 1]}"
-    return (
-        f"{table.task}: {what}, by depth and length; lowest {table.values[row, column]:.0f} at "
-        f"depth {depth} percent and {format_length(table.lengths[column])}."
+def differences(
+    base: str, names: Sequence[str], comparisons: Sequence[Comparison]
+) -> Iterator[Drawing]:
+    """Yield the differences between runs and a base by task and length, a panel for each run."""
+    panels, words = [], []
+    for name, one in zip(names, comparisons, strict=True):
+        keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
+        cells = [[one.differences[key] for key in row] for row in keys]
+        panels.append(partial(
+            draw_heat,
+            title=shown_name(name, 30),
+            values=np.array([[cell.value for cell in row] for row in cells]),
+            texts=[[_points(cell) for cell in row] for row in cells],
+            rows=[*one.tasks, "all tasks"],
+            columns=[*map(format_length, one.lengths), "mean"],
+            low=-50.0,
+            high=50.0,
+        ))  # fmt: skip
+        words.append(f"{shown_name(name)} {one.overall}")
+    if panels:
+        most = max(len(one.lengths) for one in comparisons)
+        tasks = max(len(one.tasks) for one in comparisons)
+        title = f"Minus {shown_name(base)}, in percentage points; * significant after correction"
+        yield Drawing(
+            "differences",
+            title,
+            f"{title}. Over all tasks: {'; '.join(words)}.",
+            panels,
+            (1.3 + 0.36 * (most + 1), 0.45 + 0.19 * (tasks + 1)),
+        )
+
+
+def _points(cell: Difference) -> str:
+    rounded = round(cell.value)
+    return (f"{rounded:+d}" if rounded else "0") + "*" * (cell.verdict != CANNOT_TELL)
+
+
+def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+    """Yield the evidence shown by depth and length, all tasks pooled, a panel for each run."""
+    panels, words = [], []
+    for run in runs:
+        lengths = run.summary.lengths
+        columns = [shown_by_depth(run, run.summary.tasks, [length]) for length in lengths]
+        bins = min((len(column) for column in columns if column), default=0)
+        if bins < 2 or len(lengths) < 2:
+            continue
+        columns = [shown_by_depth(run, run.summary.tasks, [length], bins) for length in lengths]
+        blank = [np.nan] * bins
+        values = np.array([[cell.value for cell in column] or blank for column in columns]).T
+        edges = [f"{100 * edge // bins}-{100 * (edge + 1) // bins}" for edge in range(bins)]
+        panels.append(_percent(run.label, values, edges, lengths))
+        row, column = divmod(int(np.nanargmin(values)), len(lengths))
+        words.append(
+            f"{shown_name(run.label)}: lowest {values[row, column]:.0f} at depth {edges[row]} and "
+            f"{format_length(lengths[column])}"
+        )
+    if panels:
+        title = "Evidence shown, in percent, by its depth in the context and by length"
+        size = (0.8 + 0.4 * len(runs[0].summary.lengths), 0.45 + 0.2 * 10)
+        yield Drawing("depth-length", title, f"{title}. {'; '.join(words)}.", panels, size)
+
+
+def _percent(
+    title: str, values: Floats, rows: Sequence[str], lengths: Sequence[int]
+) -> partial[None]:
+    return partial(
+        draw_heat,
+        title=shown_name(title, 30),
+        values=values,
+        texts=[[f"{value:.0f}" for value in row] for row in values],
+        rows=rows,
+        columns=list(map(format_length, lengths)),
     )
 
 
-def grid_picture(run: ScoredRun, study: Study, name: str) -> Picture:
-    """Draw a study of two parameters: one against the other, or all pairs against lengths."""
-    lengths, (first, second) = run.summary.lengths, study.axes
-    wide = len(second.values)
-    cells = [
-        [run.summary.cells[point.task].get(length) for length in lengths] for point in study.points
+def depth_grid(runs: Sequence[ScoredRun], tables: Sequence[DepthTable]) -> Drawing:
+    """Return the scores of a task on a grid of depths, a panel for each run."""
+    panels = [
+        _percent(run.label, table.values, table.depths, table.lengths)
+        for run, table in zip(runs, tables, strict=True)
     ]
-    if len(lengths) == 1:
-        cells = [[row[0] for row in cells[at : at + wide]] for at in range(0, len(cells), wide)]
-        rows, columns = (list(map(format_value, axis.values)) for axis in study.axes)
-        labels = (second.label, first.label)
-    else:
-        rows = [" / ".join(map(format_value, point.values)) for point in study.points]
-        columns = list(map(format_length, lengths))
-        labels = ("length in tokens", f"{first.label} / {second.label}")
-    values = np.array([[cell.value if cell else np.nan for cell in row] for row in cells])
-    notes = [[f"{cell.low:.0f}-{cell.high:.0f}" if cell else "" for cell in row] for row in cells]
-    with canvas(1.0 + 0.75 * len(columns), 0.9 + 0.42 * len(rows)) as (axes, finish):
-        heat(axes, values, notes)
-        axes.set_xticks(range(len(columns)), columns)
-        axes.set_yticks(range(len(rows)), rows)
-        axes.set_xlabel(labels[0])
-        axes.set_ylabel(labels[1])
-        for edge in range(wide, len(rows), wide) if len(lengths) > 1 else ():
-            axes.axhline(edge - 0.5, color=INK, linewidth=1)
-        scores = "; ".join(
-            f"{row} {', '.join(f'{value:.0f}' for value in line)}"
-            for row, line in zip(rows, values, strict=True)
+    words = []
+    for run, one in zip(runs, tables, strict=True):
+        row, column = divmod(int(np.nanargmin(one.values)), len(one.lengths))
+        words.append(
+            f"{shown_name(run.label)}: lowest {one.values[row, column]:.0f} at depth "
+            f"{one.depths[row]} percent and {format_length(one.lengths[column])}"
         )
-        alt = f"{study.title}, in percent; columns are {', '.join(columns)}: {scores}."
-        return finish(name, study.title, alt)
+    table = tables[0]
+    title = f"{table.task}: score in percent by depth and length"
+    size = (0.8 + 0.42 * len(table.lengths), 0.45 + 0.19 * len(table.values))
+    return Drawing(
+        f"depth-{slug(table.task)}", title, f"{title}. {'; '.join(words)}.", panels, size
+    )
 
 
-def correlation_picture(study: CorrelationStudy) -> Picture:
-    """Draw the matrix of correlations, and above it the tree of clusters."""
+def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:
+    """Return a study of two parameters: a panel for each run and length."""
+    first, second = study.axes
+    rows, columns = (list(map(format_value, axis.values)) for axis in study.axes)
+    shape = (len(rows), len(columns))
+    panels, words = [], []
+    for run in runs:
+        for length in run.summary.lengths:
+            cells = [run.summary.cells[point.task].get(length) for point in study.points]
+            values = np.array([cell.value if cell else np.nan for cell in cells]).reshape(shape)
+            texts = [f"{c.value:.0f}\n{c.low:.0f}-{c.high:.0f}" if c else "" for c in cells]
+            at = f"{shown_name(run.label, 24)}, {format_length(length)}"
+            panels.append(partial(
+                draw_heat,
+                title=at,
+                values=values,
+                texts=np.array(texts).reshape(shape).tolist(),
+                rows=rows,
+                columns=columns,
+            ))  # fmt: skip
+            scores = "; ".join(
+                f"{row} {', '.join(f'{value:.0f}' for value in line)}"
+                for row, line in zip(rows, values, strict=True)
+            )
+            words.append(f"{at}: {scores}")
+    title = f"{study.title}; {first.label} down, {second.label} across, with 95 % intervals"
+    size = (1.0 + 0.6 * len(columns), 0.5 + 0.36 * len(rows))
+    alt = f"{title}, in percent; columns are {', '.join(columns)}. {'. '.join(words)}."
+    return Drawing(f"study-{slug(study.family)}", title, alt, panels, size)
+
+
+def correlations(study: CorrelationStudy) -> Drawing:
+    """Return the matrix of correlations, and above it the tree of clusters."""
     names = study.tasks
-    with canvas(1.6 + 0.36 * len(names), 1.2 + 0.36 * len(names)) as (axes, finish):
-        heat(axes, study.matrix, (), top=1.0)
-        axes.set_xticks(range(len(names)), names, rotation=90)
-        axes.set_yticks(range(len(names)), names)
-        tree = axes.inset_axes((0, 1.01, 1, 0.15))
-        for places, distances in study.branches:
-            tree.plot(places, distances, color=INK, linewidth=1)
-        tree.set_xlim(-0.5, len(names) - 0.5)
-        tree.set_ylim(bottom=0)
-        tree.axis("off")
-        upper = np.triu(np.nan_to_num(study.matrix, nan=-2), 1) - 3 * np.tri(len(names))
-        row, column = divmod(int(np.argmax(upper)), len(names))
-        strongest = f"{names[row]} with {names[column]}, {study.matrix[row, column]:.2f}"
-        return finish(
-            "correlation",
-            f"Correlation of {len(names)} tasks over {study.points} points",
-            f"Correlations between {len(names)} tasks, clustered; the strongest is {strongest}.",
-        )
+    upper = np.triu(np.nan_to_num(study.matrix, nan=-2), 1) - 3 * np.tri(len(names))
+    row, column = divmod(int(np.argmax(upper)), len(names))
+    strongest = f"{names[row]} with {names[column]}, {study.matrix[row, column]:.2f}"
+    return Drawing(
+        "correlation",
+        f"Correlation of {len(names)} tasks over {study.points} points",
+        f"Correlations between {len(names)} tasks, clustered; the strongest is {strongest}.",
+        [partial(_draw_correlations, study=study)],
+        (1.6 + 0.3 * len(names), 1.2 + 0.3 * len(names)),
+    )
+
+
+def _draw_correlations(axes: Axes, study: CorrelationStudy) -> None:
+    names, values = study.tasks, study.matrix
+    texts = [[f"{value:.2f}" for value in line] for line in values]
+    draw_heat(axes, "", values, texts, names, names, 0.0, 1.0)
+    axes.tick_params(axis="x", rotation=90)
+    tree = axes.inset_axes((0, 1.01, 1, 0.15))
+    for places, distances in study.branches:
+        tree.plot(places, distances, color=INK, linewidth=0.8)
+    tree.set_xlim(-0.5, len(names) - 0.5)
+    tree.set_ylim(bottom=0)
+    tree.axis("off")

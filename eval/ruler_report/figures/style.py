@@ -1,149 +1,251 @@
 """The style of the pictures in a report; no other module imports matplotlib.
 
-Colours are readable on white and on black. Text and axes are drawn in INK and grids in GRID. In SVG
-both become the page's own colours, so one picture serves light and dark pages; in PNG they are
-black and grey on white.
+A picture has panels. A page shows each panel as an SVG element of its own, so that panels wrap on a
+narrow screen, in the page's own colours: `INK`, `GRID` and the colours of series become variables
+of the page's style sheet, which has other ones for dark pages. Files hold all panels in one image:
+PNG and SVG for Markdown, or PDF and SVG as wide as a column of a paper, with fonts embedded.
 """
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_report.format import format_length, visible
+from ruler_report.format import visible
 from ruler_report.stats.intervals import Floats
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
+#: `page`: an element of a page for each panel, and PNG. `paper`: files for LaTeX.
+Medium = Literal["page", "paper"]
 
 INK, GRID = "#010203", "#c9cacb"
-COLOURS = ("#3a7fc2", "#c86f1a", "#2c9468", "#b8498a", "#8468cf", "#8a7a1f", "#c4433f", "#4a8796")
-MARKERS = "osD^vPX*"
+#: Of series, in order. Contrast with white is at least 3. Two differ by at least 10 (CIEDE2000),
+#: also as seen with protanopia, deuteranopia or tritanopia; with the same dashes by 28.
+COLOURS = (
+    "#2d87ff", "#e10f3c", "#1ea596", "#690f00", "#695a0f", "#6969b4",
+    "#872d3c", "#1e4b69", "#0f1e87", "#4b0f2d", "#0f00f0", "#878769",
+)  # fmt: skip
+#: The same on a dark page.
+DARK = (
+    "#8778ff", "#c32d00", "#1ea5b4", "#a54b5a", "#b4a500", "#5a6987",
+    "#b4784b", "#870fff", "#96ffe1", "#f0e1a5", "#f0ff1e", "#96c3c3",
+)  # fmt: skip
+MARKERS = "osD^vPX*<>ph"
+DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+#: Width in inches of the files: of a page's images, and of a column of a paper.
+WIDTHS: dict[Medium, float] = {"page": 9.6, "paper": 3.25}
 _STYLE: Any = {  # matplotlib types each setting by its name
     "text.parse_math": False,  # names of models may contain dollar signs
-    "svg.fonttype": "none",
-    "font.size": 10,
+    "pdf.fonttype": 42,  # TrueType, which venues ask for
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 3,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
+    "axes.linewidth": 0.6,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "xtick.color": INK,
     "ytick.color": INK,
+    "xtick.major.size": 2,
+    "ytick.major.size": 2,
     "grid.color": GRID,
-    "grid.linewidth": 0.6,
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.6,
     "legend.frameon": False,
 }
-#: matplotlib's `viridis` from blue to yellow, without its darkest end.
+_SMALL = {"font.size": 6, "axes.titlesize": 6, "lines.linewidth": 0.9, "lines.markersize": 2.6}
+#: matplotlib's `viridis` from blue to yellow, without its darkest end; and from brown over white to
+#: blue-green, which colour-blind readers tell apart.
 _SHADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
+_TWO_SIDED = ("#8c510a", "#d8b365", "#f6f6f4", "#5ab4ac", "#01665e")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture as SVG and PNG, with a text alternative."""
+    """A picture with a text alternative.
+
+    Attributes:
+        name: of its files.
+        title: stands above it on a page, never in it.
+        alt: what it shows, in words.
+        panels: an SVG element for each panel, in the colours of a page; none in a paper.
+        files: by ending, all panels in one image.
+    """
 
     name: str
     title: str
     alt: str
-    svg: str
-    png: bytes
-
-    @property
-    def standalone(self) -> str:
-        """The SVG as a standalone document: black on a transparent background."""
-        body = self.svg.replace("currentColor", INK).replace("var(--rule)", GRID)
-        return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
+    panels: tuple[str, ...]
+    files: dict[str, bytes]
 
 
-Finish = Callable[[str, str, str], Picture]
+@dataclass(frozen=True)
+class Drawing:
+    """A picture that is not yet drawn.
+
+    Attributes:
+        panels: functions that draw each on axes; their order is that of reading.
+        size: of a panel in inches, on a page.
+        series: names of the series in a key, in the order of their colours; none for no key.
+        columns: panels side by side in an image; 0 for as many as fit.
+    """
+
+    name: str
+    title: str
+    alt: str
+    panels: Sequence[Callable[[Axes], None]]
+    size: tuple[float, float] = (2.3, 1.75)
+    series: Sequence[str] = ()
+    columns: int = 0
 
 
-@contextmanager
-def canvas(width: float, height: float) -> Iterator[tuple[Axes, Finish]]:
-    """Yield axes to draw on, and a function from name, title and text alternative to the picture.
-
-    Args:
-        width: in inches; a page shows an inch as at most 108 px.
-        height: likewise.
+def render(drawing: Drawing, medium: Medium) -> Picture:
+    """Return the picture of a drawing.
 
     Raises:
         UsageError: matplotlib is not installed.
     """
     try:
         from matplotlib import rc_context
-        from matplotlib.figure import Figure
     except ImportError as error:
         msg = "pictures need matplotlib: pip install 'ruler-data[report]', or give --no-pictures"
         raise UsageError(msg) from error
-
-    def finish(name: str, title: str, alt: str) -> Picture:
-        with rc_context({"svg.hashsalt": name}):
-            svg, png = io.StringIO(), io.BytesIO()
-            figure.savefig(
-                svg,
-                format="svg",
-                transparent=True,
-                bbox_inches="tight",
-                metadata={"Date": None, "Creator": None},
-            )
-            figure.savefig(
-                png,
-                format="png",
-                dpi=160,
-                bbox_inches="tight",
-                facecolor="white",
-                metadata={"Software": None},
-            )
-        return Picture(name, title, alt, inline(svg.getvalue(), name), png.getvalue())
-
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(width, height))
-        yield figure.subplots(), finish
+    page = medium == "page"
+    elements = []
+    with rc_context({**_STYLE, "svg.hashsalt": drawing.name, "svg.fonttype": "none"}):
+        for number, panel in enumerate(drawing.panels if page else ()):
+            figure, (axes,) = _figure(*drawing.size, 1, 1)
+            panel(axes)
+            name = f"{drawing.name}-{number}" if len(drawing.panels) > 1 else drawing.name
+            elements.append(inline(_saved(figure, "svg").decode(), name))
+    style = _STYLE if page else {**_STYLE, **_SMALL}
+    with rc_context({**style, "svg.hashsalt": drawing.name, "svg.fonttype": "path"}):
+        figure = _whole(drawing, medium)
+        kinds = ("png",) if page else ("pdf", "svg")
+        files = {kind: _saved(figure, kind, None if page else WIDTHS[medium]) for kind in kinds}
+    return Picture(drawing.name, drawing.title, drawing.alt, tuple(elements), files)
 
 
-def heat(axes: Axes, values: Floats, notes: Sequence[Sequence[str]], top: float = 100) -> None:
-    """Draw a table as coloured cells, each with its value and below it a note."""
+def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure of matplotlib
+    """Return a figure of all panels with its key."""
+    from matplotlib.lines import Line2D
+
+    width, (panel_width, panel_height) = WIDTHS[medium], drawing.size
+    scale = 1.0 if medium == "page" else 0.72
+    fit = max(1, int(width / (panel_width * scale * 0.95)))
+    columns = min(len(drawing.panels), drawing.columns or fit)
+    rows = -(-len(drawing.panels) // columns)
+    if medium == "page":
+        width = min(width, columns * panel_width)
+    height = rows * panel_height * min(1.0, max(scale, width / (columns * panel_width)))
+    figure, axes = _figure(width, height, rows, columns)
+    for panel, place in zip(drawing.panels, axes, strict=False):
+        panel(place)
+    for place in axes[len(drawing.panels) :]:
+        place.axis("off")
+    figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
+    handles = [Line2D([], [], **stroke(number)) for number in range(len(drawing.series))]
+    if handles:
+        figure.legend(
+            handles,
+            [f"{number} {shown_name(name)}" for number, name in enumerate(drawing.series, 1)],
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            ncols=3 if medium == "page" else 2,
+            handlelength=3,
+            columnspacing=1,
+        )
+    return figure
+
+
+def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Any, list[Axes]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def _saved(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa: ANN401
+    """Return an image, cut to what is drawn; with a width in inches only above and below."""
+    from matplotlib.transforms import Bbox
+
+    box: Any = "tight"
+    if width:
+        drawn = figure.get_tightbbox()
+        box = Bbox([[0, drawn.y0 - 0.02], [width, drawn.y1 + 0.02]])
+    metadata: dict[str, Any] = {
+        "svg": {"Date": None, "Creator": None},
+        "png": {"Software": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }[kind]
+    file = io.BytesIO()
+    see_through = {"transparent": True} if kind == "svg" else {"facecolor": "white"}
+    figure.savefig(
+        file,
+        format=kind,
+        dpi=150,
+        bbox_inches=box,
+        pad_inches=0.03,
+        metadata=metadata,
+        **see_through,
+    )
+    return file.getvalue()
+
+
+def stroke(number: int) -> dict[str, Any]:
+    """Return how the line of a series looks: its colour, marker and dashes hold for 12 series."""
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "linestyle": DASHES[number % len(DASHES)],
+        "markeredgewidth": 0,
+    }
+
+
+def heat(
+    axes: Axes, values: Floats, texts: Sequence[Sequence[str]], low: float, high: float
+) -> None:
+    """Draw a table as coloured cells with a text in each; white is 0 if `low` is below it."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    shades = LinearSegmentedColormap.from_list("shades", _SHADES)
-    rows, columns = values.shape
-    edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
-    axes.pcolormesh(*edges, values, cmap=shades, vmin=0, vmax=top, edgecolors="face", linewidth=0.2)
+    colours = _TWO_SIDED if low < 0 else _SHADES
+    shades = LinearSegmentedColormap.from_list("shades", colours)
+    axes.pcolormesh(values, cmap=shades, vmin=low, vmax=high, edgecolors="face", linewidth=0.2)
     axes.invert_yaxis()
     for (row, column), value in np.ndenumerate(values):
         if np.isnan(value):
             continue
-        ink = "#ffffff" if value < 0.45 * top else "#000000"
-        text = f"{value:.0f}" if top == 100 else f"{value:.2f}"
-        note = notes[row][column] if notes else ""
+        share = float(np.clip((value - low) / (high - low), 0, 1))
+        bright = abs(share - 0.5) < 0.36 if low < 0 else share > 0.45
         axes.text(
-            column, row, text, ha="center", va="bottom" if note else "center", fontsize=8, color=ink
+            column + 0.5,
+            row + 0.5,
+            texts[row][column],
+            ha="center",
+            va="center",
+            fontsize="small",
+            linespacing=0.95,
+            in_layout=False,  # it is inside the cells; measuring it takes most of the time
+            color="#000000" if bright else "#ffffff",
         )
-        if note:
-            axes.text(column, row, note, ha="center", va="top", fontsize=6, color=ink)
     axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
 
 
-def length_ticks(axes: Axes, lengths: Sequence[int], places: Sequence[float]) -> None:
-    """Label the x axis with lengths at these places."""
-    axes.set_xticks(places, [format_length(length) for length in lengths])
-    axes.set_xlabel("length in tokens")
-
-
-def legend_below(axes: Axes) -> None:
-    """Put the legend below the axes, in two columns."""
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=2, fontsize=9)
-
-
-def shown_name(text: str) -> str:
-    """Return a model's name as a legend shows it."""
+def shown_name(text: str, most: int = 40) -> str:
+    """Return a model's name as a key shows it, its middle left out if it is long."""
     name = visible(text)
-    return name if len(name) <= 40 else f"{name[:19]}…{name[-20:]}"
+    half = most // 2
+    return name if len(name) <= most else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def slug(text: str) -> str:
@@ -158,13 +260,20 @@ def inline(svg: str, name: str) -> str:
     """
     body = svg[svg.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r"<!--.*?-->\n?", "", body)
     body = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}-", body)
     body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
+    body = re.sub(r"\n\s*", "\n", body)
+    body = re.sub(r"font: ([\d.]+)px '[^\"]*?(?=[;\"])", r"font-size: \1px", body)
     body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
     body = re.sub(r'(<svg[^>]*?) width="([\d.]+)pt"', _max_width, body, count=1)
+    for number, colour in enumerate(COLOURS):
+        body = body.replace(colour, f"var(--s{number})")
     return body.replace(INK, "currentColor").replace(GRID, "var(--rule)").strip()
 
 
 def _max_width(match: re.Match[str]) -> str:
-    """Let a picture scale with the page, up to 1.5 times its size."""
-    return f'{match[1]} style="max-width: {1.5 * float(match[2]):.0f}px; font-family: sans-serif"'
+    """Let a picture scale with the page, from 1.3 to 1.8 times its size where there is room."""
+    width = float(match[2])
+    size = f"flex-basis: {1.3 * width:.0f}px; max-width: {1.8 * width:.0f}px"
+    return f'{match[1]} style="{size}; font-family: sans-serif"'

@@ -1,4 +1,4 @@
-"""The content of a report, in reading order: chapters of sections of pictures and tables."""
+"""The content of a report, in reading order: a verdict, then chapters of pictures and tables."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -8,26 +8,34 @@ from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
-from ruler_report.figures.heatmaps import correlation_picture, depth_picture
-from ruler_report.figures.model_plots import answer_pictures, overall_picture, run_pictures
-from ruler_report.figures.style import Picture
-from ruler_report.figures.sweep_plots import study_pictures
-from ruler_report.format import visible
+from ruler_report.figures import curves, heatmaps
+from ruler_report.figures.style import Drawing, Medium, Picture, render
+from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
+from ruler_report.stats.baseline import retention_table
 from ruler_report.stats.comparability import SAME_ROWS
-from ruler_report.stats.comparison import compare_all, labels_of
+from ruler_report.stats.comparison import (
+    CANNOT_TELL,
+    FIRST,
+    SECOND,
+    Comparison,
+    compare_all,
+    labels_of,
+)
 from ruler_report.stats.correlation import correlation_study
-from ruler_report.stats.depth import depth_tables
-from ruler_report.stats.effective_length import RULER
+from ruler_report.stats.depth import DepthTable, depth_grids
+from ruler_report.stats.effective_length import OVERALL, OWN, RULER
+from ruler_report.stats.ranking import Ranking
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Shown, Table
 
 DEPTH_TEXT = """\
-Percent of the evidence that answers show, by its depth in the context; n is the number of rows \
-with evidence at that depth. Tasks on a grid of depths show the score at each depth. The evidence \
-of cwe is every occurrence of a common word. fwe has no evidence, nor have questions whose needle \
-or documents a suite leaves out."""
+Percent of the evidence that answers show, by its depth in the context. Bins, lengths and tasks \
+are pooled until each number is of 20 rows or more. The evidence of cwe is every occurrence of a \
+common word. fwe has none, nor have questions whose needle or documents a suite leaves out."""
+#: Comparisons that the verdict states one by one; more are only counted.
+SPELLED = 4
 
 
 @dataclass(frozen=True)
@@ -36,51 +44,55 @@ class Section:
 
     Attributes:
         title: empty if it continues the section before.
-        pictures: shown before the tables.
+        drawings: what to draw, before the tables.
         tables: those without rows are left out.
         text: an introduction.
         folded: the line under which HTML hides the tables until it is clicked; empty for none.
-        tall: whether the pictures are narrow and tall.
         examples: rows that lost points.
+        pictures: the drawings, drawn.
     """
 
     title: str = ""
-    pictures: Iterable[Picture] = ()
+    drawings: Iterable[Drawing] = ()
     tables: Sequence[Table] = ()
     text: str = ""
     folded: str = ""
-    tall: bool = False
     examples: Sequence[Example] = ()
+    pictures: Sequence[Picture] = ()
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter with its title, the anchor of its link, and its sections."""
+    """A chapter with its title, the anchor of its link, and its sections; HTML may fold it."""
 
     title: str
     anchor: str
     sections: tuple[Section, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True, repr=False)
 class Report(Shown):
-    """A report of one or several runs; it prints as its headline table.
+    """A report of one or several runs; it prints as its verdict and its headline table.
 
     Attributes:
         title: of the report.
-        runs: with their summaries and labels.
+        verdict: what the runs show, in words.
+        runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
     """
 
     title: str
+    verdict: tuple[str, ...]
     runs: tuple[ScoredRun, ...]
     chapters: tuple[Chapter, ...]
     notes: tuple[str, ...] = ()
 
-    def shown(self) -> list[Table]:
-        """Return the means of all runs, and the comparisons."""
-        return [table for table in self.tables if table.name.startswith(("headline", "comparison"))]
+    def shown(self) -> list[Table | str]:
+        """Return the verdict, the means of all runs, and the comparisons."""
+        wanted = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
+        return [*self.verdict, *wanted]
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each mean score; `task` is None in the mean over all tasks.
@@ -110,100 +122,235 @@ class Report(Shown):
         return [table for section in self.sections for table in section.tables]
 
 
-def build(results: Sequence[Results], *, pictures: bool = True, force: bool = False) -> Report:
-    """Return the report of runs; with several, each is compared with the first.
+def build(
+    results: Sequence[Results],
+    *,
+    baseline: Results | None = None,
+    medium: Medium | None = "page",
+    force: bool = False,
+) -> Report:
+    """Return the report of runs; with several, each is compared with the first, or the baseline.
+
+    Args:
+        results: of the runs.
+        baseline: of a run that the others should equal; the report then has their retention.
+        medium: that pictures are for; None for no pictures.
+        force: compare runs that should not be.
 
     Raises:
         RulerError: the runs cannot be compared and `force` is false.
         UsageError: pictures are wanted and matplotlib is not installed.
     """
+    if baseline:
+        results = [baseline, *(one for one in results if one != baseline)]
     labels = labels_of([one.run for one in results])
     runs = [
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
-    notes = [f"{run.label}: {note}" for run in runs for note in notes_of(run.results)]
-    compared = []
-    comparisons = compare_all([(results[0], one) for one in results[1:]], force=force)
-    for place, (run, comparison) in enumerate(zip(runs[1:], comparisons, strict=True), 2):
-        compared.append(comparison.table(f"comparison-{place}", (labels[0], run.label)))
-        notes += [f"{run.label}: compared although {why}" for why in comparison.warnings]
-        if comparison.basis != SAME_ROWS:
-            notes.append(f"{labels[0]} and {run.label}: {comparison.basis}")
-    chapters = [("At a glance", "glance", _overview(runs, pictures))]
-    if compared:
-        chapters.append(("Comparison", "compared", iter([Section(tables=compared)])))
+    base, others = runs[0], runs[1:]
+    comparisons = compare_all([(base.results, one.results) for one in others], force=force)
+    notes = list(_notes(runs, comparisons))
+    ordered = _by_score(runs)
+    ranks = _ranks(ordered)
+    chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
+    if others:
+        order = sorted(range(len(others)), key=lambda place: ordered.index(others[place]))
+        pairs = [(others[place], comparisons[place]) for place in order]
+        chapters.append((f"Compared with {base.label}", "compared", False,
+                         _compared(base, pairs, retained=baseline is not None)))  # fmt: skip
+    chapters.append(("Where scores are lost", "lost", False, _lost(ordered)))
     chapters += [
-        (run.label, f"run{place}", _sections(run, f"run{place}-"))
-        for place, run in enumerate(runs, 1)
+        (run.label, f"run{place}", True, _sections(run)) for place, run in enumerate(ordered, 1)
     ]
     suites = sorted({one.run.data.suite for one in results})
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
+    models = (
+        ", ".join(run.label for run in ordered) if len(runs) <= SPELLED else f"{len(runs)} runs"
+    )
     return Report(
-        title=f"{name} results: {', '.join(labels)}",
-        runs=tuple(runs),
+        title=f"{name} results: {models}",
+        verdict=tuple(_verdict(ordered, ranks, base, comparisons)),
+        runs=tuple(ordered),
         notes=tuple(notes),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(section, pictures) for section in sections))
-            for title, anchor, sections in track(chapters, "writing the report")
+            Chapter(title, anchor, tuple(_finished(one, medium) for one in sections), folded)
+            for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
 
 
-def _finished(section: Section, pictures: bool) -> Section:
+def _by_score(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
+    """Return the runs by their mean score over the lengths and tasks that all have."""
+    shared = set.intersection(*({*run.summary.overall} for run in runs))
+
+    def mean(run: ScoredRun) -> float:
+        return sum(run.summary.overall[length].value for length in shared)
+
+    return sorted(runs, key=lambda run: -mean(run))
+
+
+def _ranks(runs: Sequence[ScoredRun]) -> list[tuple[int, int] | None]:
+    """Return the interval of each run's rank by the mean over shared tasks and lengths."""
+    shared = sorted(set.intersection(*({*run.summary.overall} for run in runs)))
+    tasks = [t for t in runs[0].summary.tasks if all(t in run.summary.tasks for run in runs)]
+    if len(runs) < 2 or not shared or not tasks:
+        return [None] * len(runs)
+    ranking = Ranking([run.results for run in runs])
+    return ranking.ranks(tasks, dict.fromkeys(shared, 1 / len(shared)))
+
+
+def _verdict(
+    runs: Sequence[ScoredRun],
+    ranks: Sequence[tuple[int, int] | None],
+    base: ScoredRun,
+    comparisons: Sequence[Comparison],
+) -> Iterator[str]:
+    """Yield what the runs show, in words."""
+    best = runs[0]
+    if best.summary.mean and len(runs) > 1:
+        equal = [run.label for run, rank in zip(runs[1:], ranks[1:], strict=True)
+                 if rank and ranks[0] and (rank[0] == 1 or ranks[0][1] > 1)]  # fmt: skip
+        said = "it is better than every other run"
+        if equal:
+            said = f"it cannot be told apart from {_listed(equal)}"
+        yield f"{best.label} has the highest mean, {best.summary.mean}; {said}."
+    elif best.summary.mean:
+        lengths = best.summary.overall
+        first, last = min(lengths), max(lengths)
+        falls = ""
+        if first != last:
+            falls = (f": {lengths[first].value:.1f} at {format_length(first)}, "
+                     f"{lengths[last].value:.1f} at {format_length(last)}")  # fmt: skip
+        yield f"{best.label} has a mean of {best.summary.mean}{falls}."
+        worst = min(best.summary.by_task.items(), key=lambda item: item[1].value)
+        if len(best.summary.by_task) > 1:
+            yield f"Lowest task: {worst[0]}, {worst[1]}."
+    if comparisons and len(comparisons) <= SPELLED:
+        for one in comparisons:
+            yield f"{one.conclusion}."
+    elif comparisons:
+        names = [run.label for run in runs if run is not base]
+        verdicts = {labels: one.overall.verdict for labels, one in zip(
+            labels_of([base.results.run, *(one.runs[1] for one in comparisons)])[1:],
+            comparisons, strict=True)}  # fmt: skip
+        for said, verdict in (("better than", SECOND), ("worse than", FIRST),
+                              ("not told apart from", CANNOT_TELL)):  # fmt: skip
+            found = [name for name in names if verdicts[name] == verdict]
+            if found:
+                yield f"{said.capitalize()} {base.label}: {_listed(found)}."
+    reached: dict[str, list[str]] = {}
+    for run in runs:
+        effective = run.summary.effective.get(OVERALL) or run.summary.effective.get(OWN)
+        if effective:
+            text = format_length(effective.length, run.summary.lengths[-1])
+            reached.setdefault(text, []).append(run.label)
+    if reached and len(runs) <= 2 * SPELLED:
+        parts = (f"{length} ({_listed(those)})" for length, those in reached.items())
+        yield f"Effective length: {', '.join(parts)}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+
+
+def _notes(runs: Sequence[ScoredRun], comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield each note once, with the runs that it is about."""
+    base = runs[0].label
+    about: dict[str, list[str]] = {}
+    for run in runs:
+        for note in notes_of(run.results):
+            about.setdefault(note, []).append(run.label)
+    for run, comparison in zip(runs[1:], comparisons, strict=True):
+        for why in comparison.warnings:
+            about.setdefault(f"compared with {base} although {why}", []).append(run.label)
+        if comparison.basis != SAME_ROWS:
+            about.setdefault(f"with {base} {comparison.basis}", []).append(run.label)
+    for note, names in about.items():
+        whose = "all runs" if len(names) == len(runs) > 2 else _listed(names)
+        yield f"{whose}: {note}"
+
+
+def _finished(section: Section, medium: Medium | None) -> Section:
     """Return a section with its pictures drawn, if they are wanted, and without empty tables."""
     return replace(
         section,
-        pictures=tuple(section.pictures) if pictures else (),
+        drawings=(),
+        pictures=tuple(render(one, medium) for one in section.drawings) if medium else (),
         tables=tuple(table for table in section.tables if table.rows),
     )
 
 
-def _overview(runs: Sequence[ScoredRun], pictures: bool) -> Iterator[Section]:
-    yield Section(tables=[tables.headline(runs)])
-    yield Section(pictures=overall_picture(runs), tables=[tables.effective_lengths(runs)])
-    study = correlation_study(runs) if pictures else None
-    if study:
+def _overview(
+    runs: Sequence[ScoredRun], ranks: Sequence[tuple[int, int] | None]
+) -> Iterator[Section]:
+    yield Section(tables=[tables.headline(runs, ranks)])
+    yield Section(drawings=curves.by_step(runs))
+    yield Section("Tasks by length", curves.by_length(runs))
+    yield Section("Tasks", [curves.dots(runs)], [tables.task_means(runs)], folded="Numbers")
+    yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
+    yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
+
+
+def _compared(
+    base: ScoredRun, pairs: Sequence[tuple[ScoredRun, Comparison]], *, retained: bool
+) -> Iterator[Section]:
+    names = [run.label for run, _ in pairs]
+    yield Section(drawings=heatmaps.differences(base.label, names, [one for _, one in pairs]))
+    if retained:
+        kept = [
+            retention_table(
+                f"retention-{place}", (base.label, run.label), run.results, base.results
+            )
+            for place, (run, _) in enumerate(pairs, 2)
+        ]
+        yield Section(f"Retention of {base.label}", tables=kept)
+    for place, (run, one) in enumerate(pairs, 2):
+        table = one.table(f"comparison-{place}", (base.label, run.label))
+        yield Section(tables=[table], folded=one.conclusion)
+
+
+def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
+    """Yield where runs lose points: what a suite varies, depth, kinds of failure."""
+    studies = list(dict.fromkeys(study for run in runs for study in run.summary.studies))
+    for study in studies:
+        those = [run for run in runs if study in run.summary.studies]
+        drawing = {"line": curves.study_lines, "grid": heatmaps.study_grid}.get(study.shape)
+        yield Section(study.title, [drawing(those, study)] if drawing else ())
+    grids: dict[str, list[tuple[ScoredRun, DepthTable]]] = {}
+    for run in runs:
+        for table in depth_grids(run):
+            grids.setdefault(table.task, []).append((run, table))
+    drawings = [heatmaps.depth_grid(*zip(*found, strict=True)) for found in grids.values()]
+    drawings += [*curves.by_depth(runs), *heatmaps.depth_maps(runs)]
+    if drawings:
+        yield Section("Evidence by depth", drawings, text=DEPTH_TEXT)
+    failures = tables.failure_shares(runs)
+    text = "" if failures.rows else "No row lost points or named more than the gold answers."
+    yield Section("How rows failed", tables=[failures], text=text)
+    yield Section("How models answered", tables=[tables.how_answered(runs)])
+    correlated = correlation_study(runs)
+    if correlated:
         yield Section(
-            pictures=[correlation_picture(study)],
-            tables=[tables.correlations(study)],
-            folded="Correlations between tasks",
+            "Correlations between tasks",
+            [heatmaps.correlations(correlated)],
+            [tables.correlations(correlated)],
+            folded="Numbers",
         )
-    for table in tables.beside_published(runs):
-        yield Section(tables=[table], folded="Beside published scores")
 
 
-def _sections(run: ScoredRun, prefix: str) -> Iterator[Section]:
-    """Yield the sections of one run; the names of its pictures begin with the prefix."""
+def _sections(run: ScoredRun) -> Iterator[Section]:
+    """Yield the sections of one run."""
+    yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:
-        yield Section(
-            "What the suite varies",
-            study_pictures(run, prefix),
-            [tables.spread(run), *studies, *tables.claims(run)],
-        )
-    yield Section(
-        "Tasks", run_pictures(run, prefix), [tables.by_task(run), run.summary.exact_table()]
-    )
-    depths = depth_tables(run)
-    if depths:
-        yield Section(
-            "Evidence by depth",
-            (depth_picture(table, prefix) for table in depths),
-            [tables.depth_grid(table) for table in depths if table.grid],
-            text=DEPTH_TEXT,
-            tall=True,
-        )
-    yield Section("Floors", tables=[tables.floors(run)], folded="By task and length")
-    yield Section(
-        "Answers", answer_pictures(run, prefix), [tables.answers(run)], folded="By task and length"
-    )
+        studies = [tables.spread(run), *studies, *tables.claims(run)]
+        yield Section("What the suite varies", tables=studies)
+    yield Section("Grid of depths", tables=[tables.depth_grid(one) for one in depth_grids(run)])
+    yield Section("Answers", tables=[tables.answers(run)])
     order = {name: number for number, name in enumerate(run.results.configs)}
-    failures = tables.failures(run)
     yield Section(
         "How rows failed",
-        tables=[failures],
-        text="" if failures.rows else "No row lost points or named more than the gold answers.",
-        folded="By task and length",
+        tables=[tables.failures(run)],
         examples=sorted(run.results.examples, key=lambda e: (e.failure, order[e.config])),
     )
     yield Section("How it was run", tables=[tables.facts(run.results)])

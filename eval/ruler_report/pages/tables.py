@@ -1,49 +1,78 @@
 """The tables of a report; every form of the report shows the same ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
-from ruler_report.published import LENGTHS, MEASURED_ON, published
+from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, published
 from ruler_report.results import Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
-from ruler_report.stats.effective_length import OVERALL, OWN, ranks
-from ruler_report.stats.score_table import AVERAGES
-from ruler_report.stats.summary import ScoredRun, Summary
+from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
+from ruler_report.stats.ranking import format_ranks
+from ruler_report.stats.score_table import AVERAGES, Estimate
+from ruler_report.stats.summary import CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Spread, Study, format_value
 from ruler_report.table import Table
 
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
-#: The published file and table that a run is shown beside, by group.
-PUBLISHED = {"aligned": ("paper-2024-08", "3"), "base": ("paper-2024-04", "12")}
+#: Tables of the paper that a run is shown beside, by group and by what they are the mean of.
+PUBLISHED: dict[tuple[str, str], str] = {
+    ("aligned", OVERALL): "3",
+    ("base", OVERALL): "12",
+    **{
+        (group, category): str(number)
+        for number, category in enumerate(CATEGORIES, 13)
+        for group in ("aligned", "base")
+    },
+}
 
 
-def headline(runs: Sequence[ScoredRun]) -> Table:
-    """Return the means over all tasks of every run."""
+def headline(runs: Sequence[ScoredRun], ranks: Sequence[tuple[int, int] | None]) -> Table:
+    """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
-    head = ("model", *map(format_length, lengths), *AVERAGE_HEADS, "effective", "85 % of own")
+    several, thresholds = len(runs) > 1, []
+    head = ("model", *["rank"] * several, "effective", *map(format_length, lengths), *AVERAGE_HEADS)
     rows = []
-    for run in runs:
-        overall, averages = run.summary.overall, run.summary.averages
-        estimates = [*map(overall.get, lengths), *map(averages.get, AVERAGES)]
-        effective = (_effective(run.summary, name) for name in (OVERALL, OWN))
-        rows.append((run.label, *(str(one) if one else "" for one in estimates), *effective))
+    for run, rank in zip(runs, ranks, strict=True):
+        summary = run.summary
+        estimates = [*map(summary.overall.get, lengths), *map(summary.averages.get, AVERAGES)]
+        cells = (str(one) if one else "" for one in estimates)
+        effective = summary.effective.get(OVERALL) or summary.effective.get(OWN)
+        text = effective.format_with_possible(summary.lengths[-1]) if effective else ""
+        thresholds.append(effective.threshold if effective else None)
+        rows.append((run.label, *[format_ranks(rank)] * several, text, *cells))
     tasks = " or ".join(map(str, sorted({len(run.summary.tasks) for run in runs})))
-    caption = f"Mean score over {tasks} tasks by length in tokens, in percent, with 95 % intervals"
-    return Table("headline", caption, head, tuple(rows))
+    caption = (
+        f"Mean score over {tasks} tasks by length in tokens, in percent, with 95 % intervals; "
+        "underlined where it reaches the threshold of the effective length"
+        + ("; ranks by the mean over shared lengths" * several)
+    )
+    start = len(head) - len(lengths) - len(AVERAGE_HEADS)
+    bars = tuple(range(start, start + len(lengths)))
+    return Table("headline", caption, head, tuple(rows), bars=bars, thresholds=tuple(thresholds))
 
 
-def _effective(summary: Summary, name: str) -> str:
-    effective = summary.effective.get(name)
-    if effective is None:
-        return ""
-    return effective.format_with_possible(summary.lengths[-1])
+def task_means(runs: Sequence[ScoredRun]) -> Table:
+    """Return the scores of tasks and categories of every run, means over lengths."""
+    parts = [
+        {
+            **run.summary.by_task,
+            **{f"mean: {name}": cell for name, cell in run.summary.by_category.items()},
+            **({"mean of all": run.summary.mean} if run.summary.mean else {}),
+        }
+        for run in runs
+    ]
+    order = list(dict.fromkeys(name for part in parts for name in part))
+    names = sorted(order, key=lambda name: (name == "mean of all", name.startswith("mean")))
+    rows = tuple((n, *(str(part[n]) if n in part else "" for part in parts)) for n in names)
+    caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
+    marked = tuple(place for place, name in enumerate(names) if name.startswith("mean"))
+    return Table("scores", caption, ("task", *(run.label for run in runs)), rows, marked)
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
@@ -66,32 +95,92 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
     )
 
 
+def how_answered(runs: Sequence[ScoredRun]) -> Table:
+    """Return what the answers of every run are like."""
+    rows = []
+    for run in runs:
+        configs = [config for config in run.results.configs.values() if config.scored]
+        scored = sum(config.scored for config in configs)
+        lengths = [n for config in configs for n in config.tokens if n is not None]
+        shares = (
+            format_share(sum(len(getattr(config, name)) for config in configs) / scored)
+            for name in ("truncated", "empty")
+        )
+        means = (
+            [x for row in column.values() for x in row.values() if x is not None]
+            for column in (run.summary.official, run.summary.strict, run.summary.exact)
+        )
+        rows.append((
+            run.label,
+            f"{scored:,} of {run.results.rows:,}",
+            *(format_number(float(np.mean(column)) if column else None, 1) for column in means),
+            *shares,
+            f"{np.median(lengths):.0f}" if lengths else "",
+        ))  # fmt: skip
+    caption = (
+        "Answers: rows scored; mean of all configs of upstream's, the strict and the exact score; "
+        "answers cut off and empty; median length of an answer in tokens"
+    )
+    head = ("model", "rows", "score", "strict", "exact", "cut off", "empty", "tokens")
+    return Table("answered", caption, head, tuple(rows))
+
+
+def failure_shares(runs: Sequence[ScoredRun]) -> Table:
+    """Return the share of rows that failed in each way, of every run."""
+    counts = [
+        {kind: sum(len(c.failures.get(kind, ())) for c in run.results.configs.values()) for kind in
+         {kind for c in run.results.configs.values() for kind in c.failures}}
+        for run in runs
+    ]  # fmt: skip
+    found = {kind for count in counts for kind in count}
+    kinds = [kind for kind in MEANINGS if kind in found] + sorted(found - MEANINGS.keys())
+    rows = tuple(
+        (kind, *(f"{100 * count.get(kind, 0) / run.results.scored:.1f}"
+                 for run, count in zip(runs, counts, strict=True)))
+        for kind in kinds
+    )  # fmt: skip
+    caption = (
+        "Rows that lost points or named more than the gold answers, by kind, in percent of all"
+    )
+    head = ("kind", *(run.label for run in runs))
+    return Table("kinds", caption, head, rows, bars=tuple(range(1, len(head))))
+
+
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
-    """Yield a table of published scores with the runs that can be compared with them, ranked."""
-    for group in PUBLISHED:
-        comparable = [
-            run
+    """Yield tables of published scores with the runs that can be compared with them, ranked."""
+    for (group, what), number in PUBLISHED.items():
+        means = {
+            run.label: run.summary.overall if what == OVERALL else run.summary.categories[what]
             for run in runs
-            if run.summary.group == group
-            and OVERALL in run.summary.effective
-            and set(run.summary.overall) & set(LENGTHS)
-        ]
-        if comparable:
-            yield _beside(group, comparable)
+            if run.summary.group == group and what in run.summary.effective
+        }
+        shown = [run for run in runs if set(means.get(run.label, ())) & set(LENGTHS)]
+        if shown:
+            yield _beside(group, what, number, shown, means)
 
 
-def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
-    file, number = PUBLISHED[group]
+def _beside(
+    group: str,
+    what: str,
+    number: str,
+    runs: Sequence[ScoredRun],
+    means: Mapping[str, Mapping[int, Estimate]],
+) -> Table:
     lines: list[tuple[str, dict[int, float], dict[str, float], int | None]] = [
         (line.model, line.scores, line.averages, line.effective)
-        for line in published(file)
-        if line.table == number and line.ranks
+        for line in published(PAPER)
+        if (line.table, line.group) == (number, group) and line.averages
     ]
+    editions = {(run.results.run.data.edition, run.results.run.data.sample) for run in runs}
+    other = editions != {(MEASURED_ON[PAPER], False)}
     for run in runs:
-        whole = run.summary.lengths == LENGTHS
-        averages = {name: one.value for name, one in run.summary.averages.items() if whole}
-        means = {length: one.value for length, one in run.summary.overall.items()}
-        lines.append((run.label, means, averages, run.summary.effective[OVERALL].length))
+        scores = {x: one.value for x, one in means[run.label].items() if x in LENGTHS}
+        averages = {}
+        if tuple(means[run.label]) == LENGTHS:
+            column = np.array([scores[length] for length in LENGTHS])
+            averages = {name: float(weights(len(LENGTHS), name) @ column) for name in AVERAGES}
+        name = f"{run.label}, on other rows" if other else run.label
+        lines.append((name, scores, averages, run.summary.effective[what].length))
     lines.sort(key=lambda line: -line[2].get("wavg_inc", -1))
     head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS, "effective")
     rows = tuple(
@@ -103,16 +192,16 @@ def _beside(group: str, runs: Sequence[ScoredRun]) -> Table:
         )
         for name, scores, averages, effective in lines
     )
-    labels = {run.label for run in runs}
-    marked = tuple(place for place, line in enumerate(lines) if line[0] in labels)
-    editions = {run.results.run.data.edition for run in runs}
-    rows_are = "other rows" if editions & {BALANCED, IMPORTED} else "rows of a like kind"
+    paper = {line.model for line in published(PAPER)}
+    marked = tuple(place for place, line in enumerate(lines) if line[0] not in paper)
+    where = "on other rows" if other else "on rows of this edition with other questions"
+    title = "13 tasks" if what == OVERALL else what
     caption = (
-        f"Beside the paper's {group} models (arXiv 2404.06654, most likely measured on "
-        f"{MEASURED_ON[file]}; {rows_are}, so neither paired nor with intervals), by "
-        "wAvg. (inc); ranks in brackets"
+        f"{title[0].upper()}{title[1:]}, beside the paper's {group} models (Table {number} of "
+        f"arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the runs are {where}, "
+        "so neither paired nor with intervals; by wAvg. (inc), ranks in brackets"
     )
-    return Table(f"published-{group}", caption, head, rows, marked)
+    return Table(f"published-{group}-{number}", caption, head, rows, marked)
 
 
 def _ranked(averages: dict[str, float], every: Sequence[dict[str, float]]) -> Iterator[str]:
@@ -149,45 +238,35 @@ def by_task(run: ScoredRun) -> Table:
 
 def answers(run: ScoredRun) -> Table:
     """Return every score of a config; rows cut off, empty, unscored."""
-    heads = ("score", "strict", "exact", "F1", "completed only", "cut off", "empty", "unscored")
+    heads = (
+        "score", "floor", "listing", "strict", "exact", "F1", "completed only", "cut off", "empty",
+        "unscored",
+    )  # fmt: skip
     summary, rows = run.summary, []
     columns = (summary.official, summary.strict, summary.exact, summary.f1, summary.completed)
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
-        means = (format_number(column.get(task, {}).get(length)) for column in columns)
+        score, *means = (format_number(column.get(task, {}).get(length)) for column in columns)
+        floor = config.floor
+        floors = (
+            (f"{100 * floor.score:.1f} ({visible(floor.strategy)})", f"{100 * floor.listing:.1f}")
+            if floor
+            else ("", "")
+        )
         cut_off, empty = (
             format_share(len(some) / config.scored) if some else ""
             for some in (config.truncated, config.empty)
         )
         scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
-        rows.append((task, format_length(length), scored, *means, cut_off, empty, f"{unscored:,}"))
+        counts = (cut_off, empty, f"{unscored:,}")
+        rows.append((task, format_length(length), scored, score, *floors, *means, *counts))
     caption = (
-        "Upstream's score, strict score (whole words; yes and no only first; reasoning stripped), "
-        "exact score (all gold answers, and no other of their kind), F1, and score of the answers "
-        "that were not cut off, in percent"
+        "Upstream's score, the floor of the headline score (of the best strategy without the question), "
+        "what listing every candidate scores, strict score (whole words; yes and no only first; "
+        "reasoning stripped), exact score (all gold answers, and no other of their kind), F1, and "
+        "score of the answers that were not cut off, in percent"
     )
     return Table("answers", caption, ("task", "length", "rows", *heads), tuple(rows))
-
-
-def floors(run: ScoredRun) -> Table:
-    """Return what answers score that ignore the question, beside the run's scores."""
-    rows = []
-    for name, config in run.results.configs.items():
-        task, length = parse_config(name)
-        if config.floor:
-            is_exact = config.headline == "exact"
-            means = run.summary.exact if is_exact else run.summary.official
-            score = format_number(means.get(task, {}).get(length))
-            floor, listing = (f"{100 * x:.1f}" for x in (config.floor.score, config.floor.listing))
-            strategy = visible(config.floor.strategy)
-            rows.append((task, format_length(length), score, floor, strategy, listing))
-    caption = (
-        "Score (official, or exact where that is the suite's headline) beside the floor, in "
-        "percent: what the best strategy scores that never uses the question, and what listing "
-        "every candidate scores"
-    )
-    head = ("task", "length", "score", "floor", "strategy", "listing")
-    return Table("floors", caption, head, tuple(rows))
 
 
 def failures(run: ScoredRun) -> Table:

@@ -1,8 +1,9 @@
 """What the Hub shows of a run: entries for the model's page, and the card of its predictions.
 
 Format of the entries: https://huggingface.co/docs/hub/eval-results, `.eval_results/*.yaml` in the
-model's repo. Each names a leaderboard of the dataset's `eval.yaml`: `ruler_131072` for a length,
-`ruler` for the mean over all lengths of the dataset. Values are means over all 13 tasks, 0 to 100.
+model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and edition:
+`ruler_131072_chat_balanced` for a length, `ruler_chat_balanced` for the mean over all lengths.
+Values are means over all 13 tasks, 0 to 100.
 """
 
 from collections.abc import Collection
@@ -21,7 +22,14 @@ from ruler_report.stats.summary import Summary
 #: Digits of a published value; upstream prints two.
 DIGITS = 2
 #: Tables of the report that the card shows; those of published scores have their group's name.
-CARD_TABLES = {"headline", "effective", "published-aligned", "published-base", "tasks", "failures"}
+CARD_TABLES = {
+    "headline",
+    "effective",
+    "published-aligned-3",
+    "published-base-12",
+    "tasks",
+    "failures",
+}
 
 
 def entries(
@@ -39,19 +47,20 @@ def entries(
         RulerError: the run has no RULER score.
     """
     _check(results, summary)
-    values = {f"ruler_{length}": figure.value for length, figure in summary.overall.items()}
+    values = {f"ruler_{length}": figure for length, figure in summary.overall.items()}
     lengths = {length for _, length in map(parse_config, configs)}
     if lengths == set(summary.overall) and "avg" in summary.averages:
-        values = {"ruler": summary.averages["avg"].value, **values}
-    data = results.run.data
+        values = {"ruler": summary.averages["avg"], **values}
+    data, kind = results.run.data, kind_of(results)
     return [
         {
-            "dataset": {"id": data.repo, "task_id": task, "revision": data.revision},
-            "value": round(value, DIGITS),
+            "dataset": {"id": data.repo, "task_id": f"{task}_{kind}", "revision": data.revision},
+            "value": round(figure.value, DIGITS),
             "source": {"url": source, "name": "Predictions and scores"},
-            "notes": _notes(results),
+            "notes": f"{_notes(results)}; {figure.scored:,} rows, 95 % interval "
+            f"{figure.low:.2f} to {figure.high:.2f}",
         }
-        for task, value in values.items()
+        for task, figure in values.items()
     ]
 
 
@@ -60,20 +69,32 @@ def to_yaml(value: object) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
-def file_name(repo: str) -> str:
+def kind_of(results: Results) -> str:
+    """Return protocol and edition of a run, which scores must share to be compared."""
+    return f"{results.run.protocol}_{results.run.data.edition}"
+
+
+def file_name(repo: str, kind: str) -> str:
     """Return the path of the entries for a dataset in a model's repo.
 
-    >>> file_name("org/ruler-qwen3")
-    '.eval_results/ruler-qwen3.yaml'
+    Args:
+        repo: id of the dataset.
+        kind: protocol and edition; entries of another kind have their own file.
+
+    >>> file_name("org/ruler-qwen3", "chat_balanced")
+    '.eval_results/ruler-qwen3_chat_balanced.yaml'
     """
-    return f".eval_results/{repo.rpartition('/')[2]}.yaml"
+    return f".eval_results/{repo.rpartition('/')[2]}_{kind}.yaml"
 
 
 def _notes(results: Results) -> str:
     run = results.run
     version = run.engine_info.get("version")
     engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
-    return f"protocol {run.protocol}; {engine}; lengths counted in {run.data.tokenizer}"
+    return (
+        f"protocol {run.protocol}; edition {run.data.edition}; {engine}; lengths counted in "
+        f"{run.data.tokenizer}"
+    )
 
 
 def _check(results: Results, summary: Summary) -> None:
@@ -100,7 +121,7 @@ def results_card(results: Results, repo: str) -> str:
         results: of the run.
         repo: id of the dataset that holds the predictions.
     """
-    report = build([results], pictures=False)
+    report = build([results], medium=None)
     (facts,) = (table for table in report.tables if table.name == "facts")
     return template("results.md.j2").render(
         front_matter=_front_matter(results),

@@ -16,7 +16,7 @@ from ruler_data.errors import RulerError
 from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
 from ruler_data.names import check_repo, quote
 from ruler_eval.predictions import Predictions, read_run
-from ruler_report.publish.entries import entries, file_name, results_card, to_yaml
+from ruler_report.publish.entries import entries, file_name, kind_of, results_card, to_yaml
 from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
 from ruler_report.stats.summary import summarize
 
@@ -74,7 +74,7 @@ def compose(config: PushConfig) -> Bundle:
         return Bundle(files, "", "")
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{config.repo}"
     text = to_yaml(entries(results, summary, _published_configs(results), source))
-    return Bundle(files, text, file_name(str(results.run.data.repo)))
+    return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
 
 
 def push(config: PushConfig, bundle: Bundle) -> Iterator[str]:

@@ -19,6 +19,8 @@ MEASURED_ON = {
     "leaderboard": "upstream-2024-04 to upstream-2026-07",
 }
 
+#: The last version of the paper, which runs are shown beside.
+PAPER = "paper-2024-08"
 #: What each table of the paper shows the mean of.
 TABLES = {
     "3": "13 tasks, aligned models",

@@ -11,7 +11,7 @@ that are compared together: all cells, all tasks, all lengths, and the overall m
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from typing import Any, TypeVar, get_args
 
@@ -87,6 +87,7 @@ class Comparison(Shown):
         left_out: configs that are not compared: a run lacks them, at this or another length.
         warnings: why the runs should not be compared; empty unless the comparison was forced.
         notes: everything that a reader must know before the numbers, warnings included.
+        categories: differences of the means over the tasks of a category and all lengths.
         exact: difference of the mean exact scores, if another score is compared; not corrected.
     """
 
@@ -100,6 +101,7 @@ class Comparison(Shown):
     left_out: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    categories: dict[str, Difference] = field(default_factory=dict)
     exact: Difference | None = None
 
     def shown(self) -> tuple[Table | str, ...]:
@@ -117,6 +119,7 @@ class Comparison(Shown):
         models = [run.model for run in self.runs]
         body: dict[str, Any] = {"paired": self.paired, "basis": self.basis}
         body |= {"cells": {}, "by_task": {}, "by_length": {}}
+        body["by_category"] = {name: self._plain(one) for name, one in self.categories.items()}
         for (task, length), difference in self.differences.items():
             if task is None and length is None:
                 body["overall"] = self._plain(difference)
@@ -191,9 +194,9 @@ class Comparison(Shown):
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
             ps = map(format_p, (mean.p, mean.adjusted))
-            rows.append((task or "all tasks", *cells, str(mean), *ps, verdict))
+            rows.append((task or "all tasks", verdict, str(mean), *ps, *cells))
         last = "better" if self.margin is None else "verdict"
-        head = ("task", *map(format_length, self.lengths), "mean", "p", "p (Holm)", last)
+        head = ("task", last, "mean", "p", "p (Holm)", *map(format_length, self.lengths))
         return Table(name, self._caption(labels), head, tuple(rows), (len(rows) - 1,))
 
     def _caption(self, labels: Sequence[str]) -> str:
@@ -233,20 +236,25 @@ def holm(values: Mapping[K, float]) -> dict[K, float]:
 
 def judge(comparisons: Sequence[Comparison], verdict: Verdict) -> list[Comparison]:
     """Return comparisons with p-values corrected over all of them, and with verdicts."""
-    families: defaultdict[tuple[bool, bool], dict[tuple[int, Key], float]] = defaultdict(dict)
+    families: defaultdict[object, dict[tuple[int, object], Difference]] = defaultdict(dict)
     for place, comparison in enumerate(comparisons):
         for key, one in comparison.differences.items():
-            families[key[0] is None, key[1] is None][place, key] = one.p
-    adjusted = {name: p for family in families.values() for name, p in holm(family).items()}
-    judged = []
-    for place, comparison in enumerate(comparisons):
-        corrected = {
-            key: replace(one, adjusted=adjusted[place, key])
-            for key, one in comparison.differences.items()
-        }
-        differences = {key: replace(one, verdict=verdict(one)) for key, one in corrected.items()}
-        judged.append(replace(comparison, differences=differences))
-    return judged
+            families[key[0] is None, key[1] is None][place, key] = one
+        for name, one in comparison.categories.items():
+            families["categories"][place, name] = one
+    judged: dict[tuple[int, object], Difference] = {}
+    for family in families.values():
+        for test, p in holm({test: one.p for test, one in family.items()}).items():
+            corrected = replace(family[test], adjusted=p)
+            judged[test] = replace(corrected, verdict=verdict(corrected))
+    return [
+        replace(
+            comparison,
+            differences={key: judged[place, key] for key in comparison.differences},
+            categories={name: judged[place, name] for name in comparison.categories},
+        )
+        for place, comparison in enumerate(comparisons)
+    ]
 
 
 def better(difference: Difference) -> str:
@@ -337,18 +345,18 @@ def measure(
     Raises:
         RulerError: the runs share no task.
     """
-    tasks, lengths, scores = _common(first, second, paired=how.paired)
+    tasks, lengths, scores = common(first, second, paired=how.paired)
     if not tasks:
         msg = (
             "nothing to compare: no task was scored by both runs at all lengths that both have; "
             "report them one at a time"
         )
         raise RulerError(msg)
-    asks = asks_of(configs_of(first))
-    differences: dict[Key, Difference] = {}
-    for task, length in product((*tasks, None), (*lengths, None)):
+    configs = configs_of(first)
+    asks = asks_of(configs)
+
+    def difference(names: Sequence[str], length: int | None) -> Difference:
         columns = np.array([length in (None, one) for one in lengths])
-        names = tasks if task is None else [task]
         weights = {name: columns / columns.sum() / len(names) for name in names}
         one, other = (mean_of(side, weights, asks) for side in scores)
         gap = minus(*((one, other) if margin is not None else (other, one)), paired=how.paired)
@@ -357,13 +365,21 @@ def measure(
         scored = [
             sum(int((~np.isnan(side[name][:, columns])).sum()) for name in names) for side in scores
         ]
-        differences[task, length] = Difference(
+        return Difference(
             100 * float(gap.value),
             100 * float(low),
             100 * float(high),
             float(above if margin is not None else np.minimum(1, 2 * np.minimum(above, below))),
             (scored[0], scored[1]),
         )
+
+    differences: dict[Key, Difference] = {
+        (task, length): difference(tasks if task is None else [task], length)
+        for task, length in product((*tasks, None), (*lengths, None))
+    }
+    categories: dict[str, list[str]] = {}
+    for task in tasks:
+        categories.setdefault(configs[task, lengths[0]].category, []).append(task)
     infos = (first.run, second.run)
     left_out = sorted(
         (first.configs.keys() | second.configs.keys())
@@ -387,13 +403,14 @@ def measure(
         tuple(left_out),
         how.obstacles,
         tuple(notes),
+        {name: difference(names, None) for name, names in categories.items()},
     )
 
 
 Scores = dict[str, Floats]
 
 
-def _common(
+def common(
     first: Results, second: Results, *, paired: bool
 ) -> tuple[tuple[str, ...], tuple[int, ...], tuple[Scores, Scores]]:
     """Return the tasks that both runs scored at all shared lengths, the lengths, and the scores.

@@ -1,54 +1,52 @@
 """Scores by the depth of the evidence: its position in the context, in percent.
 
-Tasks whose evidence can be at any depth are counted in ten equal bins of the context. A task on a
-grid of depths has an exact depth for each row: row i is at depth i mod D of D.
+Tasks whose evidence can be at any depth are counted in ten equal bins of the context. Few rows have
+evidence in one bin at one length, so bins, lengths and tasks are pooled until each number is of
+`MIN_ROWS` rows. A task on a grid of depths has an exact depth for each row: row i is at depth
+i mod D of D.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ruler_data.names import parse_config
 from ruler_report.results import BINS, ConfigResult
-from ruler_report.stats.intervals import Floats
+from ruler_report.stats.intervals import Floats, Statistic
+from ruler_report.stats.score_table import Estimate
 from ruler_report.stats.summary import ScoredRun
 
 #: The largest grid of depths (`ruler_data.tasks.Niah`).
 MAX_DEPTHS = 101
+#: Rows that a number must be of; fewer are pooled.
+MIN_ROWS = 20
 
 
 @dataclass(frozen=True)
 class DepthTable:
-    """Percentages of a task by depth and length.
+    """Mean scores of a task by depth and length, in percent; NaN where there are no rows.
 
     Attributes:
         task: its name.
         lengths: of the columns, in tokens.
-        values: depths by lengths: mean scores on a grid, else shares of the evidence that answers
-            show. NaN where there are no rows.
+        values: depths by lengths.
         rows: the number of rows in each cell.
-        grid: whether the rows of the table are exact depths; otherwise they are bins.
     """
 
     task: str
     lengths: tuple[int, ...]
     values: Floats
     rows: Floats
-    grid: bool
 
     @property
     def depths(self) -> list[str]:
-        """The depths of the grid, or the edges of the bins, in percent."""
-        if self.grid:
-            return [
-                f"{100 * depth / (len(self.values) - 1):.3g}" for depth in range(len(self.values))
-            ]
-        return [f"{100 * edge // BINS}" for edge in range(BINS + 1)]
+        """The depths of the grid, in percent."""
+        return [f"{100 * depth / (len(self.values) - 1):.3g}" for depth in range(len(self.values))]
 
 
-def depth_tables(run: ScoredRun) -> list[DepthTable]:
-    """Return the table of every task that has evidence or a grid of depths."""
+def depth_grids(run: ScoredRun) -> list[DepthTable]:
+    """Return the table of every task that has a grid of depths."""
     named = {parse_config(name): config for name, config in run.results.configs.items()}
     tables = []
     for task in run.summary.tasks:
@@ -58,11 +56,8 @@ def depth_tables(run: ScoredRun) -> list[DepthTable]:
             if (task, length) in named and named[task, length].scored
         }
         depths = _grid_depths(columns)
-        if not depths:
-            columns = {length: config for length, config in columns.items() if config.depth}
-        if columns:
-            values, rows = _grid_cells(columns, depths) if depths else _binned(columns)
-            tables.append(DepthTable(task, tuple(columns), values, rows, bool(depths)))
+        if depths:
+            tables.append(DepthTable(task, tuple(columns), *_grid_cells(columns, depths)))
     return tables
 
 
@@ -83,10 +78,39 @@ def _grid_cells(columns: Mapping[int, ConfigResult], depths: int) -> tuple[Float
     return values, rows
 
 
-def _binned(columns: Mapping[int, ConfigResult]) -> tuple[Floats, Floats]:
-    bins = [config.depth for config in columns.values() if config.depth]
-    pieces, shown = (
-        np.array([getattr(one, name) for one in bins]).T for name in ("pieces", "shown")
+def shown_by_depth(
+    run: ScoredRun, tasks: Collection[str], lengths: Collection[int], most: int = BINS
+) -> list[Estimate]:
+    """Return the percentage of the evidence that answers show, in equal bins of depth.
+
+    There are `most` bins, or 5, 2 or 1 if that gives each `MIN_ROWS` rows; none without evidence.
+    The interval takes each question as one observation, however many pieces and lengths it has.
+    """
+    found = {
+        parse_config(name): config.depth
+        for name, config in run.results.configs.items()
+        if config.depth
+    }
+    cells = [
+        depth for (task, length), depth in found.items() if task in tasks and length in lengths
+    ]
+    pieces, shown, rows = (
+        np.sum([getattr(cell, name) for cell in cells], axis=0) if cells else np.zeros(BINS)
+        for name in ("pieces", "shown", "rows")
     )
-    shares = np.divide(100.0 * shown, pieces, np.full(pieces.shape, np.nan), where=pieces > 0)
-    return shares, np.array([one.rows for one in bins], dtype=np.float64).T
+    for bins in (bins for bins in (BINS, 5, 2, 1) if bins <= most):
+        total, right, count = (
+            np.asarray(column).reshape(bins, -1).sum(axis=1) for column in (pieces, shown, rows)
+        )
+        if min(count) >= MIN_ROWS or bins == 1:
+            break
+    if not min(total):
+        return []
+    several = len({length for task, length in found if task in tasks and length in lengths})
+    share, questions = right / total, np.maximum(1.0, count / several)
+    low, high = Statistic(share, share * (1 - share) / questions, questions).interval()
+    columns = zip(*(100 * end for end in (share, low, high)), count, strict=True)
+    return [
+        Estimate(float(value), float(under), float(over), int(n), int(n))
+        for value, under, over, n in columns
+    ]

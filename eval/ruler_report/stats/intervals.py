@@ -44,7 +44,7 @@ class Statistic:
     value: Floats
     variance: Floats
     rows: Floats
-    lowest: float = 0.0
+    lowest: float | Floats = 0.0
     highest: float = 1.0
 
     def interval(self) -> tuple[Floats, Floats]:
@@ -155,7 +155,7 @@ def _side_by_side(matrices: Sequence[Floats]) -> Floats:
     return np.concatenate(padded, axis=-1) if len(matrices) > 1 else matrices[0]
 
 
-def minus(second: Mean, first: Mean, *, paired: bool, share: float = 1.0) -> Statistic:
+def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.0) -> Statistic:
     """Return the second mean minus a share of the first.
 
     Args:
@@ -163,10 +163,14 @@ def minus(second: Mean, first: Mean, *, paired: bool, share: float = 1.0) -> Sta
         first: another; if paired, of the same questions.
         paired: whether errors of the same question are subtracted; otherwise the questions of the
             two means are independent.
-        share: what the first mean is multiplied by.
+        share: what the first mean is multiplied by; an array gives an array of differences.
     """
+    share = np.asarray(share)
     if paired:
-        errors = {task: found - share * first.errors[task] for task, found in second.errors.items()}
+        errors = {
+            task: found - share[..., None] * first.errors[task]
+            for task, found in second.errors.items()
+        }
         variance = _variance(errors)
     else:
         variance = _variance(second.errors) + share**2 * _variance(first.errors)

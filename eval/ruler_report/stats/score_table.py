@@ -102,9 +102,16 @@ class ScoreTable:
     def means(self, tasks: Sequence[str]) -> dict[int, Estimate]:
         """Return the mean over tasks at each length that all of them have."""
         return {
-            length: self._estimate((tasks,), {length: 1.0})
+            length: self.estimate((tasks,), {length: 1.0})
             for length in self.complete_lengths(tasks)
         }
+
+    def over_lengths(self, tasks: Sequence[str]) -> Estimate | None:
+        """Return the mean over all lengths that all of the tasks have; None without one."""
+        lengths = self.complete_lengths(tasks)
+        return (
+            self.estimate((tasks,), dict.fromkeys(lengths, 1 / len(lengths))) if lengths else None
+        )
 
     def averages(self, tasks: Sequence[str]) -> dict[str, Estimate]:
         """Return the averages over lengths; none unless all lengths have all tasks."""
@@ -112,14 +119,14 @@ class ScoreTable:
             return {}
         columns = {name: weights(len(self.lengths), name) for name in AVERAGES}
         return {
-            name: self._estimate((tasks,), dict(zip(self.lengths, column, strict=True)))
+            name: self.estimate((tasks,), dict(zip(self.lengths, column, strict=True)))
             for name, column in columns.items()
         }
 
     def balanced(self, halves: Groups) -> dict[int, Estimate]:
         """Return the mean of the means of groups of tasks, at each length that all of them have."""
         return {
-            length: self._estimate(halves, {length: 1.0})
+            length: self.estimate(halves, {length: 1.0})
             for length in self.complete_lengths([task for half in halves for task in half])
         }
 
@@ -138,7 +145,7 @@ class ScoreTable:
                 differences from this share are tested, and it passes by definition.
         """
         lengths = self.complete_lengths(tasks)
-        means = {length: self._mean((tasks,), {length: 1.0}) for length in lengths}
+        means = {length: self.mean((tasks,), {length: 1.0}) for length in lengths}
         tested, bar = {length: mean.statistic for length, mean in means.items()}, threshold / 100
         if own:
             first, bar = means[lengths[0]], 0.0
@@ -163,7 +170,7 @@ class ScoreTable:
             if all((task, length) in self.configs for task in tasks)
         )
 
-    def _mean(self, groups: Groups, lengths: Mapping[int, float]) -> Mean:
+    def mean(self, groups: Groups, lengths: Mapping[int, float]) -> Mean:
         """Return the mean over lengths, with weights, of the mean over groups of tasks."""
         columns = [self.lengths.index(length) for length in lengths]
         column = np.array(list(lengths.values()))
@@ -177,8 +184,9 @@ class ScoreTable:
         means = [sum(mean_percent(scores_of(one)) for one in group) / len(group) for group in cells]
         return sum(means) / len(means)
 
-    def _estimate(self, groups: Groups, lengths: Mapping[int, float]) -> Estimate:
-        low, high = self._mean(groups, lengths).statistic.interval()
+    def estimate(self, groups: Groups, lengths: Mapping[int, float]) -> Estimate:
+        """Return the mean over lengths, with weights, of the mean over groups of tasks."""
+        low, high = self.mean(groups, lengths).statistic.interval()
         values = [self._value(groups, length) for length in lengths]
         every = [
             self.configs[task, length] for group in groups for task in group for length in lengths

@@ -58,6 +58,7 @@ class Summary(Shown):
         lengths: in tokens, increasing.
         tasks: in the order of the dataset.
         group: whose thresholds apply, `aligned` or `base`.
+        category_of: by task.
         cells: mean scores by task and length.
         official: likewise, of upstream's scores.
         strict: likewise, of the strict scores.
@@ -66,6 +67,9 @@ class Summary(Shown):
         completed: likewise, over rows whose answer was not truncated.
         categories: means over the tasks of a category, by length.
         overall: mean over all tasks, by length.
+        by_task: mean over the lengths of each task.
+        by_category: mean over lengths and tasks.
+        mean: likewise over all tasks; None if no length has all tasks.
         averages: `avg`, `wavg_inc` and `wavg_dec` over lengths; empty where the lengths do not
             have the same tasks.
         effective: effective lengths by `overall`, `own` (85 % of the score at the shortest length)
@@ -82,6 +86,7 @@ class Summary(Shown):
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
     group: str
+    category_of: dict[str, str]
     cells: dict[str, dict[int, Estimate]]
     official: Means
     strict: Means
@@ -90,6 +95,9 @@ class Summary(Shown):
     completed: Means
     categories: dict[str, dict[int, Estimate]]
     overall: dict[int, Estimate]
+    by_task: dict[str, Estimate]
+    by_category: dict[str, Estimate]
+    mean: Estimate | None
     averages: dict[str, Estimate]
     effective: dict[str, EffectiveLength]
     error: float | None = None
@@ -171,24 +179,35 @@ class ScoredRun:
     results: Results
     summary: Summary
 
+    @property
+    def table(self) -> ScoreTable:
+        """The scores."""
+        return ScoreTable.of(self.results)
+
 
 def summarize(results: Results) -> Summary:
     """Return the statistics of a run; unscored rows take no part in any of them."""
     table = ScoreTable.of(results)
     group = "base" if results.run.protocol == "base" else "aligned"
-    categories = {category: table.of_category(category) for category in CATEGORIES}
+    categories = {name: tasks for name in CATEGORIES if (tasks := table.of_category(name))}
+    by_category = {name: table.over_lengths(tasks) for name, tasks in categories.items()}
+    by_task = {task: table.over_lengths((task,)) for task in table.tasks}
     return Summary(
         lengths=table.lengths,
         tasks=table.tasks,
         group=group,
+        category_of={task: config.category for (task, _), config in table.configs.items()},
         cells={task: table.means((task,)) for task in table.tasks},
         official=_means(table, lambda config: config.scores),
         strict=_means(table, lambda config: config.strict),
         exact=_means(table, lambda config: config.scores_of("exact")),
         f1=_means(table, lambda config: config.scores_of("f1")),
         completed=_means(table, completed_scores),
-        categories={name: table.means(tasks) for name, tasks in categories.items() if tasks},
+        categories={name: table.means(tasks) for name, tasks in categories.items()},
         overall=table.means(table.tasks),
+        by_task={task: mean for task, mean in by_task.items() if mean},
+        by_category={name: mean for name, mean in by_category.items() if mean},
+        mean=table.over_lengths(table.tasks),
         averages=table.averages(table.tasks),
         effective=dict(_effective_lengths(table, group, results.run.data.suite)),
         error=stated_error(results),

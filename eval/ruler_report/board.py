@@ -1,0 +1,245 @@
+"""`ruler-eval leaderboard`: rank any number of runs on one static page, and as JSON.
+
+The page sorts and filters by length, task, category and size of the model, without a server. Ranks
+have intervals (`stats/ranking.py`). Runs that cannot be compared are refused: other protocols,
+editions, suites or MAJOR versions. Size is read from the name of the model (`7B`, `8x22B`).
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import write_file
+from ruler_data.hub import fetch_file
+from ruler_data.names import check_repo, quote
+from ruler_report.format import visible
+from ruler_report.pages.render import board_page
+from ruler_report.results import FILENAME, Results, read_results
+from ruler_report.stats.comparability import comparability
+from ruler_report.stats.comparison import labels_of
+from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
+from ruler_report.stats.ranking import Ranking
+from ruler_report.stats.score_table import ScoreTable
+from ruler_report.stats.summary import CATEGORIES
+
+#: Name of the view of all tasks, and of that of all lengths.
+ALL = "all"
+_SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run on the board.
+
+    Attributes:
+        model: its name.
+        size: parameters in billions, from the name; None if it names none.
+        tokenizer: that lengths were counted in.
+        rows: that have a score.
+        asked: all rows.
+        effective: the longest length at which the mean over all tasks reaches the threshold.
+        scores: by view (`all`, a category or a task) and length (`all` is the weighted mean):
+            value, low, high, and the interval of the rank.
+    """
+
+    model: str
+    size: float | None
+    tokenizer: str
+    rows: int
+    asked: int
+    effective: int | None
+    scores: dict[str, dict[str, tuple[float, float, float, int, int]]]
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard.
+
+    Attributes:
+        protocol: of all runs; `edition` and `suite` likewise.
+        lengths: in tokens.
+        weights: of the lengths in their mean; they add up to 1.
+        threshold: of the effective length, in percent.
+        tasks: by category.
+        entries: the runs, by their score over all tasks and lengths.
+        notes: what a reader must know before the numbers.
+    """
+
+    protocol: str
+    edition: str
+    suite: str
+    lengths: tuple[int, ...]
+    weights: dict[int, float]
+    threshold: float
+    tasks: dict[str, tuple[str, ...]]
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+
+
+def leaderboard(
+    places: Sequence[str | Path | Results],
+    out: str | Path,
+    *,
+    weights: str = "",
+    threshold: float | None = None,
+) -> Board:
+    """Write a leaderboard to a folder, `index.html` and `leaderboard.json`, and return it.
+
+    Args:
+        places: runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
+        out: the folder.
+        weights: of lengths, `4096=3,32768=1`; lengths without one do not count in the mean.
+        threshold: of effective lengths, in percent; by default the paper's.
+
+    Raises:
+        UsageError: there is no such run, or weights name no length.
+        RulerError: runs cannot be compared, or the Hub is not available.
+    """
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        msg = f"--out {quote(str(folder))}: a file; give a folder"
+        raise UsageError(msg)
+    if not places:
+        msg = "no runs to rank; give at least one"
+        raise UsageError(msg)
+    results = [_read(place) for place in places]
+    _check(places, results)
+    board = build(results, _weights(weights), threshold)
+    write_file(folder / "leaderboard.json", json.dumps(asdict(board), indent=1) + "\n")
+    write_file(folder / "index.html", board_page(asdict(board)))
+    return board
+
+
+def _read(place: str | Path | Results) -> Results:
+    """Return results from disk, or from a Hub repo of predictions."""
+    if isinstance(place, Results) or Path(place).exists():
+        return read_results(place)
+    repo, _, revision = str(place).partition("@")
+    try:
+        check_repo(repo)
+    except UsageError:
+        return read_results(place)  # says that there is no such file
+    path = fetch_file(repo, FILENAME, revision or "main")
+    if path is None:
+        msg = f"{repo}: holds no {FILENAME}; give a repo that `ruler-eval publish` wrote"
+        raise UsageError(msg)
+    return read_results(path)
+
+
+def _check(places: Sequence[str | Path | Results], results: Sequence[Results]) -> None:
+    """Check that all runs can be compared with the first.
+
+    Raises:
+        RulerError: one cannot.
+    """
+    for place, one in zip(places[1:], results[1:], strict=True):
+        if found := comparability(results[0], one).obstacles:
+            name = one.run.model if isinstance(place, Results) else str(place)
+            msg = (
+                f"{quote(visible(name))}: not comparable with the first run: {'; '.join(found)}; "
+                "write a leaderboard for each kind of runs"
+            )
+            raise RulerError(msg)
+
+
+def _weights(text: str) -> dict[int, float]:
+    """Return weights of lengths.
+
+    >>> _weights("4096=3,32768=1")
+    {4096: 3.0, 32768: 1.0}
+    """
+    found: dict[int, float] = {}
+    for part in filter(None, text.split(",")):
+        match = re.fullmatch(r"\s*(\d{1,9})\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        if not match or int(match[1]) in found:
+            msg = f"--weights {quote(text)}: give each length once, e.g. 4096=3,32768=1"
+            raise UsageError(msg)
+        found[int(match[1])] = float(match[2])
+    if found and not sum(found.values()):
+        msg = f"--weights {quote(text)}: all are 0; give one above 0"
+        raise UsageError(msg)
+    return found
+
+
+def build(
+    results: Sequence[Results], weights: Mapping[int, float], threshold: float | None
+) -> Board:
+    """Return the leaderboard of runs that can be compared; see `leaderboard`."""
+    ranking = Ranking(results)
+    lengths = tuple(sorted({length for table in ranking.tables for length in table.lengths}))
+    if unknown := [length for length in weights if length not in lengths]:
+        msg = (
+            f"--weights: no run has {unknown[0]} tokens; lengths are {', '.join(map(str, lengths))}"
+        )
+        raise UsageError(msg)
+    weights = weights or dict.fromkeys(lengths, 1.0)
+    total = sum(weights.values())
+    shares = {length: weights.get(length, 0.0) / total for length in lengths}
+    tasks = _tasks(ranking.tables)
+    views = {ALL: tuple(task for some in tasks.values() for task in some), **tasks}
+    views |= {task: (task,) for task in views[ALL]}
+    first = results[0].run
+    bar = threshold
+    if bar is None:
+        bar = THRESHOLDS["base" if first.protocol == "base" else "aligned"][OVERALL]
+    scores: list[dict[str, dict[str, tuple[float, float, float, int, int]]]] = [{} for _ in results]
+    for view, names in views.items():
+        weighted = {length: share for length, share in shares.items() if share}
+        for key, column in [(ALL, weighted), *((str(n), {n: 1.0}) for n in lengths)]:
+            ranks = ranking.ranks(names, column)
+            for place, (table, rank) in enumerate(zip(ranking.tables, ranks, strict=True)):
+                if rank:
+                    cell = table.estimate((names,), column)
+                    found = (round(cell.value, 4), round(cell.low, 4), round(cell.high, 4), *rank)
+                    scores[place].setdefault(view, {})[key] = found
+    labels = labels_of([one.run for one in results])
+    entries = [
+        Entry(
+            label,
+            size_of(one.run.model),
+            visible(one.run.data.tokenizer),
+            one.scored,
+            one.rows,
+            table.effective(views[ALL], bar).length
+            if set(views[ALL]) <= set(table.tasks)
+            else None,
+            cells,
+        )
+        for label, one, table, cells in zip(labels, results, ranking.tables, scores, strict=True)
+    ]
+    entries.sort(key=lambda entry: -entry.scores.get(ALL, {}).get(ALL, (-1.0,))[0])
+    incomplete = [entry for entry in entries if ALL not in entry.scores.get(ALL, {})]
+    notes = [f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
+             for entry in entries if entry.rows < entry.asked]  # fmt: skip
+    notes += [f"{e.model}: lacks tasks or lengths of others; no overall rank" for e in incomplete]
+    if any(one.run.data.sample for one in results):
+        notes.append("rows of the small sample corpus; not comparable with RULER scores")
+    data = first.data
+    return Board(first.protocol, visible(data.edition), visible(data.suite), lengths, shares, bar,
+                 tasks, tuple(entries), tuple(notes))  # fmt: skip
+
+
+def _tasks(tables: Iterable[ScoreTable]) -> dict[str, tuple[str, ...]]:
+    """Return all tasks by category."""
+    found: dict[str, list[str]] = {category: [] for category in CATEGORIES}
+    for table in tables:
+        for category, tasks in found.items():
+            tasks += [task for task in table.of_category(category) if task not in tasks]
+    return {category: tuple(tasks) for category, tasks in found.items() if tasks}
+
+
+def size_of(model: str) -> float | None:
+    """Return the number of parameters that a model's name tells, in billions.
+
+    >>> size_of("org/Qwen2.5-7B-Instruct-1M"), size_of("SmolLM2-135M"), size_of("Mixtral-8x22B")
+    (7.0, 0.135, 176.0)
+    >>> size_of("gpt-4o")
+    """
+    sizes = [
+        int(times or 1) * float(number) / (1000 if unit in "mM" else 1)
+        for times, number, unit in _SIZE.findall(model.replace("_", "-"))
+    ]
+    return round(max(sizes), 3) if sizes else None

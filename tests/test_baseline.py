@@ -1,0 +1,104 @@
+"""A run against a baseline: the gate for checkpoints, and retention of full attention's scores."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ruler_data.manifest import Floor
+from ruler_report.results import Results
+from ruler_report.stats.baseline import gate, retention
+from tests.results import coin, results_of
+from tests.running.processes import evaluate
+from tests.runs import refused
+from tests.test_report import save
+
+CONFIGS = ("vt_4096", "vt_8192", "niah_single_1_4096", "niah_single_1_8192")
+
+
+def run_with(lost: float, rows: int = 400, **changes: object) -> Results:
+    """Return a run that loses a share of the rows that the full one has right."""
+    scores = {}
+    for name in CONFIGS:
+        right, kept = coin(f"{name}/right", 0.9, rows), coin(f"{name}/kept", 1 - lost, rows)
+        scores[name] = [a * b for a, b in zip(right, kept, strict=True)]
+    return results_of(scores, model=f"org/lost-{lost}", **changes)
+
+
+def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_does_not(
+    tmp_path: Path,
+) -> None:
+    places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
+    done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1 and done.stdout.startswith("passed: org/lost-0.005 is not")
+    done = evaluate("gate", places[0.2], "--baseline", places[0.0], "--margin", 2)
+    assert done.returncode == 1 and done.stdout.startswith("failed: org/lost-0.2 is inferior")
+    assert "overall -1" in done.stdout and "retrieval" in done.stdout
+    body = json.loads(evaluate("gate", places[0.2], "--baseline", places[0.0], "--json").stdout)
+    assert body["passed"] is False and body["margin"] == 1.0
+    assert {one["verdict"] for one in body["differences"].values()} == {"worse"}
+
+
+def test_few_rows_do_not_pass_even_if_no_row_is_lost() -> None:
+    found = gate(run_with(0.0, rows=10), run_with(0.0, rows=10), margin=1.0)
+    assert not found.passed and set(found.verdicts.values()) == {"not shown"}
+    assert "is not shown to be as good" in str(found)
+    assert gate(run_with(0.0), run_with(0.0), margin=1.0).passed
+
+
+def test_a_run_passes_exactly_if_every_interval_stays_above_the_margin() -> None:
+    for lost in (0.002, 0.01, 0.02, 0.05):
+        found = gate(run_with(lost), run_with(0.0), margin=3.0)
+        gaps = [found.comparison.overall, *found.comparison.categories.values()]
+        assert found.passed == all(gap.low > -3.0 for gap in gaps)
+
+
+def test_a_gate_refuses_margins_and_runs_that_cannot_be(tmp_path: Path) -> None:
+    one, other = (
+        save(tmp_path / "a", run_with(0.0, 20)),
+        save(tmp_path / "b", run_with(0.0, 20, protocol="chat")),
+    )
+    for margin in ("0", "-1", "nan", "101"):
+        assert "--margin" in refused(
+            evaluate("gate", one, "--baseline", one, "--margin", margin), 2
+        )
+    assert "the protocols differ" in refused(evaluate("gate", one, "--baseline", other))
+
+
+def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> None:
+    base, kept = run_with(0.0), run_with(0.3)
+    found = retention(kept, base)
+    for name in CONFIGS:
+        task, _, length = name.rpartition("_")
+        one = found[task, int(length)]
+        sums = [sum(score or 0 for score in run.configs[name].scores) for run in (kept, base)]
+        assert one.value == pytest.approx(100 * sums[0] / sums[1])
+        assert one.low < one.value < one.high and one.low < 70 < one.high
+    overall = found[None, None]
+    assert overall.high - overall.low < found["vt", 4096].high - found["vt", 4096].low
+    assert all(one.high == pytest.approx(100, abs=1.5) for one in retention(base, base).values())
+
+
+def test_floor_and_ceiling_are_flagged() -> None:
+    top = results_of({"vt_4096": [1.0] * 500, "cwe_4096": coin("low", 0.1, 500)})
+    floor = Floor(score=0.1, strategy="guess", listing=0.0, rows=500)
+    top.configs["cwe_4096"] = replace(top.configs["cwe_4096"], floor=floor)
+    found = retention(top, top)
+    assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"
+    assert str(found["cwe", 4096]) == "floor" and str(found["vt", 4096]).endswith("] ceiling")
+
+
+def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path) -> None:
+    base, kept = save(tmp_path / "full", run_with(0.0)), save(tmp_path / "half", run_with(0.3))
+    for runs in ([kept], [kept, base]):
+        done = evaluate("report", *runs, "--baseline", base, "--out", tmp_path / "out",
+                        "--no-pictures")  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+        assert "org/lost-0.3 in percent of org/lost-0.0, with 95 % intervals" in page
+        assert page.count("### Retention of") == 1
+    (line,) = (line for line in page.splitlines() if line.startswith("| all tasks | 7") or
+               line.startswith("| all tasks | 6"))  # fmt: skip
+    assert line.count("\\[") == 3

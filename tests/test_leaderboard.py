@@ -1,0 +1,168 @@
+"""`ruler-eval leaderboard`: what it ranks, refuses and writes; and its page in a real browser."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ruler_data import RulerError, UsageError
+from ruler_report.board import build, leaderboard
+from ruler_report.results import Results, write_results
+from ruler_report.stats.effective_length import effective_length
+from ruler_report.stats.ranking import Ranking
+from tests.hub import Hub, Repo
+from tests.results import coin, results_of
+from tests.running.processes import evaluate
+from tests.runs import refused
+from tests.test_report import save
+from tests.test_report_browser import CHROMIUM, browse
+
+NAMES = ("alpha-7B", "beta-13b", "gamma-500M", "</script><script>alert(1)</script>")
+#: The second and the third run flip the same coins.
+RATES, COINS = (0.95, 0.6, 0.6, 0.2), (0, 1, 1, 3)
+TASKS = ("vt", "cwe", "niah_single_1")
+
+
+def run_of(place: int, rows: int = 150, **changes: object) -> Results:
+    scores = {
+        f"{task}_{length}": coin(
+            f"{place}{task}{length}", RATES[place] - 0.1 * (length > 4096), rows
+        )
+        for task in TASKS
+        for length in (4096, 8192)
+    }
+    return results_of(scores, model=f"org/{NAMES[place]}", **changes)
+
+
+RUNS = [run_of(place) for place in range(4)]
+
+
+def test_runs_are_ranked_with_intervals_that_overlap_where_tests_cannot_tell() -> None:
+    board = build(RUNS, {}, None)
+    ranks = {entry.model: entry.scores["all"]["all"][3:] for entry in board.entries}
+    assert [*ranks] == [f"org/{name}" for name in NAMES]
+    assert [*ranks.values()] == [(1, 1), (2, 3), (2, 3), (4, 4)]
+    assert [entry.size for entry in board.entries] == [7.0, 13.0, 0.5, None]
+
+
+def test_a_pair_that_lacks_rows_is_compared_unpaired() -> None:
+    names = list(RUNS[0].configs)
+    holes = results_of({n: [None, *RUNS[0].configs[n].scores[1:]] for n in names})
+    ranks = Ranking([holes, RUNS[1], RUNS[3]]).ranks(TASKS, {4096: 1.0})
+    assert ranks == [(1, 1), (2, 2), (3, 3)]
+    assert Ranking([RUNS[0], RUNS[1]]).ranks(("fwe",), {4096: 1.0}) == [None, None]
+
+
+def test_weights_and_threshold_are_the_users() -> None:
+    board = build(RUNS, {4096: 3.0, 8192: 1.0}, 50.0)
+    one = board.entries[1].scores["all"]
+    assert one["all"][0] == pytest.approx(0.75 * one["4096"][0] + 0.25 * one["8192"][0], abs=1e-3)
+    for entry in board.entries:
+        means = {n: entry.scores["all"][str(n)][0] for n in (4096, 8192)}
+        assert entry.effective == effective_length(means, 50.0)
+    assert build(RUNS, {4096: 1.0}, None).weights == {4096: 1.0, 8192: 0.0}
+
+
+@pytest.mark.parametrize("text", ["4096", "4096=-1", "4096=1,4096=2", "4096=0", "x=1", "16384=1"])
+def test_weights_that_say_nothing_are_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--weights"):
+        leaderboard(RUNS, tmp_path / "out", weights=text)
+    assert not (tmp_path / "out").exists()
+
+
+def with_data(results: Results, **changes: object) -> Results:
+    return replace(results, run=replace(results.run, data=replace(results.run.data, **changes)))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (run_of(1, protocol="chat"), "the protocols differ: completion and chat"),
+        (with_data(RUNS[1], edition="upstream-2026-07"), "the editions differ"),
+        (with_data(RUNS[1], suite="mini"), "the suites differ"),
+    ],
+)
+def test_protocols_editions_and_suites_are_not_mixed(
+    other: Results, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RulerError, match=why):
+        leaderboard([RUNS[0], other], tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("board")
+    places = [save(folder / str(number), run) for number, run in enumerate(RUNS)]
+    done = evaluate("leaderboard", *places, "--out", folder / "out")
+    assert done.returncode == 0 and "4 runs" in done.stdout, done.stderr
+    return folder / "out"
+
+
+def test_the_page_is_one_file_and_the_json_has_the_same_numbers(board: Path) -> None:
+    text = (board / "index.html").read_text(encoding="utf-8")
+    assert "<script>alert" not in text and not re.search(r"https?://(?!www\.w3)", text)
+    (data,) = re.findall(r'id="data">(.*?)</script>', text)
+    assert json.loads(data) == json.loads((board / "leaderboard.json").read_text())
+
+
+def test_what_is_no_run_is_refused(board: Path, tmp_path: Path) -> None:
+    refused(evaluate("leaderboard", tmp_path / "none.json", "--out", tmp_path / "out"), 2)
+    refused(evaluate("leaderboard", board / "index.html", "--out", tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None:
+    hub.repos["org/preds"] = Repo()
+    hub.repos["org/preds"].commit({})
+    write_results(tmp_path / "results.json", RUNS[1], {})
+    hub.foreign_commit("org/preds", "results.json", (tmp_path / "results.json").read_bytes())
+    local = save(tmp_path / "run", RUNS[0])
+    env = {**hub.env(), "HF_HOME": str(tmp_path / "hf")}
+    done = evaluate("leaderboard", local, "org/preds", "--out", tmp_path / "out", env=env)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [one["model"] for one in found["entries"]] == ["org/alpha-7B", "org/beta-13b"]
+
+
+def shown(board: Path, state: str) -> list[list[str]]:
+    """Return the rows of the table as a browser shows them."""
+    page = board / "index.html"
+    name = re.sub(r"\W", "", state) or "start"
+    copy = board / f"{name}.html"
+    text = page.read_text(encoding="utf-8")
+    assert "script-src 'sha256-" in text
+    copy.write_text(text, encoding="utf-8")
+
+    class At(type(copy)):  # type: ignore[misc]
+        def as_uri(self) -> str:
+            return f"{super().as_uri()}#{state}"
+
+    dom = browse(At(copy), "--dump-dom")
+    body = dom.partition('<tbody id="body">')[2].partition("</tbody>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", body, re.DOTALL)
+    cells = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
+    return [[html.unescape(re.sub(r"<[^>]+>", " ", cell)) for cell in row] for row in cells]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium is here")
+def test_a_browser_sorts_and_filters_by_length_task_category_and_size(board: Path) -> None:
+    rows = shown(board, "")
+    assert [row[0] for row in rows] == [f"org/{name}" for name in NAMES]
+    assert [row[1] for row in rows] == ["1", "2-3", "2-3", "4"]
+    rows = shown(board, "sort=size")
+    assert [row[2] for row in rows] == ["13", "7", "0.5", ""]
+    rows = shown(board, "least=1&most=10")
+    assert [row[0] for row in rows] == ["org/alpha-7B"]
+    rows = shown(board, "name=BETA&view=vt&length=8192")
+    entries = json.loads((board / "leaderboard.json").read_text())["entries"]
+    value, low, high, *_ = entries[1]["scores"]["vt"]["8192"]
+    assert rows[0][3].startswith(f"{value:.1f}") and f"[{low:.1f}, {high:.1f}]" in rows[0][3]
+    rows = shown(board, "view=retrieval&sort=model&up=1")
+    assert [row[0] for row in rows] == sorted((f"org/{name}" for name in NAMES), key=str.lower)
+    rows = shown(board, "threshold=10&w4096=3&w8192=1")
+    cells = entries[0]["scores"]["all"]
+    assert rows[0][3].strip() == f"{0.75 * cells['4096'][0] + 0.25 * cells['8192'][0]:.1f}"
+    assert rows[0][1] == "" and {row[4] for row in rows[:3]} == {"≥8K"}

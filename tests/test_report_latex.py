@@ -1,0 +1,64 @@
+"""`ruler-eval report --format latex`: tables and figures that a paper can include."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ruler_report.format import latex_text
+from tests.running.processes import evaluate
+from tests.runs import refused
+from tests.test_report import few, save
+from tests.test_report_hostile import HOSTILE, hostile
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("paper")
+    places = [save(folder / name, few(name, rate)) for name, rate in (("a_b", 0.95), ("c", 0.6))]
+    done = evaluate("report", *places, "--format", "latex", "--out", folder / "out")
+    assert done.returncode == 0 and "report.tex" in done.stdout, done.stderr
+    return folder / "out"
+
+
+def test_tables_are_booktabs_with_as_many_cells_as_columns(paper: Path) -> None:
+    text = (paper / "report.tex").read_text(encoding="utf-8")
+    tables = re.findall(
+        r"\\begin\{tabular\}\{@\{\}(l r*|lr*)@\{\}\}(.*?)\\end\{tabular\}", text, re.DOTALL
+    )
+    assert len(tables) >= 5
+    for columns, body in tables:
+        rules = [body.index(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")]
+        assert rules == sorted(rules) and "|" not in columns and r"\hline" not in body
+        lines = [line for line in body.splitlines() if line.endswith(r" \\")]
+        assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {len(columns) - 1}
+    assert r"org/a\_b" in text and r"81.2" not in text
+    bare = re.sub(r"\\\\|\\[{}]", "", text)
+    assert bare.count("{") == bare.count("}")
+
+
+def test_every_figure_is_there_as_pdf_and_svg(paper: Path) -> None:
+    text = (paper / "report.tex").read_text(encoding="utf-8")
+    named = set(
+        re.findall(r"\\includegraphics\[width=\\linewidth\]\{(figures/[\w-]+\.pdf)\}", text)
+    )
+    assert named and named == {f"figures/{path.name}" for path in (paper / "figures").glob("*.pdf")}
+    for path in (paper / "figures").glob("*.pdf"):
+        assert path.read_bytes().startswith(b"%PDF") and path.with_suffix(".svg").is_file()
+    assert (paper / "report.csv").is_file() and not (paper / "index.html").exists()
+
+
+def test_hostile_names_stay_text_in_latex(tmp_path: Path) -> None:
+    place = save(tmp_path / "run", hostile())
+    done = evaluate("report", place, "--format", "latex", "--no-pictures", "--out", tmp_path / "o")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "o" / "report.tex").read_text(encoding="utf-8")
+    assert "\x1b" not in text and latex_text(HOSTILE)[:40] in text
+    assert latex_text(r"\input{/etc/passwd}%") == r"\textbackslash{}input\{/etc/passwd\}\%"
+
+
+def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    place = save(tmp_path / "run", few("one", rows=2))
+    said = refused(evaluate("report", place, "--format", "word", "--out", tmp_path / "out"), code=2)
+    assert "--format 'word': not known; known: html, latex" in said
+    assert not (tmp_path / "out").exists()
