@@ -273,7 +273,7 @@ def inline(svg: str, name: str) -> str:
 
 
 def _max_width(match: re.Match[str]) -> str:
-    """Let a picture scale with the page, from 1.3 to 1.8 times its size where there is room."""
+    """Let a picture scale with the page, up to 1.8 times its size on a phone."""
     width = float(match[2])
-    size = f"flex-basis: {1.3 * width:.0f}px; max-width: {1.8 * width:.0f}px"
+    size = f"flex-basis: {1.35 * width:.0f}px; max-width: {1.8 * width:.0f}px"
     return f'{match[1]} style="{size}; font-family: sans-serif"'

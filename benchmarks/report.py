@@ -1,0 +1,70 @@
+"""What a report of 10 runs of the 13 tasks at 6 lengths costs: CPU time, and the size of its page.
+
+The scores are drawn at random. As a measure of the machine, the time is also given as a ratio to
+that of the tables alone (`--no-pictures`), taken in the same run.
+
+    python benchmarks/report.py [--runs 10] [--rows 100]
+"""
+
+import argparse
+import random
+import tempfile
+from pathlib import Path
+
+from measuring import about, cpu, table
+
+from ruler_data import TASKS
+from ruler_eval.schema import DataInfo, RunInfo
+from ruler_report import report
+from ruler_report.results import ConfigResult, Depth, Results
+
+LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
+
+
+def results_of(run: int, rows: int) -> Results:
+    """Return a run whose scores fall with its number and with length."""
+    configs = {}
+    for task in TASKS.values():
+        for place, length in enumerate(LENGTHS):
+            name = f"{task.name}_{length}"
+            rng = random.Random(f"{run}/{name}")
+            scores = tuple(
+                float(rng.random() < 0.97 - 0.04 * run - 0.08 * place) for _ in range(rows)
+            )
+            wrong = tuple(index for index, score in enumerate(scores) if not score)
+            configs[name] = ConfigResult(
+                digest=name, question_digest=task.name, family=task.params.family,
+                category=task.category, metric=task.metric, rows=rows, scores=scores,
+                strict=scores, exact=scores, f1=scores, characters=(20,) * rows, tokens=(7,) * rows,
+                truncated=wrong[:2], empty=wrong[2:3], failed=(), missing=(),
+                failures={"refusal": wrong[::2], "other": wrong[1::2]} if wrong else {},
+                depth=Depth((rows,) * 10, (rows - len(wrong),) * 10, (rows,) * 10),
+            )  # fmt: skip
+    digests, counts = {name: name for name in configs}, dict.fromkeys(configs, rows)
+    data = DataInfo(None, None, "1.0.0", "ruler", 42, False, "llama3", "f" * 64, digests, counts)
+    info = RunInfo(data, f"org/model-{run}", None, "completion", "oracle")
+    return Results(info, info.fingerprint, configs)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=100)
+    options = parser.parse_args()
+    runs = [results_of(run, options.rows) for run in range(options.runs)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        report(runs[:1], folder / "warm")  # what is loaded once
+        bare = cpu(lambda: report(runs, folder / "bare", pictures=False))
+        whole = cpu(lambda: report(runs, folder / "whole"))
+        page = (folder / "whole" / "index.html").stat().st_size
+        drawn = len(list((folder / "whole" / "figures").iterdir()))
+    print(*(f"{key}: {value}" for key, value in about("matplotlib").items()), sep="\n")
+    head = ("runs", "rows", "pictures", "page, MB", "CPU s", "CPU s, no pictures", "ratio")
+    row = (options.runs, options.rows, drawn, page / 1e6, whole, bare, whole / bare)
+    print(*table(head, [row]), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
