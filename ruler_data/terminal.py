@@ -38,6 +38,14 @@ class SafeConsole(Console):
     Texts come from manifests, models and servers of strangers, and a terminal acts on escapes.
     """
 
+    @property
+    def width(self) -> int:  # type: ignore[override, misc]
+        """Columns; without COLUMNS, those of piped output are so many that no table cuts a hash."""
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdecimal() and int(columns):
+            return int(columns)
+        return self.size.width if self.is_terminal else 200
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
@@ -61,9 +69,7 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"}
     **dict.fromkeys([*range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
 }
 
-# Piped output is for programs and logs: without COLUMNS it is so wide that no table cuts a hash.
-_fits = sys.stdout.isatty() or "COLUMNS" in os.environ
-out = SafeConsole(highlight=False, emoji=False, markup=False, width=None if _fits else 200)
+out = SafeConsole(highlight=False, emoji=False, markup=False)
 err = SafeConsole(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
 
 

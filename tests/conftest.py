@@ -40,7 +40,7 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     # A job in the background ignores SIGINT, and so would all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    dropped = ("RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA")
+    dropped = ("COLUMNS", "RULER_SOURCES", "RULER_TOKENIZERS", "HF_TOKEN", "NLTK_DATA")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in names.items():
             patch.setenv(name, value)

@@ -66,7 +66,7 @@ WRONG = {
     "two documents": ("rows: 4", "---\nrows: 4", "a second document; a file holds one suite"),
     "what is no name": ("[vt]", "[[vt]]", "mine.yaml:5: include.0: "),
     "a slow zeta": ("alpha: 3.5", "alpha: 1.0000001", "tasks.fwe_steep.alpha: 1.0000001: Input"),
-    "more than there are": ("depths: 11", "lookalikes: 55", "lookalikes: 55: Input should be"),
+    "more than there are": ("depths: 11", "lookalikes: 99", "lookalikes: 99: Input should be"),
     "Markdown": ("about: Steep.", "about: 'a | b'", "tasks.fwe_steep.about: 'a | b': must be"),
     "control": ("about: Steep.", 'about: "a\\u202eb"', ".about: 'a\\u202eb': must be one line"),
     "two lines": ("about: Steep.", 'about: "a\\nb"', ".about: 'a\\nb': must be one line of"),
