@@ -14,7 +14,7 @@ from threading import Event, Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from ruler_data.errors import RulerError, UsageError
@@ -39,12 +39,12 @@ class SafeConsole(Console):
     """
 
     @property
-    def width(self) -> int:  # type: ignore[override, misc]
-        """Columns; without COLUMNS, those of piped output are so many that no table cuts a hash."""
-        columns = os.environ.get("COLUMNS", "")
+    def size(self) -> ConsoleDimensions:
+        """Columns and lines; piped output is so wide that no table cuts a hash, without COLUMNS."""
+        columns, found = os.environ.get("COLUMNS", ""), super().size
         if columns.isdecimal() and int(columns):
-            return int(columns)
-        return self.size.width if self.is_terminal else 200
+            return ConsoleDimensions(int(columns), found.height)
+        return found if self.is_terminal else ConsoleDimensions(200, found.height)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

@@ -73,6 +73,12 @@ def test_weights_that_say_nothing_are_refused(text: str, tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
+def test_a_threshold_that_is_no_score_is_refused(tmp_path: Path) -> None:
+    for threshold in (float("nan"), -1.0, 101.0):
+        with pytest.raises(UsageError, match="--threshold"):
+            leaderboard(RUNS, tmp_path / "out", threshold=threshold)
+
+
 def with_data(results: Results, **changes: object) -> Results:
     return replace(results, run=replace(results.run, data=replace(results.run.data, **changes)))  # type: ignore[arg-type]
 

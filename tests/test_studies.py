@@ -167,5 +167,5 @@ def test_every_form_of_the_report_has_the_figure_and_its_table(report: Path) -> 
     assert "<caption>vt: score by hops: score in percent by length in tokens" in page
     markdown = (report / "report.md").read_text(encoding="utf-8")
     assert "(figures/study-vt.png)" in markdown and "| 3 | vt\\_a | " in markdown
-    assert "\n3,vt_a," in (report / "report.csv").read_text(encoding="utf-8")
-    assert (report / "figures" / "run1-study-vt.svg").is_file()
+    assert ",vt_a,1024," in (report / "report.csv").read_text(encoding="utf-8")
+    assert (report / "figures" / "study-vt.png").is_file()

@@ -185,6 +185,9 @@ def build(
     bar = threshold
     if bar is None:
         bar = THRESHOLDS["base" if first.protocol == "base" else "aligned"][OVERALL]
+    if not 0 <= bar <= 100:
+        msg = f"--threshold {bar:g}: give a score in percent, 0 to 100"
+        raise UsageError(msg)
     scores: list[dict[str, dict[str, tuple[float, float, float, int, int]]]] = [{} for _ in results]
     for view, names in views.items():
         weighted = {length: share for length, share in shares.items() if share}

@@ -213,7 +213,9 @@ def _verdict(
         said = "it is better than every other run"
         if equal:
             said = f"it cannot be told apart from {_listed(equal)}"
-        yield f"{best.label} has the highest mean, {best.summary.mean}; {said}."
+        ties = [run for run in runs if run.summary.mean == best.summary.mean]
+        has = "shares" if len(ties) > 1 else "has"
+        yield f"{best.label} {has} the highest mean, {best.summary.mean}; {said}."
     elif best.summary.mean:
         lengths = best.summary.overall
         first, last = min(lengths), max(lengths)

@@ -261,9 +261,9 @@ def answers(run: ScoredRun) -> Table:
         counts = (cut_off, empty, f"{unscored:,}")
         rows.append((task, format_length(length), scored, score, *floors, *means, *counts))
     caption = (
-        "Upstream's score, the floor of the headline score (of the best strategy without the "
-        "question), what listing every candidate scores, strict score (whole words; yes and no "
-        "only first; reasoning stripped), exact score (all gold answers, and no other of their kind), F1, and "
+        "Upstream's score, the floor of the headline score (best strategy without the question), "
+        "what listing every candidate scores, strict score (whole words; yes and no only first; "
+        "reasoning stripped), exact score (all gold answers, and no other of their kind), F1, and "
         "score of the answers that were not cut off, in percent"
     )
     return Table("answers", caption, ("task", "length", "rows", *heads), tuple(rows))

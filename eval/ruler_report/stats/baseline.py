@@ -60,11 +60,11 @@ class Gate(Shown):
             for name, said in self.verdicts.items()
         )
         base, new = labels_of(self.comparison.runs)
-        how = "not inferior" if self.passed else "not shown to be as good"
-        how = "inferior" if WORSE in self.verdicts.values() else how
+        how = "not inferior to" if self.passed else "not shown to be as good as"
+        how = "inferior to" if WORSE in self.verdicts.values() else how
         word = "passed" if self.passed else "failed"
         margin = f"margin {self.margin:g} points"
-        return (f"{word}: {new} is {how} to {base}, {margin}: {', '.join(parts)}",)
+        return (f"{word}: {new} is {how} {base}, {margin}: {', '.join(parts)}",)
 
     def _gaps(self) -> dict[str, Difference]:
         return {"overall": self.comparison.overall, **self.comparison.categories}

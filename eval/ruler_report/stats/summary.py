@@ -179,11 +179,6 @@ class ScoredRun:
     results: Results
     summary: Summary
 
-    @property
-    def table(self) -> ScoreTable:
-        """The scores."""
-        return ScoreTable.of(self.results)
-
 
 def summarize(results: Results) -> Summary:
     """Return the statistics of a run; unscored rows take no part in any of them."""
