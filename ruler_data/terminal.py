@@ -38,7 +38,7 @@ class SafeConsole(Console):
     Texts come from manifests, models and servers of strangers, and a terminal acts on escapes.
     """
 
-    @property
+    @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
         """Columns and lines; piped output is so wide that no table cuts a hash, without COLUMNS."""
         columns, found = os.environ.get("COLUMNS", ""), super().size
