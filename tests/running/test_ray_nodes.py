@@ -88,7 +88,7 @@ def test_what_has_no_room_is_named_and_a_copy_may_span_machines(
     three = order(frozen, tmp_path, "--option", "gpus=3", "--option", "wait=3")
     said = refusal(spawn("ruler-eval", *three), 1)
     assert "after 3 s the cluster has no room for 1 actor with 3 GPUs each" in said
-    assert "GPUs of its nodes, free or not: 0, 1, 1; ask for less" in said
+    assert "GPUs of its nodes, free or not: 1, 1, 0; ask for less" in said
     done = spawn("ruler-eval", *order(frozen, tmp_path, "--option", "gpus=2"))
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path) == all_keys(frozen)

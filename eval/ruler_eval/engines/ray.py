@@ -324,8 +324,8 @@ class Copies:
         return bool(status.pending_launches or status.pending_nodes)
 
     def _shortage(self, copies: int) -> str:
-        """Return what is asked for and what there is."""
-        nodes = ", ".join(map(str, self._nodes())) or "none"
+        """Return what was asked for and what the cluster has."""
+        nodes = ", ".join(map(str, sorted(self._nodes(), reverse=True))) or "none"
         what = f"{self._gpus} GPUs{'' if self._spreads() else ' on one node'}"
         return (
             f"after {self._options.wait:.0f} s the cluster has no room for "
