@@ -297,9 +297,11 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _arrived.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)  # an orderly exit must not be interrupted
-    if frame is None or frame.f_code is not Condition.__enter__.__code__:
+    # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
+    # Try again in 10 ms; what is there for the third time waits for others, and can be interrupted.
+    library = Condition.wait.__code__.co_filename
+    if frame is None or frame.f_code.co_filename != library or len(_arrived) > 2:
         raise Stopped(number)
-    # An exception here leaves the lock held, and threads wait for it for ever: try again shortly.
     signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
     signal.setitimer(signal.ITIMER_REAL, 0.01)
 
