@@ -107,7 +107,7 @@ def test_a_folder_may_have_any_name(
 
 
 @pytest.mark.slow
-def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, shared: Path) -> None:
+def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, tiny: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or sys.platform != "linux":
         pytest.skip("no C compiler to move the clock with")
@@ -119,7 +119,7 @@ def test_the_clock_decides_on_nothing(asked: Asked, tmp_path: Path, shared: Path
     moved = {"LD_PRELOAD": str(library)}
     tokenizer = tmp_path / "dated"
     tokenizer.mkdir()
-    shutil.copyfile(shared / "tokenizers/llama3/tokenizer.json", tokenizer / "tokenizer.json")
+    shutil.copyfile(tiny / "tokenizer.json", tokenizer / "tokenizer.json")
     (tokenizer / "chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     order = (*asked, "--tasks", "vt", "--tokenizer", tokenizer, "--out")
     succeeded(run(*order, tmp_path / "now"))
@@ -140,7 +140,7 @@ def test_no_file_tells_of_a_path_a_user_or_a_machine(tmp_path: Path, shared: Pat
     who = dict.fromkeys(("USER", "LOGNAME", "USERNAME"), "zq7user")
     order = ("--tasks", "niah_single_2,vt,qa_1,qa_2", "--rows", 2, "--lengths", 2048)
     done = run(
-        *(*order, "--workers", 2, "--out", home / "out"),
+        *(*order, "--out", home / "out"),
         *("--sources", home / "sources", "--tokenizer", home / "tokenizers" / "llama3"),
         cwd=home,
         env={**who, "HOME": str(home)},
