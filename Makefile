@@ -132,10 +132,11 @@ $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
 
 # What the recipes import, apart: kvpress needs an older transformers than vLLM.
 $(ENGINES)/recipes: $(ENGINES)/.made
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0 huggingface_hub==1.33.0 fire==0.7.1 termcolor==3.3.0
 
+# An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
-	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest tests/engines tests/running/test_slurm.py
+	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist worksteal tests/engines tests/running/test_slurm.py
 
 # Reads the models' files, which are in GGUF.
 $(ENGINES)/.example: $(ENGINES)/.made

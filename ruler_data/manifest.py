@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +152,14 @@ class FileInfo:
 
 def config_info(record: Mapping[str, Any]) -> ConfigInfo:
     """Return the entry of a config that was read from JSON."""
-    return TypeAdapter(ConfigInfo).validate_python(record)
+    info: ConfigInfo = reader_of(ConfigInfo).validate_python(record)
+    return info
+
+
+@cache
+def reader_of(kind: type) -> TypeAdapter[Any]:
+    """Return what reads JSON as a type; made once, because that takes longer than the reading."""
+    return TypeAdapter(kind)
 
 
 #: Names of files that hold no rows.
@@ -321,7 +329,7 @@ class Manifest:
                     "ruler-data"
                 )
                 raise RulerError(msg)
-            manifest = TypeAdapter(cls).validate_json(text, strict=True)
+            manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == _layout(body)  # otherwise it may hold a key twice
             digest, found = body.pop("digest"), _self_digest(body)
         except ValidationError as error:

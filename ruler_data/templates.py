@@ -1,5 +1,6 @@
 """Templates of cards: beside this module in the wheel, under `cards/` in a checkout."""
 
+from functools import cache
 from pathlib import Path
 
 import jinja2
@@ -7,8 +8,9 @@ import jinja2
 _HERE = Path(__file__).parent
 
 
+@cache
 def template(name: str) -> jinja2.Template:
-    """Return a template of `cards/`; a missing variable is an error."""
+    """Return a template of `cards/`, compiled once; a missing variable is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([_HERE / "cards", _HERE.parent / "cards"]),
         undefined=jinja2.StrictUndefined,

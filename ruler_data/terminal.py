@@ -10,7 +10,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from keyword import iskeyword
 from pathlib import Path
-from threading import Event, Thread
+from threading import Condition, Event, Thread
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
@@ -293,11 +293,17 @@ def _fail(program: str, message: str, code: int) -> int:
     return code
 
 
-def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+def _stop(number: int, frame: FrameType | None) -> None:
     _arrived.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)  # an orderly exit must not be interrupted
-    raise Stopped(number)
+    # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
+    # Try again in 10 ms; what is there for the third time waits for others, and can be interrupted.
+    library = Condition.wait.__code__.co_filename
+    if frame is None or frame.f_code.co_filename != library or len(_arrived) > 2:
+        raise Stopped(number)
+    signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def _printable(text: str) -> str:

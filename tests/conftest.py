@@ -25,12 +25,18 @@ SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared"))
 Cli = Callable[..., Done]
 
 
+def of_all_workers(factory: pytest.TempPathFactory) -> Path:
+    """The folder of this run, which the workers of pytest-xdist share."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests off the network and out of the user's caches; leave no process behind."""
     names = {
         leftovers.NAME: leftovers.watch(),
-        "RULER_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "RULER_CACHE": str(of_all_workers(tmp_path_factory) / "cache"),
         "HF_HOME": str(tmp_path_factory.mktemp("hf")),
         "RULER_OFFLINE": "1",
         "HF_HUB_OFFLINE": "1",
@@ -99,8 +105,7 @@ def sample_build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
 
     The workers of pytest-xdist share one.
     """
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "sample"
+    folder = of_all_workers(tmp_path_factory) / "sample"
     with FileLock(f"{folder}.lock"):
         if not (folder / "manifest.json").is_file():
             succeeded(cli("build", "--rows", 6, "--sources-kind", "sample", "--out", folder))

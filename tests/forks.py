@@ -18,11 +18,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-#: What is imported before the first fork; none of it starts a thread or reads the environment.
+#: What is imported before the first fork; none of it starts a thread or reads the environment
+#: (as `huggingface_hub` does).
 PRELOAD = (
-    "numpy", "pyarrow.parquet", "typer", "pydantic", "jinja2.sandbox", "jinja2.ext", "yaml",
-    "rich.console", "rich.table", "rich.progress", "tokenizers", "tenacity", "filelock",
-    "concurrent.futures.process", "multiprocessing.pool", "tempfile", "sqlite3",
+    "numpy", "pyarrow.parquet", "pyarrow.compute", "typer", "pydantic", "jinja2.sandbox",
+    "jinja2.ext", "yaml", "rich.console", "rich.table", "rich.progress", "tokenizers", "tenacity",
+    "filelock", "concurrent.futures.process", "multiprocessing.pool", "tempfile", "sqlite3",
+    "PIL.ImageDraw", "PIL.ImageFont", "PIL.PngImagePlugin", "gigatoken", "tiktoken", "requests",
+    "mistral_common.tokens.tokenizers.instruct", "httpx2", "anyio", "truststore", "tqdm.auto",
+    "fsspec", "platformdirs",
 )  # fmt: skip
 
 #: Beginnings of variables that are read when Python starts, so that a fork comes too late.

@@ -1,29 +1,18 @@
-"""Readers of published releases: each in a process of its own, with a cache of its own."""
+"""Readers of published releases: each in a process of its own, with a cache of its own.
+
+As a program: fetch releases one after another, and print of each its commit, version and files, or
+the error.
+"""
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.commands import HANG
+from tests import forks
+from tests.commands import HANG, Done
 from tests.hub import Hub
-
-#: Fetch releases one after another; print of each its commit, version and files, or the error.
-FETCH = """
-import json, sys
-from ruler_data import RulerError
-from ruler_data.hub import fetch_release
-for repo, revision, configs, pinned in json.loads(sys.argv[1]):
-    try:
-        release = fetch_release(repo, revision, configs, pinned)
-        paths = [path.relative_to(release.folder) for path in release.folder.rglob("*.*")]
-        files = sorted(path.as_posix() for path in paths)
-        print(json.dumps([release.commit, release.manifest.data_version, files, ""]))
-    except RulerError as error:
-        print(json.dumps([None, None, [], str(error)]))
-"""
 
 
 class Found(NamedTuple):
@@ -42,12 +31,11 @@ class Reader:
         self.env = {**os.environ, **hub.env(), "HF_TOKEN": "", "HF_HOME": str(home)}
         self.warned = ""
 
-    def run(self, *arguments: object, **env: str) -> "subprocess.CompletedProcess[str]":
-        """Run Python to its end."""
-        return subprocess.run(
-            [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=HANG,
-            env={**self.env, **env}, check=False,
-        )  # fmt: skip
+    def run(self, module: str, *arguments: object, **env: str) -> Done:
+        """Run a module to its end."""
+        process = forks.Process(module, [*map(str, arguments)], {**self.env, **env}, None)
+        output, errors = process.communicate(HANG)
+        return Done(process.args, process.wait(), output, errors)
 
     def fetch_all(
         self, repo: str, *revisions: str, pinned: str | None = None, **env: str
@@ -64,7 +52,29 @@ class Reader:
     def _fetch(
         self, requests: list[tuple[str, str, list[str] | None, str | None]], env: dict[str, str]
     ) -> list[Found]:
-        done = self.run("-c", FETCH, json.dumps(requests), **env)
+        done = self.run("tests.readers", json.dumps(requests), **env)
         assert done.returncode == 0, done.stderr
         self.warned = done.stderr
         return [Found(*json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def main(asked: str) -> None:
+    """Fetch releases, each given by repo, revision, configs and pinned commit."""
+    from ruler_data import RulerError
+    from ruler_data.hub import fetch_release
+
+    def say(found: list[object]) -> None:
+        sys.stdout.write(json.dumps(found) + "\n")
+
+    for repo, revision, configs, pinned in json.loads(asked):
+        try:
+            release = fetch_release(repo, revision, configs, pinned)
+            paths = [path.relative_to(release.folder) for path in release.folder.rglob("*.*")]
+            files = sorted(path.as_posix() for path in paths)
+            say([release.commit, release.manifest.data_version, files, ""])
+        except RulerError as error:
+            say([None, None, [], str(error)])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

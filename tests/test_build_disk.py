@@ -79,8 +79,10 @@ def test_wherever_the_disk_is_full_the_path_is_named_and_the_build_goes_on(
     assert "No space left" in line
 
 
-@pytest.mark.parametrize("closed", [False, True], ids=["/dev/full", "closed pipe"])
-@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "JSON"])
+@pytest.mark.parametrize(
+    ("flags", "closed"), [((), False), (("--json",), True)],
+    ids=["table to /dev/full", "JSON to a closed pipe"],
+)  # fmt: skip
 def test_a_report_that_cannot_be_printed_is_one_line_and_the_build_is_whole(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes], flags: tuple[str, ...], closed: bool
 ) -> None:

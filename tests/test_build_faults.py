@@ -70,7 +70,7 @@ def test_a_build_killed_at_random_moments_goes_on_to_the_same_bytes(
     rng = random.Random(f"{workers} {kill.__name__}")
     with ExitStack() as orphans:
         groups = []
-        for _ in range(3):
+        for _ in range(2):
             process = orphans.enter_context(started(*order))
             groups.append(process.pid)
             time.sleep(rng.uniform(0.3, 1.0) * seconds * workers)
@@ -85,8 +85,7 @@ def test_a_build_killed_at_random_moments_goes_on_to_the_same_bytes(
 @pytest.mark.parametrize(
     ("workers", "moment"),
     [
-        (1, f"{FIRST}/*"), (1, "*/test-*.parquet"), (1, "README.md"), (1, "manifest.json"),
-        (2, f"{FIRST}/*"), (2, "*/test-*.parquet"),
+        (1, f"{FIRST}/*"), (1, "README.md"), (1, "manifest.json"), (2, "*/test-*.parquet"),
     ],
 )  # fmt: skip
 def test_a_build_killed_when_a_file_appears_goes_on_to_the_same_bytes(

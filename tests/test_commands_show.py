@@ -95,7 +95,7 @@ def test_text_that_looks_like_markup_or_a_terminals_command_is_shown_as_text(
     assert json.loads(as_json.stdout)["question"] == odd
 
 
-@pytest.mark.parametrize("options", [(), ("--full",), ("--json",)])
+@pytest.mark.parametrize("options", [(), ("--json",)])
 def test_letters_that_the_output_cannot_hold_are_replaced(
     options: tuple[str, ...], sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -7,11 +7,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
+from threading import Condition
+from types import SimpleNamespace
 
 import pytest
 
 from ruler_data import terminal
 from ruler_data.terminal import Stopped, block_sigint_in_children, progress, run
+from tests.commands import HANG
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +47,22 @@ def test_a_signal_that_something_swallowed_stops_the_work_at_its_next_row(
         run("ruler-data", work)
     assert end.value.code == 130 and done == ["went on"]
     assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to resume\n"
+
+
+def test_a_signal_between_taking_a_lock_and_its_block_does_not_leave_the_lock_held() -> None:
+    given_back = []
+    lock = SimpleNamespace(
+        acquire=None, release=None, __enter__=partial(signal.raise_signal, signal.SIGINT),
+        __exit__=lambda *_: given_back.append(True),
+    )  # fmt: skip
+
+    def work() -> None:
+        with Condition(lock):  # type: ignore[arg-type]
+            time.sleep(HANG)
+
+    with pytest.raises(SystemExit) as end:
+        run("ruler-data", work)
+    assert end.value.code == 130 and given_back == [True]
 
 
 def test_a_command_after_one_that_was_stopped_is_not() -> None:

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from ruler_data import Row
+from tests.commands import succeeded
 from tests.hub import Hub, Repo
-from tests.hub_faults import Act, answers, loses_the_answer
+from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
 from tests.running.processes import evaluate
 from tests.runs import make_run, patchy, refused
@@ -44,29 +46,38 @@ def publish(hub: Hub, tmp_path: Path) -> Publish:
     return lambda *arguments: evaluate("publish", *arguments, env=env)
 
 
-def test_predictions_are_published_with_scores_and_a_card(
-    run: Path, publish: Publish, hub: Hub, repo: str
-) -> None:
-    done = publish(run, "--repo", repo)
-    assert done.returncode == 0, done.stderr
-    held = contents(hub, repo, "main")
+REPO = "org/published-once"
+
+
+@pytest.fixture(scope="module")
+def said(run: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a publication to REPO printed."""
+    env = {**hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
+    done = succeeded(evaluate("publish", run, "--repo", REPO, env=env))
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def held(said: str, hub: Hub) -> dict[str, bytes]:
+    """The files of REPO after that."""
+    return contents(hub, REPO, "main")
+
+
+def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]) -> None:
     assert set(held) == {"README.md", "results.json", *(f"predictions/{c}.parquet" for c in FEW)}
     assert json.loads(held["results.json"])["run"]["model"] == "org/model-7b"
     card = held["README.md"].decode()
     front = yaml.safe_load(card.split("---\n")[1])
     files = {item["config_name"]: item["data_files"][0]["path"] for item in front["configs"]}
     assert files == {config: f"predictions/{config}.parquet" for config in FEW}
-    assert f'load_dataset("{repo}", "vt_4096", split="test")' in card
+    assert f'load_dataset("{REPO}", "vt_4096", split="test")' in card
     assert "| vt | " in card and "| protocol | completion |" in card
 
 
 def test_published_predictions_are_the_answers_with_their_scores(
-    run: Path, publish: Publish, hub: Hub, repo: str, tmp_path: Path
+    run: Path, held: dict[str, bytes]
 ) -> None:
-    assert publish(run, "--repo", repo).returncode == 0
-    path = tmp_path / "p.parquet"
-    path.write_bytes(contents(hub, repo, "main")["predictions/vt_4096.parquet"])
-    rows = pq.read_table(path).to_pylist()
+    rows = pq.read_table(pa.BufferReader(held["predictions/vt_4096.parquet"])).to_pylist()
     results = json.loads((run / "results.json").read_text())["configs"]["vt_4096"]
     assert [row["score"] for row in rows] == results["scores"]
     assert [row["index"] for row in rows] == list(range(6))
@@ -75,10 +86,9 @@ def test_published_predictions_are_the_answers_with_their_scores(
     assert "context" not in rows[0] and "outputs" not in rows[0]
 
 
-def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, repo: str) -> None:
-    assert publish(run, "--repo", repo).returncode == 0
+def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, said: str) -> None:
     hub.requests.clear()
-    again = publish(run, "--repo", repo)
+    again = publish(run, "--repo", REPO)
     assert again.returncode == 0 and "0 of 4 files sent" in again.stdout
     assert [line for line in hub.writes() if "repos/create" not in line] == []
 
@@ -90,30 +100,24 @@ def test_a_dry_run_writes_nothing(run: Path, publish: Publish, hub: Hub, repo: s
 
 
 def test_nothing_of_this_machine_is_published(
-    run: Path, publish: Publish, hub: Hub, repo: str, sample_build: Path
+    run: Path, hub: Hub, said: str, held: dict[str, bytes], sample_build: Path
 ) -> None:
-    done = publish(run, "--repo", repo)
     secrets = (hub.env()["HF_TOKEN"], str(run), str(sample_build), os.environ.get("HOME", "/root"))
-    published = b"".join(contents(hub, repo, "main").values()).decode("utf-8", "replace")
+    published = b"".join(held.values()).decode("utf-8", "replace")
     for secret in secrets:
-        assert secret not in published and secret not in done.stdout + done.stderr
+        assert secret not in published and secret not in said
 
 
-@pytest.mark.parametrize(
-    ("match", "act"),
-    [(r"POST .*/commit/", answers(429)), (r"POST .*/commit/", loses_the_answer),
-     (r"POST .*/preupload/", answers(503))],
-)  # fmt: skip
 def test_passing_faults_of_the_hub_cost_nothing(
-    match: str,
-    act: Act,
-    run: Path,
-    publish: Publish,
-    hub: Hub,
-    repo: str,
+    run: Path, publish: Publish, hub: Hub, repo: str
 ) -> None:
-    hub.fail(match, act)
+    for match, act in (
+        (r"POST .*/preupload/", answers(503)), (r"POST .*/commit/", answers(429)),
+        (r"POST .*/commit/", loses_the_answer),
+    ):  # fmt: skip
+        hub.fail(match, act)
     assert publish(run, "--repo", repo).returncode == 0
+    assert not any(fault.times for fault in hub.faults)
     assert len(hub.repos[repo].log()) == 2, "the Hub's own first commit, and one"
 
 

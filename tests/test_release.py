@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
-VERIFY = ("-m", "ruler_builders", "verify")
+VERIFY = ("ruler_builders", "verify")
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_a_damaged_download_of_the_manifest_is_healed_by_the_next_command(
 def test_a_repo_without_a_revision_is_refused_as_a_run_refuses_it(
     two: dict[str, str], repo: str, reader: Reader
 ) -> None:
-    for command in (VERIFY, ("-m", "ruler_builders", "show"), ("-m", "ruler_builders", "card")):
+    for command in (VERIFY, ("ruler_builders", "show"), ("ruler_builders", "card")):
         done = reader.run(*command, repo)
         assert done.returncode == 2 and "give a revision, e.g. v1.0.0" in done.stderr
 
@@ -120,11 +120,11 @@ def test_a_repo_without_a_revision_is_refused_as_a_run_refuses_it(
 def test_a_release_is_shown_like_a_folder(
     two: dict[str, str], repo: str, reader: Reader, hub: Hub
 ) -> None:
-    show = ("-m", "ruler_builders", "show", repo)
+    show = ("ruler_builders", "show", repo)
     row = reader.run(*show, "vt_1024", 2, "--revision", "v1.0.0")
     assert row.returncode == 0 and "vt_1024/2" in row.stdout, row.stderr
     assert "fwe_1024" in reader.run(*show, "--revision", "v1.0.0").stdout
-    card = reader.run("-m", "ruler_builders", "card", repo, "--revision", "v1.0.0")
+    card = reader.run("ruler_builders", "card", repo, "--revision", "v1.0.0")
     assert card.stdout == contents(hub, repo, "v1.0.0")["README.md"].decode()
 
 

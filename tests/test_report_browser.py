@@ -90,7 +90,7 @@ def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_
 ) -> None:
     lengths = (4096, 8192, 16384, 32768, 65536, 131072)
     place = save(tmp_path / "run", run_of(suite, lengths, rows=11))
-    assert evaluate("report", place, "--out", tmp_path / "out").returncode == 0
+    assert evaluate("report", place, "--out", tmp_path / "out", "--no-pictures").returncode == 0
     large, small = (probe(tmp_path / "out" / "index.html", width) for width in (1200, 500))
     for said in (large, small):
         assert 'data-fits="true"' in said and 'data-whole="true"' in said

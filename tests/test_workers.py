@@ -106,7 +106,7 @@ def test_workers_that_wait_for_work_end_with_a_killed_parent(tmp_path: Path) -> 
         time.sleep(1)  # they have begun to watch
         process.kill()
         process.wait()
-        until(lambda: not workers_of(process), seconds=20)
+        until(lambda: not workers_of(process))
     finally:
         kill_group(process)
         process.communicate()

@@ -7,6 +7,7 @@ same bytes with the same version of Pillow, which the file names.
 import io
 from collections.abc import Callable
 from contextlib import closing
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
             cell(left + PART * n, y, PART, share / CROWDED)
     legend = f"Darker: fuller (from {100 * EMPTY:.0f} %), more spans (up to {100 * CROWDED:.0f} %)."
     write(8, LINE * (len(lengths) + 3), f"{legend} Depth: at each task's shortest length.")
-    return _png(image)
+    return _png(image.size, image.tobytes())
 
 
 def _depths(path: Path) -> NDArray[np.int64]:
@@ -107,7 +108,10 @@ def _shade(value: float) -> Colour:
     return tuple(round(a + (b - a) * part) for a, b in zip(_LIGHT, _DARK, strict=True))
 
 
-def _png(image: Image.Image) -> bytes:
+@lru_cache(maxsize=1)
+def _png(size: tuple[int, int], pixels: bytes) -> bytes:
+    """Compress an image, once: publishing draws what verifying has drawn."""
+    image = Image.frombytes("RGB", size, pixels)
     info, file = PngImagePlugin.PngInfo(), io.BytesIO()
     info.add_text("Software", WRITER)
     image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=info)

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import BALANCED, Manifest
+from ruler_data.manifest import BALANCED, Manifest, reader_of
 from ruler_data.names import quote
 
 #: Version of the layout of both files.
@@ -142,13 +142,14 @@ def read_info(folder: Path) -> RunInfo:
         msg = f"{quote(str(folder))}: has no {RUN_FILE}; give the output folder of a run"
         raise UsageError(msg)
     try:
-        run = TypeAdapter(RunInfo).validate_json(path.read_bytes(), strict=True, extra="ignore")
+        body = path.read_bytes()
+        run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
         msg = f"{path}: not a run: {field}: {first['msg']}; run it again"
         raise RulerError(msg) from error
-    noted = json.loads(path.read_bytes()).get("fingerprint", run.fingerprint)
+    noted = json.loads(body).get("fingerprint", run.fingerprint)
     if noted != run.fingerprint:
         msg = (
             f"{path}: edited after it was written: its fingerprint is {noted}, that of its "

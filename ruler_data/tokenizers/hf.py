@@ -210,7 +210,7 @@ class HfTokenizer:
         return choose_counter(counter, lambda: self._use_fast(probes))
 
     def _use_fast(self, probes: Probes) -> None:
-        fast = GigatokenCounter(self._path.name, lambda g: g.Tokenizer(self._path))
+        fast = _fast(self._path, self._path.stat().st_mtime_ns)
         self._frame = self._template.frame() if self._template else ("", "")
 
         def check() -> bool:
@@ -310,6 +310,12 @@ def _loaded(path: Path, _changed: int) -> tokenizers.Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+@lru_cache(maxsize=2)
+def _fast(path: Path, _changed: int) -> GigatokenCounter:
+    """Load a file for the fast counter, once per process as well."""
+    return GigatokenCounter(path.name, lambda g: g.Tokenizer(path))
 
 
 def _read_config(folder: Path, name: str) -> dict[str, Any]:

@@ -182,11 +182,9 @@ class MistralCommonTokenizer:
         self._fast, self._frame = fast, frame
 
     def _load_fast(self) -> Counter:
-        name = self._path.name
-        if name.endswith(".json"):
-            return GigatokenCounter(name, lambda g: g.Tokenizer.from_json(converted(self._path)))
-        fast = GigatokenCounter(name, lambda g: g.Tokenizer.from_sentencepiece(self._path))
-        return GuardedCounter(fast, self._reference, CONTROLS)
+        fast = _fast(self._path, self._path.stat().st_mtime_ns)
+        is_tekken = self._path.name.endswith(".json")
+        return fast if is_tekken else GuardedCounter(fast, self._reference, CONTROLS)
 
     def _fits(self, frame: Frame, prompts: Iterable[tuple[str, str]]) -> bool:
         """Whether a frame gives the library's counts."""
@@ -208,6 +206,14 @@ def _loaded(path: Path, _changed: int) -> "MistralTokenizer[Any, Any, Any, Any, 
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
     return MistralTokenizer.from_file(str(path))
+
+
+@lru_cache(maxsize=2)
+def _fast(path: Path, _changed: int) -> GigatokenCounter:
+    """Load a file for the fast counter, once per process as well."""
+    if path.name.endswith(".json"):
+        return GigatokenCounter(path.name, lambda g: g.Tokenizer.from_json(converted(path)))
+    return GigatokenCounter(path.name, lambda g: g.Tokenizer.from_sentencepiece(path))
 
 
 def packaged(filename: str, name: str) -> MistralCommonTokenizer:

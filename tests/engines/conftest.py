@@ -25,10 +25,10 @@ CONFIGS = ("fwe_512", "fwe_640")
 HANG = 400
 
 #: What takes long to import; none of it starts a thread.
-forks.preload([
+PRELOAD = (
     "vllm.entrypoints.openai.api_server", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker",
     "transformers.models.llama.modeling_llama", "ruler_eval.cli", "tests.engines.weights",
-])  # fmt: skip
+)  # fmt: skip
 
 #: Imports vLLM, which only processes of their own do.
 collect_ignore = ["forced.py"]
@@ -48,6 +48,7 @@ def told(isolated: None) -> Iterator[None]:
 
     Both read it when they are imported.
     """
+    forks.preload(PRELOAD)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VLLM_LOGGING_LEVEL", "INFO")
         patch.setenv("OMP_NUM_THREADS", "1")

@@ -44,7 +44,7 @@ def test_a_copy_that_dies_leaves_its_rows_to_the_other(
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))
-    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.1")
+    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
     with started(*asked) as process:
         until(lambda: whole_lines(tmp_path) >= 4 and len(copies(str(tmp_path))) == 2, process)
         victim, other = copies(str(tmp_path))

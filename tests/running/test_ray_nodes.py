@@ -25,17 +25,34 @@ if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Cluster"]:
-    """A cluster of one machine with one CPU, which others may join; it ends with the test."""
+#: The environment of this module's cluster has it, so that its processes are known.
+MARK = f"nodes-{os.getpid()}"
+
+
+@pytest.fixture(scope="module")
+def head() -> Iterator["Cluster"]:
+    """A cluster of one machine with one CPU."""
     from ray.cluster_utils import Cluster  # takes a second to import
 
-    monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))  # its processes are known by it
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    try:
-        yield made
-    finally:
-        made.shutdown()  # type: ignore[no-untyped-call]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RULER_TEST_MARK", MARK)
+        made = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+        )
+        try:
+            yield made
+        finally:
+            made.shutdown()  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture
+def cluster(head: "Cluster", monkeypatch: pytest.MonkeyPatch) -> Iterator["Cluster"]:
+    """That cluster, which others may join; they leave with the test."""
+    monkeypatch.setenv("RULER_TEST_MARK", MARK)
+    monkeypatch.setenv("RAY_ADDRESS", head.address)
+    yield head
+    for node in [*head.worker_nodes]:
+        head.remove_node(node, allow_graceful=False)
 
 
 def machine(process: int) -> int:
@@ -45,15 +62,14 @@ def machine(process: int) -> int:
 
 
 def test_a_machine_that_goes_leaves_its_rows_to_the_other(
-    cluster: "Cluster", frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: "Cluster", frozen: Path, tmp_path: Path
 ) -> None:
     second = cluster.add_node(num_cpus=1)
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.1")
+    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
     with started(*asked) as process:
-        until(lambda: len(copies(str(tmp_path))) == 2, process)
+        until(lambda: len(copies(MARK)) == 2, process)
         until(lambda: whole_lines(tmp_path) >= 4, process)
-        machines = {machine(copy) for copy in copies(str(tmp_path))}
+        machines = {machine(copy) for copy in copies(MARK)}
         cluster.remove_node(second, allow_graceful=False)
         done = finish(process)
     assert len(machines) == 2
@@ -62,16 +78,18 @@ def test_a_machine_that_goes_leaves_its_rows_to_the_other(
 
 
 def test_copies_come_with_a_machine_that_joins_and_its_rows_stay_when_it_goes(
-    cluster: "Cluster", frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: "Cluster", frozen: Path, tmp_path: Path
 ) -> None:
     cluster.add_node(num_cpus=1, num_gpus=1)
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    asked = order(frozen, tmp_path, "--option", "gpus=1", "--option", "seconds=0.5")
+    asked = order(frozen, tmp_path, "--option", "gpus=1", "--option", "seconds=0.2")
     with started(*asked) as process:
-        until(lambda: len(copies(str(tmp_path))) == 1 and whole_lines(tmp_path) >= 1, process)
+        until(lambda: len(copies(MARK)) == 1 and whole_lines(tmp_path) >= 1, process)
+        [first] = copies(MARK)
+        os.kill(first, signal.SIGSTOP)  # a machine may take longer to join than all rows
         second = cluster.add_node(num_cpus=1, num_gpus=1)
-        until(lambda: len(copies(str(tmp_path))) == 2, process)
+        until(lambda: len(copies(MARK)) == 2, process)
         said = json.loads(evaluate("status", tmp_path, "--json").stdout)
+        os.kill(first, signal.SIGCONT)
         cluster.remove_node(second, allow_graceful=False)
         done = finish(process)
     assert said["shards"][0]["state"] == "running" and said["answered"] >= 1
@@ -80,11 +98,10 @@ def test_copies_come_with_a_machine_that_joins_and_its_rows_stay_when_it_goes(
 
 
 def test_what_has_no_room_is_named_and_a_copy_may_span_machines(
-    cluster: "Cluster", frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: "Cluster", frozen: Path, tmp_path: Path
 ) -> None:
     for _ in range(2):
         cluster.add_node(num_cpus=1, num_gpus=1)
-    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     three = order(frozen, tmp_path, "--option", "gpus=3", "--option", "wait=3")
     said = refusal(spawn("ruler-eval", *three), 1)
     assert "after 3 s the cluster has no room for 1 actor with 3 GPUs each" in said

@@ -83,7 +83,7 @@ def test_killed_at_any_time_and_resumed_every_row_is_there_once(
 
 
 def test_sigterm_flushes_and_ends_with_143(frozen: Path, tmp_path: Path) -> None:
-    with started(*order(frozen, tmp_path, "--option", "seconds=0.05")) as process:
+    with started(*order(frozen, tmp_path, "--option", "seconds=0.2")) as process:
         until(lambda: whole_lines(tmp_path) >= 4, process)
         process.send_signal(signal.SIGTERM)
         done = finish(process)
@@ -173,9 +173,9 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
 def test_of_two_counts_of_shards_begun_at_once_one_runs_and_one_is_refused(
     frozen: Path, tmp_path: Path
 ) -> None:
-    for trial in range(4):
+    for trial in range(2):
         out = tmp_path / str(trial)
-        slow = order(frozen, out, "--option", "seconds=0.05")
+        slow = order(frozen, out, "--option", "seconds=0.2")
         with started(*slow, "--shard", "0/2") as two, started(*slow, "--shard", "0/3") as three:
             done = [finish(two), finish(three)]
         assert sorted(each.returncode for each in done) == [0, 1], done
