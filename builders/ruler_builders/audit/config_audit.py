@@ -14,8 +14,8 @@ from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.checks.floors import FloorMeter
+from ruler_builders.pipeline.fit import recount, recounted_rows
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.sources import Library
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, model_template
@@ -222,24 +222,15 @@ def _columns(schema: pa.Schema) -> str:
 def _length_findings(
     config: str, tokenizer: PromptTokenizer, row: PackedRow, again: bool, has_template: bool
 ) -> list[str]:
-    """Compare a row's length with what its prompt counts; `again` by the reference as well.
-
-    A prompt that contains a chat template is counted without another one.
-    """
+    """Compare a row's length with what its prompt counts; `again` by the reference as well."""
     content = b"".join((row.context, row.question.encode()))
-    if has_template:
-        found = prompt_tokens(tokenizer, content.decode(), row.answer_prefix, has_template)
-        found += row.max_new_tokens
-        if found == row.length:
-            return []
-        return [f"{config}/{row.index}: length says {row.length}, the tokenizer counts {found}"]
-    counts = {tokenizer.count_prompt(content, row.answer_prefix) + row.max_new_tokens}
-    if again:
-        counts.add(recount(tokenizer, row))
+    counts = {prompt_tokens(tokenizer, content, row.answer_prefix, has_template)}
+    if again and not has_template:
+        counts.add(recount(tokenizer, row) - row.max_new_tokens)
     return [
-        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {count}"
-        for count in sorted(counts)
-        if count != row.length
+        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {length}"
+        for length in sorted(count + row.max_new_tokens for count in counts)
+        if length != row.length
     ]
 
 

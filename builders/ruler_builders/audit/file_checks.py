@@ -225,11 +225,7 @@ _ENGINE = re.compile(r"(tokenizers|gigatoken|mistral-common|tiktoken) [0-9][0-9a
 
 
 def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str]]:
-    """Render the card and the files beside it again, and compare them.
-
-    Returns:
-        What is wrong, and what could not be compared.
-    """
+    """Render the card and the files beside it again; return what differs, what is not compared."""
     names = ("README.md", "LICENSES.md", EVAL, PICTURE)
     found, findings, untested = dict[str, bytes](), list[str](), list[str]()
     for name in names:

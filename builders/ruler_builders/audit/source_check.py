@@ -133,13 +133,7 @@ def find_sources(
 class RowCheck:
     """Compares the rows of one config with what the seed draws from the sources.
 
-    Args:
-        manifest: of the folder.
-        config: its name.
-        sources: that can be read.
-        tokenizer: to build rows again; empty to compare texts instead.
-        counter: library that counts tokens.
-        indices: of the rows to build again, rising.
+    Those of `indices` (rising) are built again; without a `tokenizer`, texts are compared instead.
     """
 
     def __init__(

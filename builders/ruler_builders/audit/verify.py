@@ -131,7 +131,7 @@ class VerifyConfig:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of the rows to verify; None if the data is no folder with a manifest."""
+        """Tokens of the rows to verify; None if the folder has no manifest."""
         manifest = BuildDir(Path(self.data)).manifest()
         if manifest is None:
             return None
@@ -224,11 +224,7 @@ def verify(config: VerifyConfig) -> AuditReport:
 
 
 def _tokenizer_spec(spec: str | None, manifest: Manifest) -> str:
-    """Return how to load the manifest's tokenizer: as given, or found by its files.
-
-    Raises:
-        UsageError: it is not available.
-    """
+    """Return how to load the manifest's tokenizer: as given, or found by its files."""
     if spec is not None:
         return spec
     found = find_by_fingerprint(manifest.tokenizer)

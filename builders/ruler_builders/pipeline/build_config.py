@@ -206,10 +206,7 @@ def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
     """
     if not isinstance(tasks, str):
         return tasks
-    names = tuple(part.strip() for part in tasks.split(",") if part.strip())
-    if not names:
-        msg = "--tasks names no task"
-        raise UsageError(msg)
+    names = _listed(tasks, "task")
     return None if "all" in names else names
 
 
@@ -221,10 +218,13 @@ def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | No
     """
     if not isinstance(lengths, str):
         return lengths
-    parts = [part.strip() for part in lengths.split(",") if part.strip()]
-    if parts == ["all"]:
-        return None
+    parts = _listed(lengths, "length")
+    return None if parts == ["all"] else tuple(sorted({parse_length(part) for part in parts}))
+
+
+def _listed(text: str, what: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        msg = "--lengths names no length"
+        msg = f"--{what}s names no {what}"
         raise UsageError(msg)
-    return tuple(sorted({parse_length(part) for part in parts}))
+    return parts

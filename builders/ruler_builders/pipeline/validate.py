@@ -15,7 +15,7 @@ from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
-from ruler_data.tasks import TASKS, Niah, Task
+from ruler_data.tasks import TASKS, Niah
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
@@ -114,9 +114,13 @@ def check_lengths(config: BuildConfig, context: BuildContext) -> None:
     """
     short = []
     for name, (task, length) in config.configs.items():
+        # All rows show whether a task fits where it is close, a few elsewhere.
+        tried = config.selection.rows
+        if length - config.reserve >= ALWAYS_FITS:
+            tried = 0 if task.name in TASKS else min(tried, 8)
         target = context.target(length)
-        indices = range(_rows_to_try(config, task, length))
-        least = max((need(task, context.sources, index, target) for index in indices), default=0)
+        needs = (need(task, context.sources, index, target) for index in range(tried))
+        least = max(needs, default=0)
         if least > length:
             short.append(f"{name} needs at least {least} tokens")
     if short:
@@ -141,10 +145,3 @@ def check_rows(config: BuildConfig, context: BuildContext) -> None:
                 f"question gives an identical row; use --rows {questions} or fewer"
             )
             raise UsageError(msg)
-
-
-def _rows_to_try(config: BuildConfig, task: Task, length: int) -> int:
-    """Return how many rows show whether a task fits: all where it is close, else a few."""
-    if length - config.reserve < ALWAYS_FITS:
-        return config.selection.rows
-    return 0 if task.name in TASKS else min(config.selection.rows, 8)
