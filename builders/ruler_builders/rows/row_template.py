@@ -12,9 +12,6 @@ from ruler_builders.prompts import PromptTemplate
 #: finished.
 Spans = NDArray[np.int64]
 
-#: Upstream's noise; one segment is the whole line.
-NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-
 
 @dataclass(frozen=True)
 class Haystack:

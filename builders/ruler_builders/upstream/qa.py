@@ -8,15 +8,11 @@ all documents are needed, shuffling them changes what later rows know by their n
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless
+from ruler_builders import prompts
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless, texts
+from ruler_data.tasks import Qa
 
-TEMPLATE = (
-    "Answer the question based on the given documents. Only give me the answer and do not output "
-    "any other words.\n\nThe following are given documents.\n\n{context}\n\nAnswer the question "
-    "based on the given documents. Only give me the answer and do not output any other words.\n\n"
-    "Question: {query}"
-)
-PREFIX = " Answer:"
+TEMPLATE, PREFIX = texts(prompts.qa(Qa("squad"), "{query}"))
 
 STEP = 10
 

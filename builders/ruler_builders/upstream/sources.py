@@ -57,7 +57,6 @@ class NeedleWords(Sequence[str]):
     """
 
     def __init__(self, nouns: Iterable[str], adjectives: Iterable[str]) -> None:
-        """Group adjectives whose words mix."""
         self._nouns = sorted(set(nouns))
         groups: list[list[str]] = []
         for start in sorted({f"{adjective}-" for adjective in adjectives}):
@@ -75,11 +74,9 @@ class NeedleWords(Sequence[str]):
         self._ends = list(accumulate(len(words) for _, words in self._groups))
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return self._ends[-1]
 
     def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - slices are not wanted
-        """Return one word."""
         if not 0 <= place < len(self):
             raise IndexError(place)
         group = bisect_right(self._ends, place)
@@ -92,11 +89,8 @@ class EssaySentences:
 
     Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
     boundary by the two words beside it, so the first words have the sentences of the whole text,
-    the last one cut short. Here the text is cut once, as far as it is needed.
-
-    Args:
-        text: the essays.
-        spans: returns where the sentences of a text begin and end, in characters.
+    the last one cut short. Here the text is cut once, as far as it is needed. `spans` returns where
+    the sentences of a text begin and end, in characters.
     """
 
     def __init__(self, text: str, spans: Spans) -> None:
@@ -112,7 +106,6 @@ class EssaySentences:
         self._starts, self._sentences = [self._cut], [""]
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self._word_ends) - 1
 
     def first(self, words: int, *, repeat: bool) -> list[str]:

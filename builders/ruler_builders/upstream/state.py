@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ruler_builders.prompts import PromptTemplate
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
 from ruler_data.tasks import Task
@@ -56,6 +57,11 @@ class Arguments:
     def limit(self) -> int:
         """Tokens of a row at most."""
         return self.length - self.template_tokens
+
+
+def texts(prompt: PromptTemplate) -> tuple[str, str]:
+    """Return the template of a script, with its {context}, and its answer prefix."""
+    return f"{prompt.head}{{context}}{prompt.tail}{prompt.question}", prompt.prefix
 
 
 class Draft(NamedTuple):
