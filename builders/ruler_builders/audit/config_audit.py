@@ -34,9 +34,6 @@ class ConfigVerdict(NamedTuple):
     """The result of checking a config.
 
     Attributes:
-        config: its name.
-        findings: what is wrong.
-        untested: what could not be tested.
         questions: what each row asks, to compare it with other lengths.
         is_drawn: whether each question was drawn again from the seed.
         built: number of rows that were built again and compared.

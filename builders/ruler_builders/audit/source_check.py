@@ -50,7 +50,6 @@ class Available:
 
     Attributes:
         folder: of the real sources; None for the user's cache.
-        haystack: of the user's own texts, or None.
         kinds: of the manifest's sources, by name.
         missing: why a source cannot be compared, by name.
         is_current: whether this version draws rows of the manifest's MAJOR version.
@@ -99,11 +98,7 @@ def _counted(seed: int, library: Library, spec: str, counter: CounterName) -> To
 def find_sources(
     manifest: Manifest, folder: Path | str | None, haystack: Path | str | None
 ) -> tuple[Available, list[str]]:
-    """Return the sources that are available, and where their texts are not those of the manifest.
-
-    Raises:
-        UsageError: a folder does not exist.
-    """
+    """Return the available sources, and where their texts are not those of the manifest."""
     paths = (str(folder) if folder else None, str(haystack) if haystack else None)
     if manifest.edition != BALANCED:  # rows of editions are replayed from sources of their own
         return Available(*paths, {}, {}), []

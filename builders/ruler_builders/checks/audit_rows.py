@@ -19,13 +19,7 @@ from ruler_data.tasks import Task
 
 @dataclass
 class ConfigAudit:
-    """Result of checking the rows of a config.
-
-    Attributes:
-        config: the config's name.
-        findings: what is wrong; empty for a clean config.
-        checks: result of each check, for the manifest.
-    """
+    """What is wrong with the rows of a config, and each check with its result."""
 
     config: str
     findings: list[str] = field(default_factory=list)

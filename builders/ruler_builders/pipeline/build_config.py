@@ -166,11 +166,7 @@ class BuildConfig:
 
     @property
     def share(self) -> tuple[int, int] | None:
-        """(i, n) to build share i of n and leave out the manifest; None for everything.
-
-        Raises:
-            UsageError: the option is not a shard.
-        """
+        """(i, n) to build share i of n and leave out the manifest; None for everything."""
         return parse_shard(self.shard) if self.shard else None
 
     @property
@@ -199,11 +195,7 @@ class BuildConfig:
 
 
 def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
-    """Return the names of tasks, which may be a comma-separated list; None for `all`.
-
-    Raises:
-        UsageError: the list is empty.
-    """
+    """Return the names of tasks, which may be a comma-separated list; None for `all`."""
     if not isinstance(tasks, str):
         return tasks
     names = _listed(tasks, "task")
@@ -211,11 +203,7 @@ def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
 
 
 def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | None:
-    """Return lengths (tokens), which may be a comma-separated list; None for `all`.
-
-    Raises:
-        UsageError: one is not a length, or the list is empty.
-    """
+    """Return lengths (tokens), which may be a comma-separated list; None for `all`."""
     if not isinstance(lengths, str):
         return lengths
     parts = _listed(lengths, "length")

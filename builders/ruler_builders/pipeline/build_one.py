@@ -39,9 +39,6 @@ def build_in_worker(
     """Build one config in another process, which opens tokenizer and sources itself.
 
     `sha256` is of each source, as the parent has read it.
-
-    Raises:
-        RulerError: a source has changed since, or as in `build_one`.
     """
     context = worker_context(replace(config, out=None))
     for source in context.source_infos(config.configs[name][0], config.edition):

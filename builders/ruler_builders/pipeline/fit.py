@@ -25,13 +25,7 @@ ATTEMPTS = 12
 
 @dataclass(frozen=True)
 class Target:
-    """The length that rows are fitted to, and what is reserved of it.
-
-    Attributes:
-        length: the config's length, in tokens.
-        template_reserve: tokens that the chat template adds around one user turn.
-        extra_reserve: tokens that stay free beyond that.
-    """
+    """The length (tokens) that rows are fitted to, and what template and user reserve of it."""
 
     length: int
     template_reserve: int
@@ -52,11 +46,7 @@ class Fitted:
 
 
 def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
-    """Draw and fit one row; it does not depend on what else is built, where or in which order.
-
-    Raises:
-        BudgetError: the row does not fit with an empty haystack.
-    """
+    """Draw and fit one row; it does not depend on what else is built, where or in which order."""
     return next(make_rows(task, sources, [index], target))
 
 

@@ -181,20 +181,13 @@ def listed(repo: str) -> dict[str, str]:
     """Return the repos that a repo's index lists, each with the name of its tokenizer.
 
     A release calls it before anything is sent, since it changes the index last.
-
-    Raises:
-        RulerError: the index is damaged, or the Hub is not available.
     """
     index = read_index(repo) if head(repo) else None
     return {one.repo: one.tokenizer for one in (index or Index()).siblings}
 
 
 def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
-    """List releases in a repo's index; what others list meanwhile is kept.
-
-    Raises:
-        RulerError: the Hub refuses, or the repo's index is damaged.
-    """
+    """List releases in a repo's index; what others list meanwhile is kept."""
 
     def files(commit: str) -> list[PushFile]:
         index = (read_index(repo, commit) or Index()).with_siblings(siblings)

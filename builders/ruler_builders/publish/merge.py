@@ -16,12 +16,7 @@ from ruler_data.version import __version__
 
 @dataclass(frozen=True)
 class Dataset:
-    """The contents of a release.
-
-    Attributes:
-        manifest: of the release.
-        files: all files, the manifest last.
-    """
+    """The contents of a release; the manifest is the last file."""
 
     manifest: Manifest
     files: tuple[PushFile, ...]

@@ -69,12 +69,9 @@ class Plan:
     """What a release will do.
 
     Attributes:
-        version: of the release.
-        dataset: contents of the release.
         creates: whether the repo has to be created.
         before: manifest of the previous release, if there is one.
-        change: kind of change since then.
-        why: the first difference of that kind.
+        change: kind of change since then; `why` is its first difference.
         send: paths that the repo does not hold with these bytes.
         new: paths that the previous release does not hold with these bytes.
         refusals: why it is not carried out, each with the option that overrules it.

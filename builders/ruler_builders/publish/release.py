@@ -30,13 +30,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReleaseOutcome:
-    """The result of `publish`.
-
-    Attributes:
-        plan: what the release does.
-        commit: of the release; None for a dry run.
-        sent: paths that were sent or removed.
-    """
+    """The result of `publish`: the commit, None for a dry run, and the paths sent or removed."""
 
     plan: Plan
     commit: str | None
@@ -56,11 +50,7 @@ def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOut
 
 
 def check_access(*, dry_run: bool) -> None:
-    """Refuse to begin where publishing cannot succeed.
-
-    Raises:
-        RulerError: the Hub may not be used, or there is no token.
-    """
+    """Refuse to begin where publishing cannot succeed."""
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
@@ -77,10 +67,6 @@ def prepare(
 
     With `keep_unchanged`, a repo that holds these rows already keeps its version; the options
     returned say so.
-
-    Raises:
-        UsageError: it cannot be published with these options.
-        RulerError: a fault of the folder or the Hub.
     """
     built = _verified(config, progress, tell)
     if keep_unchanged and make_plan(unversioned := replace(config, version=""), built).published:
@@ -95,11 +81,7 @@ def prepare(
 
 
 def carry_out(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
-    """Publish what is planned; for a dry run, or if it is published already, write nothing.
-
-    Raises:
-        RulerError: a fault of the Hub; a repeated command does not send twice.
-    """
+    """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     if plan.published is not None:
         _check_held(config, plan.dataset, plan.published)
         tell(_compared(config, plan.dataset, plan.published))

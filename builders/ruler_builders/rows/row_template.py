@@ -51,13 +51,7 @@ class RowTemplate:
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to insert at a depth.
-
-    Attributes:
-        text: the needle.
-        depth: relative depth in [0, 1).
-        is_evidence: False for a distractor placed like a needle.
-    """
+    """A text to insert at a relative depth in [0, 1); a distractor is no evidence."""
 
     text: str
     depth: float

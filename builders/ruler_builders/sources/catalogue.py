@@ -33,11 +33,7 @@ class SourceSpec:
     """A source of texts.
 
     Attributes:
-        name: as in the manifest.
-        title: shown to people.
-        url: of its home page.
         licence: SPDX id, or a note if it has none.
-        attribution: whom to credit.
         local: patterns for the file name of a local copy; the first match is taken.
         mirrors: of the one file to download, in the order to try them.
     """

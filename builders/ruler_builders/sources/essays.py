@@ -74,11 +74,7 @@ def cut(
 
 
 def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
-    """Return the folder of the pinned English Punkt model.
-
-    Raises:
-        RulerError: it is not found, or is not the pinned one.
-    """
+    """Return the folder of the pinned English Punkt model."""
     roots = [folder / "nltk_data"] if folder else []
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
     home = Path("~").expanduser() if os.environ.get("HOME") else cache_dir()

@@ -93,11 +93,7 @@ class Library:
 
     @cache  # noqa: B019 - a library lives as long as its build
     def domain(self, name: str) -> tuple[domains.Domain, SourceInfo]:
-        """Texts of a domain of the package or of the user.
-
-        Raises:
-            UsageError: there is no such domain, or the user's texts cannot be read.
-        """
+        """Texts of a domain of the package or of the user."""
         if name in domains.BUNDLED:
             return domains.bundled_domain(name), domains.bundled_info(name)
         if self.own is None or name not in self.own.domains:

@@ -29,12 +29,7 @@ TAKEN = (*BUNDLED, "mixed", "all")
 
 @dataclass(frozen=True)
 class UserTexts:
-    """A folder of texts whose files were listed and not yet read.
-
-    Attributes:
-        root: the folder.
-        domains: for each domain its files, by path within the folder.
-    """
+    """A folder of texts, listed and not yet read: the files of each domain, by path within it."""
 
     root: Path
     domains: Mapping[str, tuple[str, ...]]
@@ -124,11 +119,7 @@ def find_user_texts(root: Path | str) -> UserTexts:
 
 
 def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield every file by its path within the folder.
-
-    Raises:
-        UsageError: an entry is neither a file nor a folder, or cannot be read.
-    """
+    """Yield every file by its path within the folder."""
     left = [root]
     while left:
         folder = left.pop()

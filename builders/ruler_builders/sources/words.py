@@ -65,11 +65,7 @@ def words_info() -> SourceInfo:
 
 
 def wonderwords_assets() -> Path:
-    """Return the folder of the word lists of the installed wonderwords.
-
-    Raises:
-        RulerError: it is not installed.
-    """
+    """Return the folder of the word lists of the installed wonderwords."""
     # Not imported, since wonderwords then reads its lists in the encoding of the locale.
     package = find_spec("wonderwords")
     if package is None or not package.submodule_search_locations:

@@ -36,11 +36,7 @@ CODED, LARGEST_VOCABULARY = 2**15, 2**14
 def draw(
     name: str, params: Fwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draw one row; see `ruler_builders.tasks.draw`.
-
-    Raises:
-        BudgetError: the budget is too small for the noise and the answer.
-    """
+    """Draw one row; see `ruler_builders.tasks.draw`."""
     size, smallest = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY), params.top + 1
     if size < smallest:
         raise BudgetError(name, smallest * TOKENS_PER_WORD + length - budget, length)

@@ -49,9 +49,6 @@ def packed_rows(
     template included, and room for the answer; it may be above the config's length. A prompt that
     contains a chat template is sent without another one. Upstream's own `length` is
     `count([row.prompt])[0] + row.max_new_tokens` (until 2025-06, vt's example counts twice).
-
-    Raises:
-        RulerError: upstream would not finish a row, or a source is missing.
     """
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])

@@ -26,9 +26,6 @@ def replay(
 
     `words` are those of wonderwords, each once, sorted; `english` the values of english_words.json,
     None where the file is not available.
-
-    Raises:
-        RulerError: upstream would not finish, or the file is needed.
     """
     limit, draws = state.arguments.limit, _Rows(state, words, english)
     size = state.size(

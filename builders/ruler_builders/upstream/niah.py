@@ -30,11 +30,7 @@ DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
 def replay(
     state: State, words: Sequence[str], essays: EssaySentences | None
 ) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task; `essays` are its haystack, if it is of essays.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task; `essays` are its haystack, if it is of essays."""
     arguments, draws = state.arguments, _Rows(state, words, essays)
     step = 500 if essays is not None else 5 if arguments.length < 4096 else 25
     cap = len(essays) if essays is not None else None

@@ -34,11 +34,7 @@ class Question(NamedTuple):
 
 
 def replay(state: State, documents: list[str], questions: list[Question]) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task."""
     arguments, draws = state.arguments, _Rows(state, documents, questions)
     size = state.size(lambda used: draws.draw(0, used), STEP, cap=len(documents))
 

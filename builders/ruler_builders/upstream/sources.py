@@ -260,11 +260,7 @@ class UpstreamSources:
             raise RulerError(msg) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
-        """Return what the manifest says of the sources of a task.
-
-        Raises:
-            RulerError: one is missing.
-        """
+        """Return what the manifest says of the sources of a task."""
         names = list(task.sources)
         if task.name == "cwe" and edition.bisects and self._english_file:
             names.append("english_words")

@@ -31,8 +31,6 @@ class Arguments:
     """What an upstream script is started with.
 
     Attributes:
-        edition: the commit of the script.
-        task: name and parameters.
         length: `max_seq_length`: tokens of the prompt and of the answer's room at most.
         rows: `num_samples`.
         seed: of both generators and of all shuffles.
@@ -176,9 +174,6 @@ class State:
 
         `draw` makes a row of an index at a size; ValueError or IndexError where that is impossible.
         Without `shrink` it is always drawn at the first size.
-
-        Raises:
-            RulerError: upstream would not finish.
         """
         limit, budget = self.arguments.limit, self.arguments.task.max_new_tokens
         for index in range(self.arguments.rows):

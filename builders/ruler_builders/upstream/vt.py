@@ -26,11 +26,7 @@ EXAMPLE_STEP = 5
 
 
 def replay(state: State) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task."""
     arguments, draws = state.arguments, _Rows(state)
     bisects, renames = arguments.edition.bisects, arguments.edition.renames
     budget = arguments.task.max_new_tokens
