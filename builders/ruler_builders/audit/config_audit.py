@@ -21,7 +21,7 @@ from ruler_builders.sources import Library
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, model_template
 from ruler_builders.upstream.columns import packed_rows, prompt_tokens
 from ruler_data.errors import BudgetError, RulerError
-from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
+from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_groups, read_packed
 from ruler_data.row import PackedRow, RowDigest, question_bytes, serialize
@@ -119,20 +119,28 @@ def verify_config(
         return ConfigVerdict(name, [*findings, f"{info.file}: cannot be read: {one_line(error)}"])
     except BudgetError as error:
         return ConfigVerdict(name, [*findings, f"{name}: {error}"])
-    findings += audit.findings + _summary_findings(name, info, digest, lengths)
+    findings += audit.findings
+    figures = row_figures(digest, lengths, length) if lengths else {}
+    if not info.question_digest:
+        figures.pop("question_digest", None)  # an older version built it
+    compared = {what: (getattr(info, what), figure) for what, figure in figures.items()}
     is_of_this_version = manifest.package_version == __version__
-    checks, recorded = audit.checks, info.audit
-    if manifest.is_imported:  # it records other figures as well
-        both = checks.keys() & recorded.keys()
-        checks, recorded = ({what: one[what] for what in both} for one in (checks, recorded))
-    if is_of_this_version and not audit.findings and checks != recorded:
-        findings.append(f"{name}: audit expected {checks}, found {recorded}")
-    has_floor = info.floor or (is_of_this_version and not manifest.is_imported)
-    if has_floor and not audit.findings and (floor := meter.floor()) != info.floor:
-        findings.append(f"{name}: floor expected {floor}, found {info.floor}")
-    if check and check.has_texts and sorted(check.exhausted) != list(info.exhausted):
-        notes = sorted(check.exhausted)
-        findings.append(f"{name}: exhausted expected {notes}, found {list(info.exhausted)}")
+    if not audit.findings:
+        checks, recorded = audit.checks, info.audit
+        if manifest.is_imported:  # it records other figures as well
+            both = checks.keys() & recorded.keys()
+            checks, recorded = ({what: one[what] for what in both} for one in (checks, recorded))
+        if is_of_this_version:
+            compared["audit"] = checks, recorded
+        if info.floor or (is_of_this_version and not manifest.is_imported):
+            compared["floor"] = meter.floor(), info.floor
+    if check and check.has_texts:
+        compared["exhausted"] = sorted(check.exhausted), list(info.exhausted)
+    findings += [
+        f"{name}: {what} expected {expected}, found {found}"
+        for what, (expected, found) in compared.items()
+        if expected != found
+    ]
     depth = audit.checks.get("depth", "")
     untested += [f"{name}: depth {depth}"] if UNTESTED in depth else []
     if loaded and check and check.has_texts and not check.builds:
@@ -169,7 +177,7 @@ def _replayed(
     expected = {source.name: source.sha256 for source in manifest.sources}
     try:
         found = sources.infos(arguments.task, arguments.edition)
-        if other := [one.name for one in found if one.sha256 != expected[one.name]]:
+        if other := [one.name for one in found if one.sha256 != expected.get(one.name)]:
             untested.append(f"{config}: not replayed: other files of {', '.join(other)} here")
         else:
             yield from packed_rows(arguments, sources, tokenizer)
@@ -228,20 +236,4 @@ def _length_findings(
         f"{config}/{row.index}: length says {row.length}, the tokenizer counts {length}"
         for length in sorted(count + row.max_new_tokens for count in counts)
         if length != row.length
-    ]
-
-
-def _summary_findings(
-    config: str, info: ConfigInfo, digest: RowDigest, lengths: Sequence[int]
-) -> list[str]:
-    """Check what the manifest states of a config against its rows."""
-    if not lengths:
-        return []
-    found = row_figures(digest, lengths, parse_config(config)[1])
-    if not info.question_digest:
-        del found["question_digest"]  # an older version built it
-    return [
-        f"{config}: {name} expected {getattr(info, name)}, found {value}"
-        for name, value in found.items()
-        if getattr(info, name) != value
     ]
