@@ -1,7 +1,7 @@
 """Checks of a build's options that need the suite, the tokenizer or the sources.
 
-All of them run before anything is written. Each raises a UsageError that names the first thing that
-is refused; `check_pinned` raises a RulerError.
+All of them run before anything is written. Each raises a UsageError that names what is
+refused; `check_pinned` raises a RulerError.
 """
 
 from collections.abc import Callable, Iterable
