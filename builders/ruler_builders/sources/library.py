@@ -150,8 +150,10 @@ class Library:
         if found not in spec.pinned:
             pinned = " or ".join(one.sha256 for one in spec.mirrors)
             expected = pinned or f"{len(spec.downloads)} pinned files"
-            about = f"{paths[0].name}: not the pinned {spec.title}"
-            message = f"{about}: sha256 expected {expected}, found {found}"
+            message = (
+                f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
+                f"found {found}"
+            )
             if self.strict:
                 msg = f"{message}; give the pinned file, or leave out --strict-sources"
                 raise RulerError(msg)
