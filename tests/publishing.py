@@ -39,7 +39,8 @@ def _publish(
     folder: Path, repo: str, version: str, env: dict[str, str], options: dict[str, Any]
 ) -> Result:
     """Publish in this process."""
-    from ruler_builders.publish import PublishConfig, publish
+    from ruler_builders.publish.plan import PublishConfig
+    from ruler_builders.publish.release import publish
     from ruler_data import RulerError
 
     os.environ.update(env)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
-    from ruler_builders.api import build
     from ruler_builders.audit.verify import AuditReport, verify
     from ruler_builders.exchange.export import export
     from ruler_builders.exchange.identify import Identity, identify
     from ruler_builders.exchange.imports import Imported, import_rows
+    from ruler_builders.pipeline.build import build
 
 __all__ = [
     "AuditReport",
@@ -33,10 +33,10 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "api": ("build",),
         "audit.verify": ("AuditReport", "verify"),
         "exchange.export": ("export",),
         "exchange.identify": ("Identity", "identify"),
         "exchange.imports": ("Imported", "import_rows"),
+        "pipeline.build": ("build",),
     },
 )

@@ -35,17 +35,6 @@ class Address:
     revision: str
 
 
-@dataclass(frozen=True)
-class CardExample:
-    """The first row of a task, shortened."""
-
-    task: Task
-    context: str
-    question: str
-    answer_prefix: str
-    outputs: str
-
-
 def card_files(
     manifest: Manifest, locate: Callable[[str], Path], address: Address | None = None
 ) -> dict[str, bytes]:
@@ -138,33 +127,27 @@ def _yaml(body: Mapping[str, object]) -> str:
 
 def _uses(manifest: Manifest) -> list[tuple[SourceInfo, list[str]]]:
     """Return each source with the configs that use it."""
+    used = {name: (IMPORTED, *manifest.table[_task(name)].sources) for name in manifest.configs}
     return [
-        (
-            source,
-            [
-                name
-                for name in manifest.configs
-                if source.name in (IMPORTED, *manifest.table[_task(name)].sources)
-            ],
-        )
+        (source, [name for name, sources in used.items() if source.name in sources])
         for source in manifest.sources
     ]
 
 
 def _example(
     task: Task, infos: list[tuple[int, ConfigInfo]], locate: Callable[[str], Path]
-) -> CardExample:
-    """Return the first row of the shortest config of a task."""
+) -> dict[str, object]:
+    """Return the first row of the shortest config of a task, shortened."""
     _, info = min(infos, key=lambda item: item[0])
     with closing(read_rows(locate(info.file))) as rows:
         row = next(rows)
-    return CardExample(
-        task=task,
-        context=_fenced(excerpt(row, EXCERPT)),
-        question=_fenced(row.question),
-        answer_prefix=_fenced(row.answer_prefix),
-        outputs=", ".join(f"`{output}`" for output in row.outputs),
-    )
+    return {
+        "task": task,
+        "context": _fenced(excerpt(row, EXCERPT)),
+        "question": _fenced(row.question),
+        "answer_prefix": _fenced(row.answer_prefix),
+        "outputs": ", ".join(f"`{output}`" for output in row.outputs),
+    }
 
 
 def excerpt(row: Row, around: int) -> str:
@@ -260,13 +243,12 @@ def card_faults(text: str, manifest: Manifest, *, trusted: bool = True) -> Itera
     The configs are compared as text with those of the manifest. Of a card that is not `trusted`
     nothing else is checked: YAML can be written so that it takes a parser for ever.
     """
-    if not trusted:
-        yield from _config_faults(text, manifest)
-        return
-    if not text.startswith("---\n") or "\n---\n" not in text[4:]:
+    if trusted and not (text.startswith("---\n") and "\n---\n" in text[4:]):
         yield "the metadata at the top, between two lines `---`, is missing"
         return
     yield from _config_faults(text, manifest)
+    if not trusted:
+        return
     try:
         metadata = yaml.safe_load(text[4:].partition("\n---\n")[0])
     except yaml.YAMLError as error:

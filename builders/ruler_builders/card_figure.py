@@ -82,11 +82,7 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
 
 
 def _depths(path: Path) -> NDArray[np.int64]:
-    """Return how many evidence spans of a config's rows have their middle in each part.
-
-    Raises:
-        ValueError: a context or a span is missing.
-    """
+    """Return how many evidence spans of a config's rows have their middle in each part."""
     counts = np.zeros(BINS, dtype=np.int64)
     with closing(read_groups(path)) as groups:
         for group in groups:

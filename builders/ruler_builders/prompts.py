@@ -1,7 +1,7 @@
 """Prompts: the fixed text around what each row draws, for the generators and for the checks.
 
-The 13 tasks have upstream's text to the character (NVIDIA/RULER at c3f5e3b); the tests compare them
-with a copy of their own.
+The 13 tasks have upstream's text to the character (NVIDIA/RULER at c3f5e3b); tests compare
+them with a second copy.
 """
 
 from dataclasses import dataclass
@@ -31,6 +31,8 @@ NEEDLES = {
         "Against the word {key} stood {value}.",
     ),
 }
+#: Upstream's noise, a line of a haystack.
+NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 #: Words for the number of words that a question of fwe asks for.
 _NUMBERS = "two three four five six seven eight nine ten"
 NUMBERS = dict(enumerate(_NUMBERS.split(), start=2))
@@ -89,7 +91,7 @@ def _instruction(params: Niah, several: bool, kind: str) -> str:
     )
 
 
-def vt(params: Vt, value: str, names: int) -> PromptTemplate:
+def vt(params: Vt, value: str, names: int | str) -> PromptTemplate:
     """Return the prompt for a value that a number of variables have."""
     scrambled = " The assignments are in no particular order." * (params.order == "scrambled")
     return PromptTemplate(

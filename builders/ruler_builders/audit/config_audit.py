@@ -1,6 +1,7 @@
 """Checks of one config: the columns of its file, its rows, their lengths and its summary."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,15 +14,17 @@ from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.checks.floors import FloorMeter
+from ruler_builders.pipeline.fit import recount, recounted_rows
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import row_figures
-from ruler_builders.upstream.columns import prompt_tokens
-from ruler_data.errors import BudgetError
-from ruler_data.manifest import BALANCED, ConfigInfo, Manifest
+from ruler_builders.sources import Library
+from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, model_template
+from ruler_builders.upstream.columns import packed_rows, prompt_tokens
+from ruler_data.errors import BudgetError, RulerError
+from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import parse_config
-from ruler_data.parquet import SCHEMA, UNREADABLE, opened, read_packed
-from ruler_data.row import PackedRow, RowDigest, question_bytes
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_groups, read_packed
+from ruler_data.row import PackedRow, RowDigest, question_bytes, serialize
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.version import __version__
@@ -31,9 +34,6 @@ class ConfigVerdict(NamedTuple):
     """The result of checking a config.
 
     Attributes:
-        config: its name.
-        findings: what is wrong.
-        untested: what could not be tested.
         questions: what each row asks, to compare it with other lengths.
         is_drawn: whether each question was drawn again from the seed.
         built: number of rows that were built again and compared.
@@ -59,27 +59,25 @@ def verify_config(
 ) -> ConfigVerdict:
     """Check the file and the rows of one config, in any process.
 
-    Args:
-        folder: of the build.
-        manifest: of the folder.
-        tokenizer: what to count tokens with: name, folder or Hub id; empty to do without.
-        counter: library that counts tokens.
-        sources: that rows are compared with.
-        chosen: rows to build again, by config, and lengths are not counted; None for all rows.
-        name: of the config, whose file exists.
-        progress: called with the rows that are finished.
+    `tokenizer` may be empty, to do without. Where rows are `chosen`, only these are built again and
+    no lengths are counted.
     """
     info = manifest.configs[name]
     task_name, length = parse_config(name)
     task, path = manifest.table[task_name], folder / info.file
-    findings = hash_findings(info.file, path, info.bytes, info.sha256)
+    findings, untested = hash_findings(info.file, path, info.bytes, info.sha256), list[str]()
     digest, lengths, questions = RowDigest(), list[int](), list[bytes]()
     loaded = open_tokenizer(tokenizer, counter) if tokenizer else None
     indices = range(info.rows) if chosen is None else chosen.get(name, ())
     is_balanced = manifest.edition == BALANCED
     check = RowCheck(manifest, name, sources, tokenizer, counter, indices) if is_balanced else None
+    made: Iterator[PackedRow] = iter(())
+    if loaded and manifest.is_upstream:
+        made = _replayed(manifest, name, sources.folder, loaded, untested)
+    replayed = 0
 
     def rows() -> Iterator[PackedRow]:
+        nonlocal replayed
         recounted = recounted_rows(info.rows, length)
         for row in read_packed(path):
             digest.add(row)
@@ -87,8 +85,12 @@ def verify_config(
             questions.append(question_bytes(row))
             yield row  # the audit first, which reads all of it
             wrong = list(check.row(row)) if check else []
+            if is_replayed := (upstream := next(made, None)) is not None:
+                replayed += 1
+                if serialize(row) != serialize(upstream):
+                    wrong.append("differs from the row replayed")
             findings.extend(f"{name}/{row.index}: {what}" for what in wrong)
-            is_counted = check is not None and check.builds and not wrong
+            is_counted = (is_replayed or (check is not None and check.builds)) and not wrong
             again = row.index in recounted
             if loaded is not None and chosen is None and (again or not is_counted):
                 findings.extend(
@@ -117,22 +119,30 @@ def verify_config(
         return ConfigVerdict(name, [*findings, f"{info.file}: cannot be read: {one_line(error)}"])
     except BudgetError as error:
         return ConfigVerdict(name, [*findings, f"{name}: {error}"])
-    findings += audit.findings + _summary_findings(name, info, digest, lengths)
+    findings += audit.findings
+    figures = row_figures(digest, lengths, length) if lengths else {}
+    if not info.question_digest:
+        figures.pop("question_digest", None)  # an older version built it
+    compared = {what: (getattr(info, what), figure) for what, figure in figures.items()}
     is_of_this_version = manifest.package_version == __version__
-    checks, recorded = audit.checks, info.audit
-    if manifest.is_imported:  # it records other figures as well
-        both = checks.keys() & recorded.keys()
-        checks, recorded = ({what: one[what] for what in both} for one in (checks, recorded))
-    if is_of_this_version and not audit.findings and checks != recorded:
-        findings.append(f"{name}: audit expected {checks}, found {recorded}")
-    has_floor = info.floor or (is_of_this_version and not manifest.is_imported)
-    if has_floor and not audit.findings and (floor := meter.floor()) != info.floor:
-        findings.append(f"{name}: floor expected {floor}, found {info.floor}")
-    if check and check.has_texts and sorted(check.exhausted) != list(info.exhausted):
-        notes = sorted(check.exhausted)
-        findings.append(f"{name}: exhausted expected {notes}, found {list(info.exhausted)}")
+    if not audit.findings:
+        checks, recorded = audit.checks, info.audit
+        if manifest.is_imported:  # it records other figures as well
+            both = checks.keys() & recorded.keys()
+            checks, recorded = ({what: one[what] for what in both} for one in (checks, recorded))
+        if is_of_this_version:
+            compared["audit"] = checks, recorded
+        if info.floor or (is_of_this_version and not manifest.is_imported):
+            compared["floor"] = meter.floor(), info.floor
+    if check and check.has_texts:
+        compared["exhausted"] = sorted(check.exhausted), list(info.exhausted)
+    findings += [
+        f"{name}: {what} expected {expected}, found {found}"
+        for what, (expected, found) in compared.items()
+        if expected != found
+    ]
     depth = audit.checks.get("depth", "")
-    untested = [f"{name}: depth {depth}"] if UNTESTED in depth else []
+    untested += [f"{name}: depth {depth}"] if UNTESTED in depth else []
     if loaded and check and check.has_texts and not check.builds:
         untested.append(
             f"{name}: rows are not built again: punkt_tab, which cuts essays, is missing"
@@ -141,25 +151,58 @@ def verify_config(
         untested.append(f"{name}: an older version built it and recorded no question digest")
     if not (info.floor or is_of_this_version or manifest.is_imported):
         untested.append(f"{name}: an older version built it and recorded no floor")
-    is_drawn, built = (check.draws, check.built) if check else (False, 0)
+    is_drawn, built = (check.draws, check.built) if check else (False, replayed)
     return ConfigVerdict(name, findings, untested, questions, is_drawn, built)
+
+
+def _replayed(
+    manifest: Manifest,
+    config: str,
+    folder: str | None,
+    tokenizer: PromptTokenizer,
+    untested: list[str],
+) -> Iterator[PackedRow]:
+    """Yield the rows that an edition of upstream gives, and say in `untested` what stops it."""
+    task_name, length = parse_config(config)
+    arguments = Arguments(
+        edition_of(manifest.edition),
+        manifest.table[task_name],
+        length,
+        manifest.configs[config].rows,
+        manifest.seed,
+        model_template(manifest.chat_template or "base"),
+        template_tokens=manifest.tokenizer.extra_reserve,
+    )
+    sources = _upstream_sources(folder)
+    expected = {source.name: source.sha256 for source in manifest.sources}
+    try:
+        found = sources.infos(arguments.task, arguments.edition)
+        if other := [one.name for one in found if one.sha256 != expected.get(one.name)]:
+            untested.append(f"{config}: not replayed: other files of {', '.join(other)} here")
+        else:
+            yield from packed_rows(arguments, sources, tokenizer)
+    except RulerError as error:
+        untested.append(f"{config}: not replayed: {error}")
+
+
+@lru_cache(maxsize=1)
+def _upstream_sources(folder: str | None) -> UpstreamSources:
+    return UpstreamSources(Library(folder, "real").folder)
 
 
 def _missing_values(path: Path) -> list[str]:
     """Return where a value is null, as `row: column`; parquet allows it and a row does not."""
     found = []
-    with opened(path) as file:
-        offset = 0
-        for group in range(file.num_row_groups):
-            table = file.read_row_group(group, use_threads=False)
-            for name in table.column_names:
-                column = table.column(name).combine_chunks()
-                inner = [column.flatten()] if pa.types.is_list(column.type) else []
-                if any(part.null_count for part in (column, *inner)):
-                    values = column.to_pylist()
-                    place = next(i for i, value in enumerate(values) if _holds_null(value))
-                    found.append(f"{offset + place}: {name} has no value")
-            offset += table.num_rows
+    offset = 0
+    for table in read_groups(path):
+        for name in table.column_names:
+            column = table.column(name).combine_chunks()
+            inner = [column.flatten()] if pa.types.is_list(column.type) else []
+            if any(part.null_count for part in (column, *inner)):
+                values = column.to_pylist()
+                place = next(i for i, value in enumerate(values) if _holds_null(value))
+                found.append(f"{offset + place}: {name} has no value")
+        offset += table.num_rows
     return found
 
 
@@ -184,38 +227,13 @@ def _columns(schema: pa.Schema) -> str:
 def _length_findings(
     config: str, tokenizer: PromptTokenizer, row: PackedRow, again: bool, has_template: bool
 ) -> list[str]:
-    """Compare a row's length with what its prompt counts; `again` by the reference as well.
-
-    A prompt that contains a chat template is counted without another one.
-    """
+    """Compare a row's length with what its prompt counts; `again` by the reference as well."""
     content = b"".join((row.context, row.question.encode()))
-    if has_template:
-        found = prompt_tokens(tokenizer, content.decode(), row.answer_prefix, has_template)
-        found += row.max_new_tokens
-        if found == row.length:
-            return []
-        return [f"{config}/{row.index}: length says {row.length}, the tokenizer counts {found}"]
-    counts = {tokenizer.count_prompt(content, row.answer_prefix) + row.max_new_tokens}
-    if again:
-        counts.add(recount(tokenizer, row))
+    counts = {prompt_tokens(tokenizer, content, row.answer_prefix, has_template)}
+    if again and not has_template:
+        counts.add(recount(tokenizer, row) - row.max_new_tokens)
     return [
-        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {count}"
-        for count in sorted(counts)
-        if count != row.length
-    ]
-
-
-def _summary_findings(
-    config: str, info: ConfigInfo, digest: RowDigest, lengths: Sequence[int]
-) -> list[str]:
-    """Check what the manifest states of a config against its rows."""
-    if not lengths:
-        return []
-    found = row_figures(digest, lengths, parse_config(config)[1])
-    if not info.question_digest:
-        del found["question_digest"]  # an older version built it
-    return [
-        f"{config}: {name} expected {getattr(info, name)}, found {value}"
-        for name, value in found.items()
-        if getattr(info, name) != value
+        f"{config}/{row.index}: length says {row.length}, the tokenizer counts {length}"
+        for length in sorted(count + row.max_new_tokens for count in counts)
+        if length != row.length
     ]

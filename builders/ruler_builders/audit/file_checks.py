@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -12,13 +13,17 @@ from ruler_builders.card import EVAL, Address, card_faults, card_files
 from ruler_builders.card_figure import PICTURE, WRITER
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
+from ruler_builders.sources.associations import associations_info
 from ruler_builders.sources.domains import BUNDLED, PREFIX, bundled_info
 from ruler_builders.sources.sample import sample_info
-from ruler_builders.upstream.sources import ENGLISH, WORDS
+from ruler_builders.sources.user_texts import own_info
+from ruler_builders.sources.words import words_info
+from ruler_builders.upstream.sources import upstream_info
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import (
     FILE_NAME,
     FILENAME,
+    IMPORTED,
     ConfigInfo,
     Manifest,
     SourceInfo,
@@ -30,9 +35,6 @@ from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DATA_VERSION, __version__
-
-#: Sources of the package that have a licence and an author.
-SOURCES = {"words": WORDS, "english_words": ENGLISH, **CATALOGUE}
 
 #: Files that the Hub's clients add to a folder.
 IGNORED = (".gitattributes", ".git", ".cache", ".huggingface")
@@ -71,7 +73,7 @@ def file_findings(
 
 
 def source_findings(manifest: Manifest) -> Iterator[str]:
-    """Check what the manifest states of its sources against what this package knows."""
+    """Check what the manifest states of its sources, as far as names and hashes decide it."""
     if not manifest.configs:
         yield f"{FILENAME}: names no config"
     needed = {
@@ -81,52 +83,48 @@ def source_findings(manifest: Manifest) -> Iterator[str]:
         if (task := manifest.table.get(name.rpartition("_")[0]))
         for source in task.sources
     }
-    named = {source.name: source for source in manifest.sources}
-    for name in sorted(needed - named.keys()):
+    for name in sorted(needed - {source.name for source in manifest.sources}):
         yield f"{FILENAME}: does not name the source {name}, which its configs use"
-    for name, source in named.items():
-        yield from _domain_findings(name, source)
-        yield from _credit_findings(manifest, source)
-        if name not in CATALOGUE:
-            continue
-        sample = sample_info(name)
-        if (source.kind == "sample") != (source.sha256 == sample.sha256):
-            yield f"{FILENAME}: source {name}: its sha256 is not that of the {source.kind} one"
-        elif source.kind == "real":
-            pinned = source.sha256 in CATALOGUE[name].pinned_sha256()
-            if pinned != source.pinned:
-                yield f"{FILENAME}: source {name}: pinned expected {pinned}, found {source.pinned}"
+    for source in manifest.sources:
+        expected = _known(source, manifest)
+        if expected is None:
+            yield f"{FILENAME}: source {quote(source.name)} is not one of this package"
+        else:
+            yield from entry_findings(source, expected)
 
 
-def _credit_findings(manifest: Manifest, source: SourceInfo) -> Iterator[str]:
-    """Check a source's name, and in an edition of upstream its title, licence, credit and address.
-
-    For the balanced edition, `find_sources` compares all fields.
-    """
-    if manifest.is_imported or source.name.startswith(PREFIX):
-        return
-    if source.name not in (*SOURCES, "associations"):
-        yield f"{FILENAME}: source {quote(source.name)} is not one of this package"
-    elif manifest.is_upstream and (spec := SOURCES.get(source.name)):
-        for field in ("title", "licence", "attribution", "url"):
-            wanted, there = getattr(spec, field), getattr(source, field)
-            if wanted != there:
-                yield (
-                    f"{FILENAME}: source {source.name}: {field} expected {quote(wanted)}, found "
-                    f"{quote(there)}"
-                )
+def entry_findings(source: SourceInfo, expected: SourceInfo) -> Iterator[str]:
+    """Compare what the manifest states of a source."""
+    found = asdict(source)
+    for field, wanted in asdict(expected).items():
+        if found[field] != wanted:
+            yield (
+                f"{FILENAME}: source {source.name}: {field} expected {quote(str(wanted))}, "
+                f"found {quote(str(found[field]))}"
+            )
 
 
-def _domain_findings(name: str, source: SourceInfo) -> Iterator[str]:
-    """Check that a domain is one of the package, or marked as the user's own."""
+def _known(source: SourceInfo, manifest: Manifest) -> SourceInfo | None:
+    """Return the entry that a source of this name and hash must have; None if there is none."""
+    name, sha256 = source.name, source.sha256
     domain = name.removeprefix(PREFIX)
-    if domain == name:
-        return
-    expected = bundled_info(domain) if domain in BUNDLED else None
-    if expected and source != expected:
-        yield f"{FILENAME}: source {name}: is not the one of this package: {source.sha256}"
-    if not expected and (source.kind != "own" or source.pinned):
-        yield f"{FILENAME}: source {name}: is not a domain of this package, and not marked as own"
+    if domain != name:
+        is_bundled = domain in BUNDLED
+        return bundled_info(domain) if is_bundled else own_info(name, sha256, source.detail)
+    if manifest.is_imported and name == IMPORTED:
+        return source
+    if name == "associations":
+        return associations_info()
+    if manifest.is_upstream and name in (*CATALOGUE, "words", "english_words"):
+        return upstream_info(name, sha256)
+    if name == "words":
+        return words_info()
+    if (spec := CATALOGUE.get(name)) is None:
+        return None
+    if sha256 == (sample := sample_info(name)).sha256:
+        return sample
+    detail = source.detail if name == "essays" else ""  # what has cut them
+    return spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
 
 def manifest_findings(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -227,11 +225,7 @@ _ENGINE = re.compile(r"(tokenizers|gigatoken|mistral-common|tiktoken) [0-9][0-9a
 
 
 def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str]]:
-    """Render the card and the files beside it again, and compare them.
-
-    Returns:
-        What is wrong, and what could not be compared.
-    """
+    """Render the card and the files beside it again; return what differs, what is not compared."""
     names = ("README.md", "LICENSES.md", EVAL, PICTURE)
     found, findings, untested = dict[str, bytes](), list[str](), list[str]()
     for name in names:

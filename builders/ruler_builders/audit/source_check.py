@@ -7,13 +7,14 @@ the sources. Without the texts of its haystack, the question is still drawn agai
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 
+from ruler_builders.audit.file_checks import entry_findings
 from ruler_builders.checks.depth_uniformity import drift, row_depths
 from ruler_builders.checks.prompt_parser import example_and_list, needle_sentences, template_of
 from ruler_builders.checks.solvers import documents
@@ -23,15 +24,14 @@ from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import CATALOGUE, Library, Question
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.essays import ROUGHLY
-from ruler_builders.sources.library import Kind, real_info
-from ruler_builders.sources.user_texts import own_info
+from ruler_builders.sources.library import Kind
 from ruler_builders.tasks import draw
 from ruler_builders.tasks.cwe import RAN_OUT
 from ruler_builders.tasks.niah import REPEAT
 from ruler_builders.tasks.qa import distractors, documents_repeat, in_order, repeated
 from ruler_data.errors import RulerError
-from ruler_data.manifest import FILENAME, Manifest, SourceInfo
-from ruler_data.names import parse_config, quote
+from ruler_data.manifest import BALANCED, Manifest
+from ruler_data.names import parse_config
 from ruler_data.row import PackedRow, Row, serialize
 from ruler_data.tasks import Cwe, Niah, Qa, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
@@ -50,7 +50,6 @@ class Available:
 
     Attributes:
         folder: of the real sources; None for the user's cache.
-        haystack: of the user's own texts, or None.
         kinds: of the manifest's sources, by name.
         missing: why a source cannot be compared, by name.
         is_current: whether this version draws rows of the manifest's MAJOR version.
@@ -99,61 +98,37 @@ def _counted(seed: int, library: Library, spec: str, counter: CounterName) -> To
 def find_sources(
     manifest: Manifest, folder: Path | str | None, haystack: Path | str | None
 ) -> tuple[Available, list[str]]:
-    """Return the sources that are available, and where the manifest differs from them.
-
-    Raises:
-        UsageError: a folder does not exist.
-    """
+    """Return the available sources, and where their texts are not those of the manifest."""
     paths = (str(folder) if folder else None, str(haystack) if haystack else None)
+    if manifest.edition != BALANCED:  # rows of editions are replayed from sources of their own
+        return Available(*paths, {}, {}), []
     if manifest.rows_version.split(".")[0] != DATA_VERSION.split(".")[0]:
         return Available(*paths, {}, {}, is_current=False), []
     findings, missing = list[str](), dict[str, str]()
     for info in manifest.sources:
         library = _library(info.kind == "sample", *paths)
-        is_pinned_down = info.kind == "sample" or info.name not in CATALOGUE
         try:
             found = library.info(info.name)
-            if found.detail == ROUGHLY:
-                found = replace(found, detail=info.detail)
         except (RulerError, KeyError) as error:
             missing[info.name] = str(error)
-            found = _catalogued(info)
-        if found.sha256 != info.sha256 and not (is_pinned_down or library.folder):
+            continue
+        is_public = info.kind == "real" and info.name in CATALOGUE
+        if found.sha256 != info.sha256 and is_public and not library.folder:
             missing[info.name] = f"here is another copy of it, sha256 {found.sha256}"
-            found = _catalogued(info)
-        if found != info:
-            missing.setdefault(info.name, "the manifest names another one")
-        findings += [
-            f"{FILENAME}: source {info.name}: {name} expected {quote(str(wanted))}, "
-            f"found {quote(str(asdict(info)[name]))}"
-            for name, wanted in asdict(found).items()
-            if asdict(info)[name] != wanted
-        ]
+            continue
+        detail = info.detail if found.detail == ROUGHLY else found.detail
+        expected = replace(info, sha256=found.sha256, detail=detail)
+        if expected != info:
+            missing[info.name] = "the manifest names another one"
+        findings += entry_findings(info, expected)
     kinds = {info.name: info.kind for info in manifest.sources}
     return Available(*paths, kinds, missing), findings
-
-
-def _catalogued(info: SourceInfo) -> SourceInfo:
-    """Return the entry of a source that is not available, as far as its name decides it."""
-    if info.kind == "own":
-        return own_info(info.name, info.sha256, info.detail)
-    spec = CATALOGUE.get(info.name)
-    if spec is None:
-        return info
-    detail = info.detail if info.name == "essays" else ""
-    return real_info(spec, info.sha256, detail, pinned=info.pinned)
 
 
 class RowCheck:
     """Compares the rows of one config with what the seed draws from the sources.
 
-    Args:
-        manifest: of the folder.
-        config: its name.
-        sources: that can be read.
-        tokenizer: to build rows again; empty to compare texts instead.
-        counter: library that counts tokens.
-        indices: of the rows to build again, rising.
+    Those of `indices` (rising) are built again; without a `tokenizer`, texts are compared instead.
     """
 
     def __init__(

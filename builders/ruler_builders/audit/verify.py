@@ -1,7 +1,6 @@
 """`verify`: check everything that a folder promises, from its files alone.
 
     hashes, names, sources and card of the folder -> columns, rows, lengths of every config
-    -> all rows of an edition of upstream, replayed
 
 Nothing that the builder recorded is trusted: hashes are taken again, rows are read and solved
 again, and with tokenizer and sources every row is built again and compared byte for byte.
@@ -23,7 +22,6 @@ from ruler_builders.audit.file_checks import (
     source_findings,
     text_findings,
 )
-from ruler_builders.audit.replay import replay_rows
 from ruler_builders.audit.source_check import Available, find_sources, is_text, open_tokenizer
 from ruler_builders.pipeline.build_config import (
     CounterOption,
@@ -133,7 +131,7 @@ class VerifyConfig:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of the rows to verify; None if the data is no folder with a manifest."""
+        """Tokens of the rows to verify; None if the folder has no manifest."""
         manifest = BuildDir(Path(self.data)).manifest()
         if manifest is None:
             return None
@@ -196,14 +194,11 @@ def verify(config: VerifyConfig) -> AuditReport:
     ]
     wrong, untested = text_findings(folder, manifest)
     findings += wrong
-    sources, again = Available(None, None, {}, {}), None
-    if not config.count_lengths:
-        again = _at_random(chosen, readable, config.rebuild)
-    if manifest.edition == BALANCED:
-        sources, wrong = find_sources(manifest, config.sources, config.haystack)
-        findings += wrong
-        if config.rebuild:
-            findings += _obstacles(manifest, sources)
+    again = None if config.count_lengths else _at_random(chosen, readable, config.rebuild)
+    sources, wrong = find_sources(manifest, config.sources, config.haystack)
+    findings += wrong
+    if config.rebuild and manifest.edition == BALANCED:
+        findings += _obstacles(manifest, sources)
     work = partial(verify_config, folder, manifest, spec, counter, sources, again)
     done = run_jobs(work, readable, config.workers, config.progress)
     verdicts = {verdict.config: verdict for verdict in done}
@@ -216,25 +211,20 @@ def verify(config: VerifyConfig) -> AuditReport:
     rebuilt = sum(verdict.built for verdict in verdicts.values())
     if manifest.is_imported:
         untested.append("imported rows: files, digests and lengths hold; who made them is unknown")
-    elif manifest.is_upstream and spec:
-        rebuilt, wrong, skipped = replay_rows(
-            folder, chosen, readable, spec, config.sources, config.progress
-        )
-        findings += wrong
-        untested += skipped
     rows = sum(info.rows for info in chosen.configs.values())
     proved = () if findings else _proved(chosen, verdicts, sources, config.count_lengths, rebuilt)
     return AuditReport(
-        tuple(findings), tuple(untested), len(chosen.configs), rows, rebuilt, tuple(proved)
+        tuple(dict.fromkeys(findings)),
+        tuple(untested),
+        len(chosen.configs),
+        rows,
+        rebuilt,
+        tuple(proved),
     )
 
 
 def _tokenizer_spec(spec: str | None, manifest: Manifest) -> str:
-    """Return how to load the manifest's tokenizer: as given, or found by its files.
-
-    Raises:
-        UsageError: it is not available.
-    """
+    """Return how to load the manifest's tokenizer: as given, or found by its files."""
     if spec is not None:
         return spec
     found = find_by_fingerprint(manifest.tokenizer)

@@ -19,13 +19,7 @@ from ruler_data.tasks import Task
 
 @dataclass
 class ConfigAudit:
-    """Result of checking the rows of a config.
-
-    Attributes:
-        config: the config's name.
-        findings: what is wrong; empty for a clean config.
-        checks: result of each check, for the manifest.
-    """
+    """What is wrong with the rows of a config, and each check with its result."""
 
     config: str
     findings: list[str] = field(default_factory=list)
@@ -82,13 +76,18 @@ def audit_rows(
     return audit
 
 
-def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]:
+def column_findings(task: Task, place: int, row: Row, *, any_budget: bool = False) -> Iterator[str]:
+    """Compare the columns that place and task decide."""
     if row.index != place:
         yield f"row {place} of the file has index {row.index}"
     if row.task != task.name:
         yield f"task is {row.task!r}"
-    if row.max_new_tokens != task.max_new_tokens:
+    if row.max_new_tokens != task.max_new_tokens and not any_budget:
         yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
+
+
+def _row_findings(task: Task, length: int, place: int, row: Row) -> Iterator[str]:
+    yield from column_findings(task, place, row)
     if row.length > length:
         yield f"length {row.length} is over the config's {length} without what it keeps free"
     if not row.outputs or not all(row.outputs):
@@ -132,13 +131,7 @@ def fill_finding(
     """Return the least full row and what is wrong; None if all rows are full enough.
 
     A question without documents has nothing to fill its length with. Reserved tokens do not count
-    as room.
-
-    Args:
-        task: of the config.
-        length: of the config, in tokens.
-        reserve: tokens of each prompt to keep free.
-        lengths: the `length` column, in tokens.
+    as room. All lengths are in tokens; `lengths` is the column.
 
     >>> from ruler_data.tasks import TASKS
     >>> fill_finding(TASKS["vt"], 4096, 0, [4090, 4056])

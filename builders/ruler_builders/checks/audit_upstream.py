@@ -7,25 +7,22 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from ruler_builders.checks.audit_rows import ConfigAudit
+from ruler_builders.checks.audit_rows import ConfigAudit, column_findings
+from ruler_builders.checks.prompt_parser import queried_keys
 from ruler_data.row import PackedRow, Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
 
 #: Characters before a word of cwe that hold its number.
 LABEL = 12
 _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
-_QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
 
 
 def audit_upstream(
     config: str, task: Task, rows: Iterable[PackedRow], *, imported: bool = False
 ) -> ConfigAudit:
-    """Check the columns of a config and measure the defects that its rows have.
+    """Check the columns of a config, and in `checks` measure the defects that its rows have.
 
-    Imported rows may lack evidence and have a token budget of their own.
-
-    Returns:
-        Findings, and in `checks` each defect with its figure.
+    Imported rows may lack evidence, and their token budget may be another.
     """
     audit = ConfigAudit(config)
     seen: Counter[tuple[str, str]] = Counter()
@@ -58,12 +55,7 @@ def audit_upstream(
 
 
 def _findings(task: Task, place: int, row: Row, imported: bool) -> Iterator[str]:
-    if row.index != place:
-        yield f"row {place} of the file has index {row.index}"
-    if row.task != task.name:
-        yield f"task is {row.task!r}"
-    if row.max_new_tokens != task.max_new_tokens and not imported:
-        yield f"max_new_tokens is {row.max_new_tokens}, the task's is {task.max_new_tokens}"
+    yield from column_findings(task, place, row, any_budget=imported)
     if not row.outputs:
         yield "there is no gold answer"
     if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
@@ -74,9 +66,8 @@ def _findings(task: Task, place: int, row: Row, imported: bool) -> Iterator[str]
 
 def _repeats_key(row: Row, params: Niah) -> bool:
     """Whether another needle has the key of a question."""
-    match = _QUERY.search(row.question)
-    keys = re.split(r", and |, ", match[1]) if match else []
-    return any(row.context.count(f" for {key} is: ") > params.values for key in keys)
+    counts = (row.context.count(f" for {key} is: ") for key in queried_keys(row))
+    return any(count > params.values for count in counts)
 
 
 def _gold_place(row: Row) -> str:

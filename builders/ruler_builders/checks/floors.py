@@ -35,12 +35,7 @@ Candidates = tuple[Counter[str], Mapping[str, object]]
 
 
 class FloorMeter:
-    """Measures the floor of a config while its rows are read.
-
-    Args:
-        task: of the config.
-        rows: of the config.
-    """
+    """Measures the floor of a config of so many rows while they are read."""
 
     def __init__(self, task: Task, rows: int) -> None:
         self._task, self._rows = task, max(rows, 1)

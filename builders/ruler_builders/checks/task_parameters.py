@@ -24,11 +24,10 @@ from ruler_builders.checks.prompt_parser import (
     template_of,
 )
 from ruler_builders.checks.solvers import documents, solve
+from ruler_builders.prompts import NOISE
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
-
-_NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 
 
 def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
@@ -67,7 +66,7 @@ def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
 
 def _haystack_findings(params: Niah, others: Sequence[str]) -> Iterator[str]:
     """Compare what is not needle with the haystack of the task; texts need their sources."""
-    text = [line for line in others if line != _NOISE]
+    text = [line for line in others if line != NOISE]
     kind = "texts" if text else "noise" if others else "needles"
     expected = "texts" if params.haystack in ("essays", "domains") else params.haystack
     if kind != expected and others:  # without others it is empty, or its needles are counted
@@ -195,7 +194,7 @@ def _chains(params: Vt, lines: Sequence[str]) -> Generator[str, None, dict[str, 
     """Follow the chains of assignments; return the names of each by its value, in order."""
     name = f"([A-Z]{{{params.letters}}})"
     form = re.compile(rf"VAR {name} = (?:([0-9]{{5}})|VAR {name} )")
-    others = [line for line in lines if line != _NOISE]
+    others = [line for line in lines if line != NOISE]
     if strange := [line for line in others if not form.fullmatch(line)]:
         yield f"the haystack holds {strange[0][:60]!r}, which is no noise and no assignment"
     chains: dict[str, list[str]] = {}

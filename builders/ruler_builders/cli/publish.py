@@ -5,16 +5,10 @@ from dataclasses import replace
 from typing import Annotated
 
 from ruler_builders.audit.verify import VerifyConfig
-from ruler_builders.publish import (
-    LockstepConfig,
-    PublishConfig,
-    ReleaseOutcome,
-    listed,
-    put_index,
-    sibling_of,
-)
-from ruler_builders.publish import publish as publish_release
-from ruler_builders.publish import release as release_all
+from ruler_builders.publish import lockstep
+from ruler_builders.publish.plan import PublishConfig
+from ruler_builders.publish.release import ReleaseOutcome
+from ruler_builders.publish.release import publish as publish_release
 from ruler_data.names import check_repo, counted
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.terminal import out, progress, say
@@ -31,11 +25,11 @@ def publish(
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves."""
     tell = _silent if as_json else say
     if index:
-        config = replace(config, siblings=listed(check_repo(index)))
+        config = replace(config, siblings=lockstep.listed(check_repo(index)))
     with progress(VerifyConfig(config.folder).tokens) as advance:
         outcome = publish_release(config, advance, tell)
     if index and outcome.commit:
-        put_index(index, [sibling_of(config.repo, outcome)], tell)
+        lockstep.put_index(index, [lockstep.sibling_of(config.repo, outcome)], tell)
     if as_json:
         out.print_json(json.dumps(_record(config.repo, outcome)))
     else:
@@ -43,9 +37,9 @@ def publish(
 
 
 @command()
-def release(config: LockstepConfig, as_json: JsonFlag = False) -> None:
+def release(config: lockstep.LockstepConfig, as_json: JsonFlag = False) -> None:
     """Build, verify and publish the data of several tokenizers in lockstep; resumable."""
-    done = release_all(config, progress, _silent if as_json else say)
+    done = lockstep.release(config, progress, _silent if as_json else say)
     if as_json:
         out.print_json(json.dumps([_record(repo, outcome) for repo, outcome in done.items()]))
         return

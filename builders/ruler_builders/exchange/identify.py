@@ -21,6 +21,7 @@ from typing import Annotated, NamedTuple
 
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
 from ruler_builders.pipeline.build_config import SourcesOption
+from ruler_builders.pipeline.build_context import ByteCounter
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
@@ -206,7 +207,7 @@ class _Bench:
 
     def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
         """Whether the balanced edition asks this, which needs no tokenizer."""
-        asked = TokenizedSources(self._config.seed, self._library, _Characters())
+        asked = TokenizedSources(self._config.seed, self._library, ByteCounter())
         try:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
@@ -246,10 +247,7 @@ class _Bench:
 def _compare(
     rows: Sequence[OtherRow], made: Iterable[UpstreamRow], *, stored: bool
 ) -> tuple[int, float, str]:
-    """Return the rows that are the same, how alike the first other one is, and where it parts.
-
-    Stored lengths are compared too if `stored`.
-    """
+    """Return the rows that are the same, how alike the first other one is, and where it parts."""
     for same, (row, again) in enumerate(zip(rows, made, strict=False)):
         text, outputs = again.input + again.answer_prefix, tuple(again.outputs)
         length = row.length if stored and row.length is not None else again.length
@@ -261,16 +259,6 @@ def _compare(
             return same, alike, f"its answers are {again.outputs!s:.60}"
         return same, alike, f"same answers, the prompt differs from character {shared:,}"
     return len(rows), 0.0, ""
-
-
-class _Characters:
-    """Counts characters, where only the question of a row is wanted."""
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text) for text in texts]
-
-    def count_prompt(self, content: str | bytes, answer_prefix: str) -> int:
-        return len(content) + len(answer_prefix)
 
 
 def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> Iterator[bool]:

@@ -82,12 +82,8 @@ class Imported:
     def report(self) -> str:
         """Return the report of the defects as Markdown, e.g. to post it under the dataset."""
         (source,) = self.manifest.sources
-        lines = [
-            f"# RULER rows of {source.title}",
-            "",
-            f"sha256 {source.sha256}; {source.detail}.",
-            "",
-        ]
+        lines = [f"# RULER rows of {source.title}", ""]
+        lines += [f"sha256 {source.sha256}; {source.detail}.", ""]
         lines += ["| config | rows | fill min | fill mean | found |", "|---|--:|--:|--:|---|"]
         for name, info in self.manifest.configs.items():
             found = "; ".join(f"{what}: {figure}" for what, figure in self.defects[name].items())
@@ -186,11 +182,7 @@ class _Spool:
         self.template = ""
 
     def read(self, files: Sequence[Path], config: ImportConfig) -> None:
-        """Read all rows.
-
-        Raises:
-            RulerError: a file cannot be read, or some rows have a chat template and others not.
-        """
+        """Read all rows, which must have one chat template."""
         size = None if config.length is None else parse_length(str(config.length), "--length")
         templates: set[str] = set()
         for path in files:

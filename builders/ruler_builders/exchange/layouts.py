@@ -64,13 +64,10 @@ LAYOUTS = (
 
 
 class Parts(NamedTuple):
-    """A prompt taken apart.
+    """A prompt taken apart; `opening` and `closing` are those of a chat template around the turn.
 
-    Attributes:
-        context: a chat template's opening included.
-        question: with what closes the user's turn.
-        answer_prefix: of the task where the row has lost it.
-        opening: of a chat template, before the instruction; likewise `closing`.
+    The context includes the opening and the question the closing. An answer prefix that the row has
+    lost is the task's.
     """
 
     context: str
@@ -86,14 +83,10 @@ class OtherRow:
 
     Attributes:
         where: file and number of the record, from 1.
-        layout: of the file.
         task: of the prompt, by its text.
         size: length of the config in tokens, by names of files and columns; None if unknown.
-        parts: of the prompt.
         has_prefix: whether the row has its answer prefix.
-        outputs: gold answers.
-        index: as stored, None if there is none; likewise `length`, and `budget`, of the answer,
-            both in tokens.
+        index: as stored; likewise `length`, and `budget`, of the answer, both in tokens.
     """
 
     where: str

@@ -30,20 +30,32 @@ from ruler_builders.sources import Library
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, shown_seed
 from ruler_data.names import parse_config
+from ruler_data.options import takes_options
 from ruler_data.tasks import TASKS, Task, config_place, task_place
 from ruler_data.terminal import warn as print_warning
 from ruler_data.version import DATA_VERSION, __version__
 
 
-def build_folder(config: BuildConfig) -> tuple[Manifest, list[BuiltConfig]]:
-    """Build a folder, or what is missing of it, and return its manifest and its configs.
+@takes_options(BuildConfig)
+def build(config: BuildConfig) -> Manifest:
+    """Build a folder of frozen configs and return its manifest; resume an interrupted build.
 
-    A shard builds its share of the configs and writes no manifest. The same options without a
-    shard build whatever is still missing, and write the manifest.
+    The same options give the same bytes, on any machine and with any number of workers. A script
+    that sets `workers` needs the guard `if __name__ == "__main__":`, since workers import it. A
+    shard returns the manifest of its configs and writes none.
 
     Raises:
         UsageError: it cannot be built with these options; nothing was written.
         RulerError: a fault of disk, sources or workers; finished configs are kept.
+    """
+    return build_folder(config)[0]
+
+
+def build_folder(config: BuildConfig) -> tuple[Manifest, list[BuiltConfig]]:
+    """Do as `build`, and return the configs as well.
+
+    After shards, the same options without a shard build what is still missing and write the
+    manifest.
     """
     if config.share and config.force:
         msg = "--force with --shard would remove other shards' work; clear the folder first"
@@ -159,12 +171,7 @@ def _build_configs(
 def _resume(
     folder: BuildDir, wanted: Manifest, rows: int, *, force: bool
 ) -> tuple[Manifest | None, Manifest]:
-    """Return the manifest of a finished build, if any, and `wanted` with the intact configs.
-
-    Raises:
-        UsageError: the folder holds a build of other inputs, and `force` is not set.
-        RulerError: the manifest is damaged, and `force` is not set.
-    """
+    """Return the manifest of a finished build, if any, and `wanted` with the intact configs."""
     try:
         finished = folder.manifest()
     except RulerError:

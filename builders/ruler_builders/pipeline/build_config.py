@@ -166,11 +166,7 @@ class BuildConfig:
 
     @property
     def share(self) -> tuple[int, int] | None:
-        """(i, n) to build share i of n and leave out the manifest; None for everything.
-
-        Raises:
-            UsageError: the option is not a shard.
-        """
+        """(i, n) to build share i of n and leave out the manifest; None for everything."""
         return parse_shard(self.shard) if self.shard else None
 
     @property
@@ -199,32 +195,24 @@ class BuildConfig:
 
 
 def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
-    """Return the names of tasks, which may be a comma-separated list; None for `all`.
-
-    Raises:
-        UsageError: the list is empty.
-    """
+    """Return the names of tasks, which may be a comma-separated list; None for `all`."""
     if not isinstance(tasks, str):
         return tasks
-    names = tuple(part.strip() for part in tasks.split(",") if part.strip())
-    if not names:
-        msg = "--tasks names no task"
-        raise UsageError(msg)
+    names = _listed(tasks, "task")
     return None if "all" in names else names
 
 
 def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | None:
-    """Return lengths (tokens), which may be a comma-separated list; None for `all`.
-
-    Raises:
-        UsageError: one is not a length, or the list is empty.
-    """
+    """Return lengths (tokens), which may be a comma-separated list; None for `all`."""
     if not isinstance(lengths, str):
         return lengths
-    parts = [part.strip() for part in lengths.split(",") if part.strip()]
-    if parts == ["all"]:
-        return None
+    parts = _listed(lengths, "length")
+    return None if parts == ["all"] else tuple(sorted({parse_length(part) for part in parts}))
+
+
+def _listed(text: str, what: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts:
-        msg = "--lengths names no length"
+        msg = f"--{what}s names no {what}"
         raise UsageError(msg)
-    return tuple(sorted({parse_length(part) for part in parts}))
+    return parts

@@ -24,14 +24,11 @@ PROBE_LENGTH = 8192
 
 @dataclass(frozen=True)
 class BuildContext:
-    """An opened tokenizer and sources counted in it.
+    """An opened tokenizer, the sources counted in it, and those of editions of upstream.
 
     Attributes:
-        tokenizer: counts texts and prompts.
-        sources: texts with their tokens, and the seed of all draws.
         template_reserve: tokens that the chat template adds around one user turn.
         extra_reserve: tokens of each prompt to keep free beyond that.
-        upstream: the sources as upstream's editions read them.
     """
 
     tokenizer: PromptTokenizer

@@ -222,11 +222,7 @@ def workers_lock(folder: BuildDir, shard: tuple[int, int] | None) -> Path:
 
 
 def _assert_exclusive(folder: BuildDir, share: str) -> None:
-    """Check that no conflicting lock is held; wait for workers of a killed build to end.
-
-    Raises:
-        RulerError: another build is at work.
-    """
+    """Check that no conflicting lock is held; wait for workers of a killed build to end."""
     whole = folder.state / f"{WHOLE}.lock"
     for other in folder.state.glob("*.lock") if share == WHOLE else [whole]:
         if other.stem != share and other.exists():

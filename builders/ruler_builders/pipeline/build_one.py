@@ -10,9 +10,8 @@ from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.pipeline.recount import recount, recounted_rows
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.tasks.qa import repeated
 from ruler_builders.upstream import Arguments, edition_of, model_template
@@ -22,7 +21,7 @@ from ruler_data.manifest import BALANCED, ConfigInfo
 from ruler_data.names import config_file
 from ruler_data.parquet import read_packed
 from ruler_data.row import PackedRow
-from ruler_data.tasks import Qa, Task
+from ruler_data.tasks import Qa
 
 
 @dataclass(frozen=True)
@@ -39,35 +38,17 @@ def build_in_worker(
 ) -> BuiltConfig:
     """Build one config in another process, which opens tokenizer and sources itself.
 
-    Args:
-        config: the options.
-        sha256: of each source, as the parent has read it.
-        name: of the config.
-        progress: called with the rows that are finished.
-
-    Raises:
-        RulerError: a source has changed since, or as in `build_one`.
+    `sha256` is of each source, as the parent has read it.
     """
-    context = worker_context(config)
-    check_sources(context, config.configs[name][0], config.edition, sha256)
-    return build_one(config, context, name, progress)
-
-
-def check_sources(
-    context: BuildContext, task: Task, edition: str, sha256: Mapping[str, str]
-) -> None:
-    """Check that the sources of a task are still those that the build began with.
-
-    Raises:
-        RulerError: one has changed.
-    """
-    for source in context.source_infos(task, edition):
+    context = worker_context(replace(config, out=None))
+    for source in context.source_infos(config.configs[name][0], config.edition):
         if source.sha256 != sha256[source.name]:
             msg = (
                 f"source {source.name} changed during the build: sha256 expected "
                 f"{sha256[source.name]}, found {source.sha256}"
             )
             raise RulerError(msg)
+    return build_one(config, context, name, progress)
 
 
 def build_one(
@@ -113,7 +94,14 @@ def _fitted(
     recounted = recounted_rows(rows, length)
     for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
         if fitted.row.index in recounted:
-            _check_length(name, context, fitted.row)
+            found, row = recount(context.tokenizer, fitted.row), fitted.row
+            if found != row.length:
+                msg = (
+                    f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} "
+                    f"tokens and the reference {found}; build with --counter tokenizers, and "
+                    "please report this"
+                )
+                raise RulerError(msg)
         notes.update(filter(None, [fitted.exhausted]))
         yield fitted.row
     if isinstance(task.params, Qa):
@@ -124,35 +112,15 @@ def _replayed(
     config: BuildConfig, context: BuildContext, name: str, _notes: set[str]
 ) -> Iterator[PackedRow]:
     """Yield the rows of a config of an edition of upstream."""
-    return packed_rows(replay_arguments(config, name), context.upstream, context.tokenizer)
-
-
-def replay_arguments(config: BuildConfig, name: str) -> Arguments:
-    """Return what upstream's script is started with for a config."""
     assert config.seed is not None  # `build_folder` has chosen it
     task, length = config.configs[name]
-    return Arguments(
+    arguments = Arguments(
         edition_of(config.edition),
         task,
         length,
         config.selection.rows,
-        seed=config.seed,
-        template=model_template(config.template),
+        config.seed,
+        model_template(config.template),
         template_tokens=config.reserve,
     )
-
-
-def _check_length(name: str, context: BuildContext, row: PackedRow) -> None:
-    """Compare the length of a row with the count of the reference library.
-
-    Raises:
-        RulerError: they differ, so the counter of the build is not exact after all.
-    """
-    found = recount(context.tokenizer, row)
-    if found == row.length:
-        return
-    msg = (
-        f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens and the "
-        f"reference {found}; build with --counter tokenizers, and please report this"
-    )
-    raise RulerError(msg)
+    return packed_rows(arguments, context.upstream, context.tokenizer)

@@ -1,7 +1,7 @@
 """Fit: find the fullest haystack with which the finished prompt of a row is within its length."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
@@ -13,6 +13,7 @@ from ruler_builders.tasks import draw
 from ruler_data.errors import BudgetError, RulerError
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
+from ruler_data.tokenizers import Tokenizer
 
 #: Rows of a batch, which are all drawn, then planned, then fitted; and the most tokens of a batch
 #: of several rows, since it is held in memory.
@@ -24,13 +25,7 @@ ATTEMPTS = 12
 
 @dataclass(frozen=True)
 class Target:
-    """The length that rows are fitted to, and what is reserved of it.
-
-    Attributes:
-        length: the config's length, in tokens.
-        template_reserve: tokens that the chat template adds around one user turn.
-        extra_reserve: tokens that stay free beyond that.
-    """
+    """The length (tokens) that rows are fitted to, and what template and user reserve of it."""
 
     length: int
     template_reserve: int
@@ -51,11 +46,7 @@ class Fitted:
 
 
 def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
-    """Draw and fit one row; it does not depend on what else is built, where or in which order.
-
-    Raises:
-        BudgetError: the row does not fit with an empty haystack.
-    """
+    """Draw and fit one row; it does not depend on what else is built, where or in which order."""
     return next(make_rows(task, sources, [index], target))
 
 
@@ -72,7 +63,8 @@ def make_rows(
     rest = iter(indices)
     while batch := list(islice(rest, at_once)):
         templates = [draw(task, sources, index, length, budget) for index in batch]
-        rooms = [budget - _frame(template, sources) for template in templates]
+        frames = ["".join(astuple(template.prompt)) for template in templates]
+        rooms = [budget - sources.tokenizer.count([frame])[0] for frame in frames]
         plans = list(zip(templates, rooms, strict=True))
         haystacks = [template.fill(room) for template, room in plans]
         for index, plan, haystack in zip(batch, plans, haystacks, strict=True):
@@ -99,13 +91,6 @@ def _need(task: Task, sources: TokenizedSources, index: int, target: Target) -> 
     return prompt + task.max_new_tokens + target.extra_reserve
 
 
-def _frame(template: RowTemplate, sources: TokenizedSources) -> int:
-    """Return the tokens of all text around the haystack."""
-    prompt = template.prompt
-    text = prompt.head + prompt.tail + prompt.question + prompt.prefix
-    return sources.tokenizer.count([text])[0]
-
-
 def _fit(
     task: Task,
     template: RowTemplate,
@@ -119,9 +104,6 @@ def _fit(
 
     The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
     room is corrected by the difference and the haystack is filled again.
-
-    Raises:
-        BudgetError: it does not fit with an empty haystack.
     """
     limit = target.length - target.extra_reserve
     best: tuple[int, Haystack, bytes] | None = None
@@ -180,3 +162,25 @@ def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     """Return context and question."""
     after = template.prompt.tail + template.prompt.question
     return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))
+
+
+#: Length (tokens) up to which three rows of a config are counted again, and beyond which one is.
+SHORT = 16_384
+
+
+def recounted_rows(rows: int, length: int) -> frozenset[int]:
+    """Return which rows of a config the reference library counts again.
+
+    A fast counter is tested before it is used; this notices a difference that those texts miss.
+    Counting all rows would cost more than building them.
+
+    >>> sorted(recounted_rows(500, 4096)), sorted(recounted_rows(500, 131072))
+    ([0, 250, 499], [0])
+    """
+    return frozenset((0, rows // 2, rows - 1) if length <= SHORT else (0,))
+
+
+def recount(tokenizer: Tokenizer, row: PackedRow) -> int:
+    """Return the length of a row (tokens, room for the answer included) by the reference."""
+    content = str(row.context, "utf-8") + row.question
+    return tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens

@@ -46,9 +46,9 @@ def run_jobs(
 
     Args:
         work: does a job in another process; it, jobs and results must pickle.
-        jobs: what to do, the longest first, so that no process has a long one left at the end.
+        jobs: the longest first, so that no process has a long one left at the end.
         workers: number of processes.
-        progress: called with finished rows, a few times a second.
+        progress: called a few times a second.
         held: a file on which the others hold a shared lock while they live. If this process is
             killed, the next build waits for that lock.
         here: does a job in this process; by default what `work` does.

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ruler_builders.pipeline.build_config import BuildConfig
-from ruler_builders.pipeline.build_context import BuildContext, worker_context
+from ruler_builders.pipeline.build_config import BuildConfig, no_progress
+from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.build_one import BuiltConfig, build_one, check_sources
+from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker
 from ruler_builders.pipeline.pool import Progress
+from ruler_builders.sources.text_files import sha256_listing
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
@@ -37,10 +38,8 @@ class Bundle:
     @property
     def digest(self) -> str:
         """Return a sha256 of the files' names and contents."""
-        digest = hashlib.sha256()
-        for name in sorted(self.files):
-            digest.update(f"{name} {hashlib.sha256(self.files[name]).hexdigest()}\n".encode())
-        return digest.hexdigest()
+        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
+        return sha256_listing(hashes)
 
 
 def pack(config: BuildConfig, context: BuildContext) -> Bundle:
@@ -97,14 +96,7 @@ def build_on_ray(
     """Yield configs as a Ray cluster finishes them.
 
     The cluster is the one that RAY_ADDRESS names, otherwise one on this machine with as many
-    processes as the build has workers.
-
-    Args:
-        config: the options.
-        context: of the build, opened on this machine.
-        sha256: of each source.
-        names: of the configs to build.
-        progress: called with the rows that are finished.
+    processes as the build has workers. `sha256` is of each source.
 
     Raises:
         UsageError: Ray is not installed, or no cluster answers at RAY_ADDRESS.
@@ -159,10 +151,7 @@ def _build_remotely(
     name: str, bundle: Bundle, sha256: Mapping[str, str]
 ) -> tuple[BuiltConfig, bytes]:
     """Build one config on a machine of the cluster and return the bytes of its file."""
-    config = unpack(bundle)
-    context = worker_context(config)
-    check_sources(context, config.configs[name][0], config.edition, sha256)
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
-        local = replace(config, out=Path(scratch))
-        built = build_one(local, context, name, lambda _name, _rows: None)
-        return built, (local.folder / built.info.file).read_bytes()
+        config = replace(unpack(bundle), out=Path(scratch))
+        built = build_in_worker(config, sha256, name, no_progress)
+        return built, (config.folder / built.info.file).read_bytes()

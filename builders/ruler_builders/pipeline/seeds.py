@@ -38,11 +38,7 @@ def choose_seed(seed: int | None, folder: BuildDir, *, fresh: bool) -> int:
 
 
 def keep_seed(folder: BuildDir, seed: int) -> int:
-    """Keep a private seed in a folder; return it, or the one that another shard kept first.
-
-    Raises:
-        RulerError: the folder keeps something that is not a private seed.
-    """
+    """Keep a private seed in a folder; return it, or the one that another shard kept first."""
     path = folder.state / "seed"
     own = folder.state / f"seed.{os.getpid()}"
     write_file(own, f"{seed}\n")

@@ -1,6 +1,7 @@
 """Checks of a build's options that need the suite, the tokenizer or the sources.
 
-All of them run before anything is written.
+All of them run before anything is written. Each raises a UsageError that names what is
+refused; `check_pinned` raises a RulerError.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,7 +16,7 @@ from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
-from ruler_data.tasks import TASKS, Niah, Task
+from ruler_data.tasks import TASKS, Niah
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
@@ -24,11 +25,7 @@ LARGEST_SEED = 2**32
 
 
 def check_edition(config: BuildConfig) -> None:
-    """Refuse options that an edition of upstream does not have.
-
-    Raises:
-        UsageError: names the option and the edition.
-    """
+    """Refuse options that an edition of upstream does not have."""
     if config.edition == BALANCED:
         if config.template != "base":
             msg = "--template: only for --edition upstream-...; balanced prompts contain none"
@@ -54,11 +51,7 @@ def check_edition(config: BuildConfig) -> None:
 def check_pinned(
     sources: Iterable[SourceInfo], warn: Callable[[str], None], *, strict: bool
 ) -> None:
-    """Warn of files that are not those that upstream's published rows were drawn from.
-
-    Raises:
-        RulerError: there is one, and `strict` is set.
-    """
+    """Warn of files that are not those that upstream's published rows were drawn from."""
     for source in sources:
         if source.pinned:
             continue
@@ -69,11 +62,7 @@ def check_pinned(
 
 
 def check_domains(config: BuildConfig, library: Library) -> None:
-    """Refuse domains that neither the package nor the user provides; no text is read yet.
-
-    Raises:
-        UsageError: names the first, its place in the suite, and the domains that exist.
-    """
+    """Refuse domains that neither the package nor the user provides; no text is read yet."""
     for name, task in config.selection.tasks.items():
         for domain in task.params.domains if isinstance(task.params, Niah) else ():
             if wrong := absent(domain, library.own):
@@ -86,9 +75,6 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
     """Refuse user texts that contain a special token of the tokenizer.
 
     A needle hidden in such a text would stand before or after the end of the user's turn.
-
-    Raises:
-        UsageError: names the first file, its line and the token.
     """
     own = context.sources.library.own
     if own is None:
@@ -107,16 +93,16 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
 
 
 def check_lengths(config: BuildConfig, context: BuildContext) -> None:
-    """Refuse lengths at which a row of a task does not fit.
-
-    Raises:
-        UsageError: names every such task and its minimum.
-    """
+    """Refuse lengths at which a row of a task does not fit."""
     short = []
     for name, (task, length) in config.configs.items():
+        # All rows show whether a task fits where it is close, a few elsewhere.
+        tried = config.selection.rows
+        if length - config.reserve >= ALWAYS_FITS:
+            tried = 0 if task.name in TASKS else min(tried, 8)
         target = context.target(length)
-        indices = range(_rows_to_try(config, task, length))
-        least = max((need(task, context.sources, index, target) for index in indices), default=0)
+        needs = (need(task, context.sources, index, target) for index in range(tried))
+        least = max(needs, default=0)
         if least > length:
             short.append(f"{name} needs at least {least} tokens")
     if short:
@@ -125,11 +111,7 @@ def check_lengths(config: BuildConfig, context: BuildContext) -> None:
 
 
 def check_rows(config: BuildConfig, context: BuildContext) -> None:
-    """Refuse more rows than questions for tasks whose rows differ in nothing but the question.
-
-    Raises:
-        UsageError: names the first such task.
-    """
+    """Refuse more rows than questions for tasks whose rows differ in nothing but the question."""
     for name, task in config.selection.tasks.items():
         if task.fills:
             continue
@@ -141,10 +123,3 @@ def check_rows(config: BuildConfig, context: BuildContext) -> None:
                 f"question gives an identical row; use --rows {questions} or fewer"
             )
             raise UsageError(msg)
-
-
-def _rows_to_try(config: BuildConfig, task: Task, length: int) -> int:
-    """Return how many rows show whether a task fits: all where it is close, else a few."""
-    if length - config.reserve < ALWAYS_FITS:
-        return config.selection.rows
-    return 0 if task.name in TASKS else min(config.selection.rows, 8)

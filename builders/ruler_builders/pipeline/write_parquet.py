@@ -33,23 +33,13 @@ DICTIONARY = ["task", "answer_prefix"]
 LEVEL_TEXTS, LEVEL = 9, 3
 
 
-def compression_level(task: Task) -> int:
-    """Return the zstd level for the text of a task."""
-    texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
-    return LEVEL_TEXTS if texts or isinstance(task.params, Qa) else LEVEL
-
-
 def write_rows(
     path: Path, rows: Iterable[Row | PackedRow], task: Task, length: int, expected: int
 ) -> ConfigInfo:
     """Write rows to a parquet file, atomically, and return its entry for the manifest.
 
-    Args:
-        path: the file; its last two parts are its path within the folder.
-        rows: in order; consumed one by one.
-        task: decides the compression level.
-        length: the config's length in tokens, for the fill.
-        expected: number of rows, to say how much space they need if the disk is full.
+    The last two parts of `path` are those within the folder. `task` decides the compression level,
+    `length` (tokens) the fill, and with the rows `expected`, an error says what space they need.
 
     Raises:
         RulerError: the disk is full or the folder not writable.
@@ -107,9 +97,10 @@ def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
 
 def layout(task: Task) -> dict[str, object]:
     """Return the options of the parquet writer for a task."""
+    texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
     return {
         "compression": "zstd",
-        "compression_level": compression_level(task),
+        "compression_level": LEVEL_TEXTS if texts or isinstance(task.params, Qa) else LEVEL,
         "use_dictionary": DICTIONARY,
         "write_page_index": True,
         "write_page_checksum": True,

@@ -6,19 +6,3 @@ plan.py            what the repo holds, what to send, and under which version
 release.py         the steps, in order
 lockstep.py        several tokenizers as sibling repos, and the index that lists them
 """
-
-from ruler_builders.publish.lockstep import LockstepConfig, listed, put_index, release, sibling_of
-from ruler_builders.publish.plan import Plan, PublishConfig
-from ruler_builders.publish.release import ReleaseOutcome, publish
-
-__all__ = [
-    "LockstepConfig",
-    "Plan",
-    "PublishConfig",
-    "ReleaseOutcome",
-    "listed",
-    "publish",
-    "put_index",
-    "release",
-    "sibling_of",
-]

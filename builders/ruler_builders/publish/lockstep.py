@@ -6,7 +6,7 @@ Every step first checks what was done before, so the same command completes an i
 Nothing is published before everything is built, verified and planned.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -16,9 +16,8 @@ from typing import Annotated
 from ruler_builders.pipeline.build import build_folder
 from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption, WorkersOption
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.publish.plan import FewerRowsOption, PublishConfig, UnequalRowsOption
+from ruler_builders.publish.plan import FewerRowsOption, Plan, PublishConfig, UnequalRowsOption
 from ruler_builders.publish.release import (
-    Prepared,
     ReleaseOutcome,
     Tell,
     carry_out,
@@ -70,11 +69,6 @@ class LockstepConfig:
     workers: WorkersOption = 1
 
     def __post_init__(self) -> None:
-        """Check the version and the names.
-
-        Raises:
-            UsageError: one is not valid.
-        """
         _ = Version.parse(self.version), self.repos
 
     @cached_property
@@ -117,7 +111,7 @@ def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOu
             repo: _prepare(config, config.folder(spec), repo, siblings, progress, tell)
             for spec, repo in config.repos.items()
         }
-        done = {repo: carry_out(prepared, tell) for repo, prepared in ready.items()}
+        done = {repo: carry_out(*planned, tell) for repo, planned in ready.items()}
     if not config.dry_run:
         put_index(config.first, [sibling_of(repo, outcome) for repo, outcome in done.items()], tell)
         if config.collection:
@@ -149,7 +143,7 @@ def _prepare(
     siblings: Mapping[str, str],
     progress: Progress,
     tell: Tell,
-) -> Prepared:
+) -> tuple[PublishConfig, Plan]:
     """Verify and plan one repo; one whose rows do not change keeps its version."""
     options = PublishConfig(
         folder,
@@ -187,31 +181,21 @@ def listed(repo: str) -> dict[str, str]:
     """Return the repos that a repo's index lists, each with the name of its tokenizer.
 
     A release calls it before anything is sent, since it changes the index last.
-
-    Raises:
-        RulerError: the index is damaged, or the Hub is not available.
     """
     index = read_index(repo) if head(repo) else None
     return {one.repo: one.tokenizer for one in (index or Index()).siblings}
 
 
 def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
-    """List releases in a repo's index; what others list meanwhile is kept.
-
-    Raises:
-        RulerError: the Hub refuses, or the repo's index is damaged.
-    """
+    """List releases in a repo's index; what others list meanwhile is kept."""
 
     def files(commit: str) -> list[PushFile]:
         index = (read_index(repo, commit) or Index()).with_siblings(siblings)
         return [PushFile.of_bytes(FILENAME, index.to_json().encode())]
 
-    commit, sent = put_files(repo, files, f"Index: {_names(siblings)}")
+    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+    commit, sent = put_files(repo, files, f"Index: {names}")
     tell(f"{repo}: {FILENAME} {'updated, commit ' + commit if sent else 'is up to date'}")
-
-
-def _names(siblings: Iterable[Sibling]) -> str:
-    return ", ".join(f"{one.repo} {one.tag}" for one in siblings)
 
 
 def _collect(config: LockstepConfig, tell: Tell) -> None:

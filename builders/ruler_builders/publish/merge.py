@@ -15,34 +15,22 @@ from ruler_data.version import __version__
 
 
 @dataclass(frozen=True)
-class Built:
-    """A verified folder."""
-
-    folder: Path
-    manifest: Manifest
-
-
-@dataclass(frozen=True)
 class Dataset:
-    """The contents of a release.
-
-    Attributes:
-        manifest: of the release.
-        files: all files, the manifest last.
-    """
+    """The contents of a release; the manifest is the last file."""
 
     manifest: Manifest
     files: tuple[PushFile, ...]
 
 
 def compose(
-    built: Built,
+    folder: Path,
+    built: Manifest,
     base: Release | None,
     version: Version,
     repo: str,
     siblings: Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Return the dataset with all configs that were published before or built now.
+    """Return the dataset with all configs that were published before or are built in a folder.
 
     A config that was built again replaces the published one; none is removed. `siblings` are added
     to those that the published manifest names.
@@ -50,11 +38,8 @@ def compose(
     Raises:
         UsageError: the two cannot be one dataset.
     """
-    kept = (
-        []
-        if base is None
-        else [n for n in base.manifest.configs if n not in built.manifest.configs]
-    )
+    published = base.manifest.configs if base else {}
+    kept = [name for name in published if name not in built.configs]
     if base is not None:
         _check_same_inputs(built, base, kept)
     manifest = _union(built, base, kept, version)
@@ -64,7 +49,7 @@ def compose(
     def locate(file: str) -> Path:
         config = file.split("/")[0]
         if base is None or config not in kept:
-            return built.folder / file
+            return folder / file
         return base.fetch([config]) / file
 
     beside = card_files(manifest, locate, Address(repo, version.tag))
@@ -91,15 +76,15 @@ def _dataset(manifest: Manifest, rows: list[PushFile], beside: list[PushFile]) -
     return Dataset(manifest, (*rows, *beside, last))
 
 
-def _union(built: Built, base: Release | None, kept: list[str], version: Version) -> Manifest:
+def _union(built: Manifest, base: Release | None, kept: list[str], version: Version) -> Manifest:
     """Return the manifest of all configs, without the files beside them."""
-    configs, sources, tasks = dict(built.manifest.configs), _sources(built), built.manifest.tasks
+    configs, sources, tasks = dict(built.configs), _sources(built), built.tasks
     if base is not None:
         tasks = base.manifest.tasks | tasks
         configs |= {name: base.manifest.configs[name] for name in kept}
-        sources = {source.name: source for source in base.manifest.sources} | sources
+        sources = _sources(base.manifest) | sources
     return replace(
-        built.manifest,
+        built,
         data_version=str(version),
         package_version=__version__,
         sources=tuple(sources[name] for name in sorted(sources)),
@@ -109,14 +94,9 @@ def _union(built: Built, base: Release | None, kept: list[str], version: Version
     )
 
 
-def _check_same_inputs(built: Built, base: Release, kept: list[str]) -> None:
-    """Refuse to mix configs of other tokenizers or other inputs.
-
-    Raises:
-        UsageError: names what differs.
-    """
-    old, new = base.manifest, built.manifest
-    where = f"{base.repo} at {base.revision}"
+def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
+    """Refuse to mix configs of other tokenizers or other inputs."""
+    old, where = base.manifest, f"{base.repo} at {base.revision}"
     if not old.tokenizer.counts_like(new.tokenizer):
         msg = (
             f"{where} holds the tokenizer {old.tokenizer.name}, this folder {new.tokenizer.name} "
@@ -134,7 +114,7 @@ def _check_same_inputs(built: Built, base: Release, kept: list[str]) -> None:
     }
     for name in sorted(old.tasks.keys() & new.tasks.keys()):
         values[f"task {name}"] = (old.tasks[name], new.tasks[name])
-    new_sources = _sources(built)
+    new_sources = _sources(new)
     for name in kept:
         for source in old.sources:
             used = source.name in old.table[name.rpartition("_")[0]].sources
@@ -153,5 +133,5 @@ def _reserve(manifest: Manifest) -> tuple[int, int]:
     return manifest.tokenizer.template_reserve, manifest.tokenizer.extra_reserve
 
 
-def _sources(built: Built) -> dict[str, SourceInfo]:
-    return {source.name: source for source in built.manifest.sources}
+def _sources(manifest: Manifest) -> dict[str, SourceInfo]:
+    return {source.name: source for source in manifest.sources}

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from ruler_builders.card import card_faults
 from ruler_builders.pipeline.build_config import WorkersOption
-from ruler_builders.publish.merge import Built, Dataset, compose
+from ruler_builders.publish.merge import Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub import Release, changed, head, missing, open_release, tags, tree
@@ -56,11 +56,6 @@ class PublishConfig:
     ] = None
 
     def __post_init__(self) -> None:
-        """Check the version.
-
-        Raises:
-            UsageError: it is not MAJOR.MINOR.PATCH.
-        """
         _ = self.requested
 
     @property
@@ -74,12 +69,9 @@ class Plan:
     """What a release will do.
 
     Attributes:
-        version: of the release.
-        dataset: contents of the release.
         creates: whether the repo has to be created.
         before: manifest of the previous release, if there is one.
-        change: kind of change since then.
-        why: the first difference of that kind.
+        change: kind of change since then; `why` is its first difference.
         send: paths that the repo does not hold with these bytes.
         new: paths that the previous release does not hold with these bytes.
         refusals: why it is not carried out, each with the option that overrules it.
@@ -112,7 +104,7 @@ class Plan:
         return [(name, old.get(name), now) for name, now in self.dataset.manifest.configs.items()]
 
 
-def make_plan(config: PublishConfig, built: Built) -> Plan:
+def make_plan(config: PublishConfig, built: Manifest) -> Plan:
     """Read the repo and plan the release; nothing is written.
 
     Raises:
@@ -127,7 +119,7 @@ def make_plan(config: PublishConfig, built: Built) -> Plan:
         before = _unfinished(config.repo, commit, held, built)
     version, kind, why = _version(config, built, base)
     siblings = config.siblings if kind else None  # alone they are no reason to release
-    dataset = compose(built, base, version, config.repo, siblings)
+    dataset = compose(config.folder, built, base, version, config.repo, siblings)
     card = next(file for file in dataset.files if file.path == "README.md")
     if faults := list(card_faults(card.read().decode(), dataset.manifest)):
         msg = f"the card is not valid, so the Hub would refuse it: {'; '.join(faults)}"
@@ -210,17 +202,15 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
 
 
 def _version(
-    config: PublishConfig, built: Built, base: Release | None
+    config: PublishConfig, built: Manifest, base: Release | None
 ) -> tuple[Version, Change, str]:
-    """Return the version of the release, the kind of change, and the first difference.
-
-    Raises:
-        UsageError: the requested version does not fit the changes.
-    """
+    """Return the version of the release, the kind of change, and the first difference."""
     if base is None:
-        return config.requested or Version.parse(built.manifest.data_version), Change.MINOR, "new"
+        return config.requested or Version.parse(built.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
-    kind, why = change(base.manifest, compose(built, base, before, config.repo).manifest)
+    kind, why = change(
+        base.manifest, compose(config.folder, built, base, before, config.repo).manifest
+    )
     fitting = before.after(kind)
     version = config.requested or fitting
     if version.says(before) is not kind:
@@ -237,16 +227,12 @@ def _version(
     return version, kind, why
 
 
-def _unfinished(repo: str, commit: str, held: Collection[str], built: Built) -> Manifest | None:
-    """Return the manifest of an unfinished release, if the repo holds one.
-
-    Raises:
-        UsageError: the repo holds other data, or an unfinished release of another tokenizer.
-    """
+def _unfinished(repo: str, commit: str, held: Collection[str], built: Manifest) -> Manifest | None:
+    """Return the manifest of an unfinished release, if the repo holds one and nothing else."""
     if FILENAME in held:
         manifest = open_release(repo, commit).manifest
         other = manifest.tokenizer
-        if not other.counts_like(built.manifest.tokenizer):
+        if not other.counts_like(built.tokenizer):
             msg = (
                 f"{repo} holds an unfinished release for the tokenizer {other.name}; a repo holds "
                 "one tokenizer: publish into another repo"

@@ -10,29 +10,17 @@ option.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ruler_builders.audit.verify import verify
 from ruler_builders.card import CROISSANT_CONFIGS, EVAL, card_faults
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.publish.merge import Built, Dataset, without
+from ruler_builders.publish.merge import Dataset, without
 from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
+from ruler_data import hub
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
-from ruler_data.hub import (
-    check_blobs,
-    check_network,
-    ensure_repo,
-    missing,
-    open_release,
-    put_files,
-    put_tag,
-    status,
-    tags,
-    token,
-    tree,
-)
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo, counted
 
@@ -42,13 +30,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ReleaseOutcome:
-    """The result of `publish`.
-
-    Attributes:
-        plan: what the release does.
-        commit: of the release; None for a dry run.
-        sent: paths that were sent or removed.
-    """
+    """The result of `publish`: the commit, None for a dry run, and the paths sent or removed."""
 
     plan: Plan
     commit: str | None
@@ -64,45 +46,27 @@ def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOut
     """
     check_repo(config.repo)
     check_access(dry_run=config.dry_run)
-    return carry_out(prepare(config, progress, tell), tell)
+    return carry_out(*prepare(config, progress, tell), tell)
 
 
 def check_access(*, dry_run: bool) -> None:
-    """Refuse to begin where publishing cannot succeed.
-
-    Raises:
-        RulerError: the Hub may not be used, or there is no token.
-    """
+    """Refuse to begin where publishing cannot succeed."""
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
-    if not dry_run and token() is None:
+    if not dry_run and hub.token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
-    check_network("publish")
-
-
-class Prepared(NamedTuple):
-    """A release that is verified and planned."""
-
-    config: PublishConfig
-    plan: Plan
+    hub.check_network("publish")
 
 
 def prepare(
     config: PublishConfig, progress: Progress, tell: Tell, *, keep_unchanged: bool = False
-) -> Prepared:
+) -> tuple[PublishConfig, Plan]:
     """Verify the folder and plan the release; nothing is written.
 
-    Args:
-        config: the options.
-        progress: called while rows are verified.
-        tell: called with a line about each step.
-        keep_unchanged: whether a repo that holds these rows already keeps its version.
-
-    Raises:
-        UsageError: it cannot be published with these options.
-        RulerError: a fault of the folder or the Hub.
+    With `keep_unchanged`, a repo that holds these rows already keeps its version; the options
+    returned say so.
     """
     built = _verified(config, progress, tell)
     if keep_unchanged and make_plan(unversioned := replace(config, version=""), built).published:
@@ -113,16 +77,11 @@ def prepare(
     for reason in plan.refusals:
         msg = f"{config.repo}: {reason}"
         raise UsageError(msg)
-    return Prepared(config, plan)
+    return config, plan
 
 
-def carry_out(prepared: Prepared, tell: Tell) -> ReleaseOutcome:
-    """Publish what is planned; for a dry run, or if it is published already, write nothing.
-
-    Raises:
-        RulerError: a fault of the Hub; a repeated command does not send twice.
-    """
-    config, plan = prepared
+def carry_out(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
+    """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     if plan.published is not None:
         _check_held(config, plan.dataset, plan.published)
         tell(_compared(config, plan.dataset, plan.published))
@@ -135,12 +94,12 @@ def carry_out(prepared: Prepared, tell: Tell) -> ReleaseOutcome:
 def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     """Commit, verify the commit on the Hub, tag it, and read the tag back."""
     if plan.creates:
-        ensure_repo(config.repo, private=config.private)
+        hub.ensure_repo(config.repo, private=config.private)
     try:
         commit, sent = _commit(config, plan)
     except RulerError as error:
         # The Hub checks `eval.yaml` when it is pushed; the rows do not depend on it.
-        refused = error.__cause__ is not None and status(error.__cause__) == 400
+        refused = error.__cause__ is not None and hub.status(error.__cause__) == 400
         if not refused or EVAL not in plan.dataset.manifest.files:
             raise
         plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
@@ -153,17 +112,17 @@ def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     _check_held(config, plan.dataset, commit)
     tell(_compared(config, plan.dataset, commit))
     new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
-    check_blobs(config.repo, commit, new)
+    hub.check_blobs(config.repo, commit, new)
     tell(f"{config.repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
-    put_tag(config.repo, plan.version.tag, commit)
-    if tags(config.repo).get(plan.version.tag) != commit:
+    hub.put_tag(config.repo, plan.version.tag, commit)
+    if hub.tags(config.repo).get(plan.version.tag) != commit:
         msg = f"{config.repo}: tag {plan.version.tag} cannot be read back; run the command again"
         raise RulerError(msg)
     return ReleaseOutcome(plan, commit, tuple(sent))
 
 
 def _commit(config: PublishConfig, plan: Plan) -> tuple[str, list[str]]:
-    return put_files(
+    return hub.put_files(
         config.repo,
         plan.dataset.files,
         f"Release {plan.version.tag}",
@@ -177,11 +136,7 @@ def _compared(config: PublishConfig, dataset: Dataset, commit: str) -> str:
 
 
 def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
-    """Return the files to remove, if the head is still the one of the plan.
-
-    Raises:
-        RulerError: another release was committed in between.
-    """
+    """Return the files to remove, if the head is still the one of the plan."""
     now = held.get(FILENAME)
     manifest = next(file for file in plan.dataset.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
@@ -233,13 +188,8 @@ def _notes(plan: Plan) -> Iterator[str]:
         )
 
 
-def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
-    """Verify the folder before any request to the Hub.
-
-    Raises:
-        RulerError: it is not clean.
-        UsageError: a guard applies, and its option was not given.
-    """
+def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest:
+    """Verify the folder before any request to the Hub, and return its manifest."""
     report = verify(
         config.folder, tokenizer=config.tokenizer, workers=config.workers, progress=progress
     )
@@ -253,79 +203,50 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Built:
         raise RulerError(msg)
     manifest = BuildDir(config.folder).manifest()
     assert manifest is not None  # verify has read it
-    check_guards(config, manifest)
+    for option, applies, why in GUARDS:
+        if getattr(manifest, applies) and not getattr(config, option):
+            msg = f"{config.folder}: {why}, or give --{option.replace('_', '-')}"
+            raise UsageError(msg)
     card = (config.folder / "README.md").read_text(encoding="utf-8")
     if faults := list(card_faults(card, manifest)):
         msg = f"{config.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
         raise RulerError(msg)
     checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
     tell(f"{config.folder}: verified: {checked}")
-    return Built(config.folder, manifest)
+    return manifest
 
 
 def _check_held(config: PublishConfig, dataset: Dataset, commit: str) -> None:
-    """Compare the files of a commit on the Hub with the manifest.
-
-    The Hub lists the hash of every file; the manifest is downloaded and read.
-
-    Raises:
-        RulerError: a file is missing or differs.
-    """
-    wrong = missing(dataset.files, tree(config.repo, commit))
+    """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
+    wrong = hub.missing(dataset.files, hub.tree(config.repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
         msg = f"{config.repo} at {commit}: missing, or not as uploaded: {names}; no tag was set"
         raise RulerError(msg)
-    if open_release(config.repo, commit).manifest != dataset.manifest:
+    if hub.open_release(config.repo, commit).manifest != dataset.manifest:
         msg = f"{config.repo} at {commit}: the manifest is not as uploaded; no tag was set"
         raise RulerError(msg)
 
 
-@dataclass(frozen=True)
-class Guard:
-    """A reason not to publish, and the option that overrules it.
-
-    Attributes:
-        option: field of the options.
-        applies: whether the reason holds for a dataset.
-        why: the reason, and the alternative.
-    """
-
-    option: str
-    applies: Callable[[Manifest], bool]
-    why: str
-
-
+#: The option that overrules a reason not to publish, the property of a manifest to which the
+#: reason applies, and the reason with its alternative.
 GUARDS = (
-    Guard(
+    (
         "allow_sample",
-        lambda manifest: manifest.is_sample,
+        "is_sample",
         "holds rows of the sample corpus, whose scores are not RULER's; build with the real "
         "sources",
     ),
-    Guard(
+    (
         "allow_own_texts",
-        lambda manifest: manifest.has_own_texts,
+        "has_own_texts",
         "holds texts of your own (build --haystack), whose licence is unknown and which "
         "everybody could read; build without them",
     ),
-    Guard(
+    (
         "allow_private_seed",
-        lambda manifest: manifest.is_private,
+        "is_private",
         "is built from a private seed (build --fresh), which would become public, and models "
         "could be trained on its rows; build with the public seed",
     ),
 )
-
-
-def check_guards(config: PublishConfig, manifest: Manifest) -> None:
-    """Refuse to publish a dataset to which a guard applies that was not overruled.
-
-    Raises:
-        UsageError: states the reason and the option.
-    """
-    for guard in GUARDS:
-        if guard.applies(manifest) and not getattr(config, guard.option):
-            option = guard.option.replace("_", "-")
-            msg = f"{config.folder}: {guard.why}, or give --{option}"
-            raise UsageError(msg)

@@ -48,11 +48,7 @@ class Version:
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """Read a version.
-
-        Raises:
-            UsageError: it is not MAJOR.MINOR.PATCH.
-        """
+        """Read a version."""
         match = _VERSION.fullmatch(text)
         if match is None:
             msg = f"version {quote(text)}: write MAJOR.MINOR.PATCH, e.g. 1.0.0"

@@ -5,7 +5,7 @@ of a table may not: there a haystack is a run of neighbouring lines, and the pas
 is chosen so that the run ends close to its room (tokens).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from random import Random
 from uuid import UUID
@@ -120,15 +120,9 @@ def draw_part(
     return str(least + bits % (9 * least) if kind == "numbers" else UUID(int=bits, version=4))
 
 
-def draw_distinct(
-    source: Random,
-    kind: PartType,
-    sources: TokenizedSources,
-    taken: set[str],
-    length: int | None = None,
-) -> str:
-    """Return a random key or value that is not in `taken`, and add it."""
-    while (part := draw_part(source, kind, sources, length)) in taken:
+def draw_distinct(draw_one: Callable[[], str], taken: set[str]) -> str:
+    """Draw until the text is not in `taken`, and add it there."""
+    while (one := draw_one()) in taken:
         pass
-    taken.add(part)
-    return part
+    taken.add(one)
+    return one

@@ -42,6 +42,19 @@ def below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
     return np.frombuffer(source.randbytes(8 * size), dtype="<u8") % np.uint64(bound)
 
 
+def draw_names(
+    source: random.Random, alphabet: str, letters: int, found: dict[str, None], size: int
+) -> None:
+    """Add random names of so many letters to those found until there are at least `size`.
+
+    `alphabet` is of consecutive ASCII letters.
+    """
+    while len(found) < size:
+        drawn = below(source, len(alphabet), letters * (size - len(found)))
+        text = (drawn + np.uint64(ord(alphabet[0]))).astype(np.uint8)
+        found.update(dict.fromkeys(text.view(f"S{letters}").astype(str).tolist()))
+
+
 def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
     """Return `size` different numbers from 0 to bound - 1; fewer are a prefix of more."""
     assert size <= bound, (size, bound)

@@ -12,9 +12,6 @@ from ruler_builders.prompts import PromptTemplate
 #: finished.
 Spans = NDArray[np.int64]
 
-#: Upstream's noise; one segment is the whole line.
-NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-
 
 @dataclass(frozen=True)
 class Haystack:
@@ -54,13 +51,7 @@ class RowTemplate:
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to insert at a depth.
-
-    Attributes:
-        text: the needle.
-        depth: relative depth in [0, 1).
-        is_evidence: False for a distractor placed like a needle.
-    """
+    """A text to insert at a relative depth in [0, 1); a distractor is no evidence."""
 
     text: str
     depth: float

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders.prompts import NOISE
 from ruler_builders.rows.randomness import permutation
-from ruler_builders.rows.row_template import NOISE
 from ruler_builders.rows.segments import SLACK, Costs, Segments, count_lines, count_segments
 from ruler_builders.sources import Corpus, Library, WordList
 from ruler_data.tokenizers import Measure
@@ -40,9 +40,7 @@ class Passages:
     def stretch(self, room: int, first: int) -> Segments:
         """Return a run of neighbouring lines that fills a room of tokens.
 
-        Args:
-            room: tokens for all of them.
-            first: number of the passage at which to try to begin first.
+        It begins at the passage numbered `first` if that leaves few tokens unused.
 
         >>> lines = Segments.of(["a", "b", "c"], np.array([30, 10, 25]))
         >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.to_pylist()
@@ -109,13 +107,7 @@ def _joined(*parts: Segments) -> Segments:
 
 
 class TokenizedSources:
-    """Seed, sources and tokenizer of a build, with the segments of each source.
-
-    Args:
-        seed: of the build.
-        library: the sources.
-        tokenizer: counts segments and rows.
-    """
+    """Seed, sources and tokenizer of a build, with the segments of each source."""
 
     def __init__(self, seed: int, library: Library, tokenizer: Measure) -> None:
         self.seed, self.library, self.tokenizer = seed, library, tokenizer

@@ -9,7 +9,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.text_files import packaged_info, read_text
+from ruler_builders.sources.catalogue import packaged_info
+from ruler_builders.sources.text_files import read_text
 from ruler_data.manifest import SourceInfo
 
 _PATH = Path(str(files("ruler_builders") / "associations.txt"))
@@ -23,6 +24,6 @@ def associations() -> dict[str, tuple[str, ...]]:
 
 
 def associations_info() -> SourceInfo:
-    """Return what the manifest says of them."""
+    """Return their entry for the manifest."""
     title = "Things and their descriptions, of this package"
     return packaged_info("associations", title, [_PATH], "written for this package")

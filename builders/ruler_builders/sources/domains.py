@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from ruler_builders.sources.catalogue import packaged_info
 from ruler_builders.sources.sample import FOLDER as SAMPLE
-from ruler_builders.sources.text_files import packaged_info, read_text
+from ruler_builders.sources.text_files import read_text
 from ruler_data.manifest import SourceInfo
 
 #: Folder of the texts, one sub-folder for each domain; they ship in the wheel.
@@ -54,7 +55,7 @@ def bundled_domain(name: str) -> Domain:
 
 
 def bundled_info(name: str) -> SourceInfo:
-    """Return what the manifest says of a domain of the package."""
+    """Return the entry of a domain of the package for the manifest."""
     detail = "written for this package; names, places and figures are invented"
     return packaged_info(PREFIX + name, f"Texts of this package: {name}", _files(name), detail)
 

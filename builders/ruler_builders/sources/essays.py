@@ -8,13 +8,13 @@ import hashlib
 import json
 import os
 import re
-import tempfile
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_dir, download, sha256_file
+from ruler_data.files import Unreachable, cache_dir, download, sha256_file, write_file
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -74,11 +74,7 @@ def cut(
 
 
 def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
-    """Return the folder of the pinned English Punkt model.
-
-    Raises:
-        RulerError: it is not found, or is not the pinned one.
-    """
+    """Return the folder of the pinned English Punkt model."""
     roots = [folder / "nltk_data"] if folder else []
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
     home = Path("~").expanduser() if os.environ.get("HOME") else cache_dir()
@@ -120,7 +116,7 @@ def _cut(words: str, model: Path) -> tuple[str, ...]:
     found = _digest(punkt.tokenize(CANARY))
     if found != CANARY_CUT:
         msg = (
-            f"nltk {_nltk_version()} cuts sentences differently from this data version: sha256 "
+            f"nltk {version('nltk')} cuts sentences differently from this data version: sha256 "
             f"expected {CANARY_CUT}, found {found}; pip install nltk==3.10.4"
         )
         raise RulerError(msg)
@@ -147,13 +143,6 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
     return punkt
 
 
-def _nltk_version() -> str:
-    try:
-        return version("nltk")
-    except PackageNotFoundError:
-        return "?"
-
-
 def _digest(sentences: list[str] | tuple[str, ...]) -> str:
     return hashlib.sha256("\n".join(sentences).encode()).hexdigest()
 
@@ -170,11 +159,5 @@ def _read_cache(key: str) -> tuple[str, ...] | None:
 
 def _write_cache(key: str, sentences: tuple[str, ...]) -> None:
     body = {"sha256": _digest(sentences), "sentences": sentences}
-    folder = cache_dir("sentences")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as file:
-            json.dump(body, file, ensure_ascii=False)
-        Path(file.name).replace(folder / f"{key}.json")
-    except OSError:
-        pass  # a cache that cannot be written costs seconds, not rows
+    with suppress(RulerError):  # a cache that cannot be written costs seconds, not rows
+        write_file(cache_dir("sentences") / f"{key}.json", json.dumps(body, ensure_ascii=False))

@@ -14,10 +14,10 @@ from typing import Literal, TypeVar
 
 from ruler_builders.sources import domains, sample
 from ruler_builders.sources.associations import associations_info
-from ruler_builders.sources.catalogue import CATALOGUE, Download, SourceSpec
+from ruler_builders.sources.catalogue import CATALOGUE, WORDS, Download, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, bundled_info
 from ruler_builders.sources.essays import ROUGHLY, cut
-from ruler_builders.sources.qa import Corpus, read_hotpotqa, read_squad
+from ruler_builders.sources.qa import Corpus, read_corpus
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import absent, find_user_texts
 from ruler_builders.sources.words import WordList, load_words
@@ -88,17 +88,12 @@ class Library:
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
         """Documents and questions of `squad` or `hotpotqa`."""
-        reader = {"squad": read_squad, "hotpotqa": read_hotpotqa}[name]
         sampler = {"squad": sample.sample_squad, "hotpotqa": sample.sample_hotpotqa}[name]
-        return self._load(name, lambda paths: (reader(paths[0]), ""), sampler)
+        return self._load(name, lambda paths: (read_corpus(name, paths[0]), ""), sampler)
 
     @cache  # noqa: B019 - a library lives as long as its build
     def domain(self, name: str) -> tuple[domains.Domain, SourceInfo]:
-        """Texts of a domain of the package or of the user.
-
-        Raises:
-            UsageError: there is no such domain, or the user's texts cannot be read.
-        """
+        """Texts of a domain of the package or of the user."""
         if name in domains.BUNDLED:
             return domains.bundled_domain(name), domains.bundled_info(name)
         if self.own is None or name not in self.own.domains:
@@ -127,7 +122,7 @@ class Library:
             return sampler(), sample.sample_info(name)
         spec = CATALOGUE[name]
         try:
-            paths, pinned = self._find(spec)
+            paths, sha256 = self._find(spec)
             content, detail = read(paths)
             self.used[name] = paths
         except Unreachable as error:
@@ -143,27 +138,27 @@ class Library:
                 f"corpus instead, which is not comparable with RULER; give --sources DIR"
             )
             return sampler(), sample.sample_info(name)
-        return content, real_info(spec, sha256_of(paths), detail, pinned=pinned)
+        return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
-    def _find(self, spec: SourceSpec) -> tuple[list[Path], bool]:
-        """Return the files of a source and whether they are the pinned ones."""
-        local = local_files(self.folder, spec) if self.folder else []
-        if local:
-            pinned = spec.is_pinned(local)
-            if not pinned:
-                self._unpinned(spec, local[0].name, sha256_of(local))
-            return local, pinned
-        return pinned_files(spec, network=self._network), True
-
-    def _unpinned(self, spec: SourceSpec, name: str, found: str) -> None:
-        expected = " or ".join(one.sha256 for one in spec.downloads[0])
-        if len(spec.downloads) > 1:
-            expected = f"{len(spec.downloads)} pinned files"
-        message = f"{name}: not the pinned {spec.title}: sha256 expected {expected}, found {found}"
-        if self.strict:
-            msg = f"{message}; give the pinned file, or leave out --strict-sources"
-            raise RulerError(msg)
-        self._warn(f"{message}; it is used, and the manifest says pinned: false")
+    def _find(self, spec: SourceSpec) -> tuple[list[Path], str]:
+        """Return the files of a source and their sha256."""
+        paths = local_files(self.folder, spec) if self.folder else []
+        if not paths:
+            folder = cache_dir("sources", spec.name)
+            paths = [_fetch(one, folder, self._network) for one in spec.downloads]
+        found = sha256_of(paths)
+        if found not in spec.pinned:
+            pinned = " or ".join(one.sha256 for one in spec.mirrors)
+            expected = pinned or f"{len(spec.downloads)} pinned files"
+            message = (
+                f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
+                f"found {found}"
+            )
+            if self.strict:
+                msg = f"{message}; give the pinned file, or leave out --strict-sources"
+                raise RulerError(msg)
+            self._warn(f"{message}; it is used, and the manifest says pinned: false")
+        return paths, found
 
 
 def _essay_text(path: Path) -> str:
@@ -197,23 +192,13 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     return []
 
 
-def pinned_files(spec: SourceSpec, *, network: bool) -> list[Path]:
-    """Return the pinned files of a source from the cache or, if `network`, downloaded.
-
-    Raises:
-        Unreachable: one is not in the cache and cannot be downloaded.
-    """
-    folder = cache_dir("sources", spec.name)
-    return [_fetch(one, folder, network) for one in spec.downloads]
-
-
 def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> Path:
     """Return a pinned file from the cache or from the first mirror that answers.
 
     A damaged file in the cache is downloaded again.
     """
     for one in alternatives:
-        path = folder / one.url.rsplit("/", 1)[-1]
+        path = folder / one.name
         if path.is_file() and sha256_of([path]) == one.sha256:
             return path
     if not network:
@@ -236,8 +221,7 @@ def inventory(folder: Path | str | None) -> list[dict[str, str]]:
     try:
         records.append(_entry(load_words()[1], "wonderwords package"))
     except RulerError as error:
-        words = {"name": "words", "title": "Word lists", "where": f"no: {error}", "pinned": "-"}
-        records.append({**words, "sha256": "-", "licence": "MIT", "url": ""})
+        records.append(_entry(WORDS.info("", pinned=False), f"no: {error}"))
     samples = [replace(sample.sample_info(name), name=f"{name} (sample)") for name in CATALOGUE]
     packaged = (*samples, *map(bundled_info, BUNDLED), associations_info())
     return records + [_entry(info) for info in packaged]
@@ -263,20 +247,6 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     if not paths and cached.is_dir():
         paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:
-        return _entry(real_info(spec, "", pinned=False), "no: downloaded when first needed")
-    return _entry(real_info(spec, sha256_of(paths), pinned=spec.is_pinned(paths)), where)
-
-
-def real_info(spec: SourceSpec, sha256: str, detail: str = "", *, pinned: bool) -> SourceInfo:
-    """Return the entry of a real source for the manifest."""
-    return SourceInfo(
-        name=spec.name,
-        title=spec.title,
-        kind="real",
-        url=spec.url,
-        sha256=sha256,
-        licence=spec.licence,
-        attribution=spec.attribution,
-        pinned=pinned,
-        detail=detail,
-    )
+        return _entry(spec.info("", pinned=False), "no: downloaded when first needed")
+    sha256 = sha256_of(paths)
+    return _entry(spec.info(sha256, pinned=sha256 in spec.pinned), where)

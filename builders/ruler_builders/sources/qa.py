@@ -1,7 +1,7 @@
 """Question answering sources: SQuAD and HotpotQA as documents and questions."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,41 +36,11 @@ class Corpus:
     questions: tuple[Question, ...]
 
 
-def read_squad(path: Path) -> Corpus:
-    """Read a file in SQuAD 2.0 format; unanswerable questions are left out.
-
-    Raises:
-        RulerError: the file is not in that format.
-    """
-    return _checked(path, "SQuAD 2.0", _squad)
-
-
-def read_hotpotqa(path: Path) -> Corpus:
-    """Read a file in HotpotQA's distractor format; a document is `title`, line feed, sentences.
-
-    Raises:
-        RulerError: the file is not in that format.
-    """
-    return _checked(path, "HotpotQA distractor", _hotpotqa)
-
-
 def unambiguous(questions: Iterable[Question]) -> tuple[Question, ...]:
     """Leave out questions whose text occurs more than once, for different documents."""
     questions = tuple(questions)
     asked = Counter(question.text for question in questions)
     return tuple(question for question in questions if asked[question.text] == 1)
-
-
-def _checked(path: Path, form: str, read: Callable[[Any, str], Corpus]) -> Corpus:
-    try:
-        corpus = read(read_json(path), path.name)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        msg = f"{path.name}: not in {form} format ({type(error).__name__}: {error})"
-        raise RulerError(msg) from error
-    if not corpus.questions:
-        msg = f"{path.name}: no answerable question in it"
-        raise RulerError(msg)
-    return corpus
 
 
 def _numbered() -> defaultdict[str, int]:
@@ -122,3 +92,27 @@ def _question(
         msg = f"a question or an answer is empty: {text!r}"
         raise ValueError(msg)
     return Question(check_text(text.strip(), where), unique, gold, near)
+
+
+_FORMATS = {"squad": ("SQuAD 2.0", _squad), "hotpotqa": ("HotpotQA distractor", _hotpotqa)}
+
+
+def read_corpus(source: str, path: Path) -> Corpus:
+    """Read a file in the format of `squad` (2.0) or `hotpotqa` (distractor setting).
+
+    Unanswerable questions are left out. A document of HotpotQA is its title, a line feed and its
+    sentences.
+
+    Raises:
+        RulerError: the file is not in that format, or has no question.
+    """
+    form, parse = _FORMATS[source]
+    try:
+        corpus = parse(read_json(path), path.name)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        msg = f"{path.name}: not in {form} format ({type(error).__name__}: {error})"
+        raise RulerError(msg) from error
+    if not corpus.questions:
+        msg = f"{path.name}: no answerable question in it"
+        raise RulerError(msg)
+    return corpus

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 
+from ruler_builders.sources.catalogue import packaged_info
 from ruler_builders.sources.qa import Corpus, Question
-from ruler_builders.sources.text_files import packaged_info, read_json, read_text
+from ruler_builders.sources.text_files import read_json, read_text
 from ruler_data.manifest import SourceInfo
 
 #: Folder of the corpus; its files ship in the wheel.
@@ -51,15 +52,13 @@ def sample_hotpotqa() -> Corpus:
 
 
 def sample_info(name: str) -> SourceInfo:
-    """Return what the manifest says of a sample source."""
-    title = {
-        "essays": "Sample essays of this package",
-        "squad": "Sample paragraphs and questions of this package",
-        "hotpotqa": "Sample two-hop questions of this package",
+    """Return the entry of a sample source for the manifest."""
+    about, folder, detail = {
+        "essays": ("essays", "essays", "one sentence a line"),
+        "squad": ("paragraphs and questions", "articles", "fictional facts"),
+        "hotpotqa": ("two-hop questions", "articles", "fictional facts"),
     }[name]
-    folder, detail = "articles", "fictional facts"
-    if name == "essays":
-        folder, detail = "essays", "one sentence a line"
+    title = f"Sample {about} of this package"
     return packaged_info(name, title, _files(folder), detail, "sample")
 
 

@@ -5,16 +5,15 @@ Normalization: a byte order mark at the start is dropped, CR LF and CR become LF
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file
-from ruler_data.manifest import SourceInfo
 
 
-def sha256_of(paths: list[Path]) -> str:
+def sha256_of(paths: Sequence[Path]) -> str:
     """Return the sha256 of a file, or of the names and hashes of several."""
     if len(paths) == 1:
         return sha256_file(paths[0])
@@ -25,23 +24,6 @@ def sha256_listing(hashes: Mapping[str, str]) -> str:
     """Return the sha256 of several files' names and hashes, in order of names."""
     listing = "".join(f"{name} {hashes[name]}\n" for name in sorted(hashes))
     return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def packaged_info(
-    name: str, title: str, paths: list[Path], detail: str, kind: str = "real"
-) -> SourceInfo:
-    """Return what the manifest says of texts that were written for this package."""
-    return SourceInfo(
-        name=name,
-        title=title,
-        kind=kind,
-        url="https://creativecommons.org/publicdomain/zero/1.0/",
-        sha256=sha256_of(paths),
-        licence="CC0-1.0",
-        attribution="the authors of ruler-data",
-        pinned=True,
-        detail=detail,
-    )
 
 
 def read_text(path: Path) -> str:
@@ -85,11 +67,9 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
             f"(sha256 {sha256_file(path)}); is the file cut short?"
         )
         raise RulerError(msg) from error
-    except RecursionError as error:
-        msg = f"{path.name}: JSON nested too deep"
-        raise RulerError(msg) from error
-    except ValueError as error:  # a number of 5,000 digits
-        msg = f"{path.name}: JSON that cannot be read: {error}"
+    except (RecursionError, ValueError) as error:  # e.g. a number of 5,000 digits
+        why = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        msg = f"{path.name}: JSON that cannot be read: {why}"
         raise RulerError(msg) from error
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ruler_builders.sources.catalogue import SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain, cut
 from ruler_builders.sources.text_files import read_text, sha256_listing
 from ruler_data.errors import RulerError, UsageError
@@ -28,12 +29,7 @@ TAKEN = (*BUNDLED, "mixed", "all")
 
 @dataclass(frozen=True)
 class UserTexts:
-    """A folder of texts whose files were listed and not yet read.
-
-    Attributes:
-        root: the folder.
-        domains: for each domain its files, by path within the folder.
-    """
+    """A folder of texts, listed and not yet read: the files of each domain, by path within it."""
 
     root: Path
     domains: Mapping[str, tuple[str, ...]]
@@ -74,17 +70,10 @@ class UserTexts:
 
 def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
     """Return the entry of a domain of the user for the manifest."""
-    return SourceInfo(
-        name=name,
-        title=f"Texts of whoever built this: {name.removeprefix(PREFIX)}",
-        kind="own",
-        url="",
-        sha256=sha256,
-        licence="unknown",
-        attribution="unknown to ruler-data; ask whoever built this",
-        pinned=False,
-        detail=detail,
-    )
+    title = f"Texts of whoever built this: {name.removeprefix(PREFIX)}"
+    author = "unknown to ruler-data; ask whoever built this"
+    spec = SourceSpec(name, title, "", "unknown", author)
+    return spec.info(sha256, detail, pinned=False, kind="own")
 
 
 def absent(name: str, own: UserTexts | None) -> str:
@@ -130,11 +119,7 @@ def find_user_texts(root: Path | str) -> UserTexts:
 
 
 def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield every file by its path within the folder.
-
-    Raises:
-        UsageError: an entry is neither a file nor a folder, or cannot be read.
-    """
+    """Yield every file by its path within the folder."""
     left = [root]
     while left:
         folder = left.pop()

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from ruler_builders.sources.catalogue import WORDS
 from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
@@ -53,26 +54,18 @@ def load_words() -> tuple[WordList, SourceInfo]:
             f"sha256 expected {PINNED}, found {found}; pip install wonderwords==3.0.1"
         )
         raise RulerError(msg)
-    info = SourceInfo(
-        name="words",
-        title="Word lists of wonderwords",
-        kind="real",
-        url="https://github.com/mrmaxguns/wonderwordsmodule",
-        sha256=found,
-        licence="MIT",
-        attribution="Maxim Rebguns and contributors",
-        pinned=True,
-        detail="nouns, adjectives and verbs of plain lower-case letters",
+    return WordList(*lists), words_info()
+
+
+def words_info() -> SourceInfo:
+    """Return the entry of the words for the manifest."""
+    return WORDS.info(
+        PINNED, "nouns, adjectives and verbs of plain lower-case letters", pinned=True
     )
-    return WordList(*lists), info
 
 
 def wonderwords_assets() -> Path:
-    """Return the folder of the word lists of the installed wonderwords.
-
-    Raises:
-        RulerError: it is not installed.
-    """
+    """Return the folder of the word lists of the installed wonderwords."""
     # Not imported, since wonderwords then reads its lists in the encoding of the locale.
     package = find_spec("wonderwords")
     if package is None or not package.submodule_search_locations:

@@ -13,6 +13,7 @@ one word appears (counting is a task of BABILong, arXiv 2406.10149, and of Count
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import numpy as np
@@ -55,7 +56,8 @@ def draw(
     repeats = np.full(params.common, params.common_repeats)
     if params.ask == "count":
         repeats = _draw_counts(rng(seed, name, index, "counts"), params)
-    fill = _Filler(sources, params, words, common, repeats, others, name, index)
+    row = (name, index)
+    fill = partial(_fill, sources, params, row, words, np.array(common), repeats, others)
     prompt = prompts.cwe(params, texts[common[0]])
     if params.ask == "count":
         return RowTemplate(prompt, (str(repeats[0]),), fill)
@@ -63,8 +65,9 @@ def draw(
         # It takes its words from the far end of the order, so the answer is not in it.
         source, size = rng(seed, name, index, "example"), params.common + example_size[0]
         far = [texts[number] for number in others[: -size - 1 : -1].tolist()]
-        items, shown = _draw_example(source, far, params.common, *example_size[1:])
-        example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {shown}\n"
+        shown, (_, often, seldom) = far[: params.common], example_size
+        items = _numbered(shuffled(source, shown * often + far[params.common :] * seldom))
+        example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(shown)}\n"
         prompt = replace(prompt, head=example + prompt.head)
     return RowTemplate(prompt, tuple(texts[number] for number in common), fill)
 
@@ -100,42 +103,33 @@ def _draw_words(
     return sources.listed(list(found)), list(found), np.roll(np.arange(len(found)), -first)
 
 
-class _Filler:
-    """Fills a room (tokens) with the common words and as many others as fit."""
-
-    def __init__(
-        self,
-        sources: TokenizedSources,
-        params: Cwe,
-        words: Segments,
-        common: list[int],
-        repeats: NDArray[np.intp],
-        others: NDArray[np.intp],
-        name: str,
-        index: int,
-    ) -> None:
-        self._sources, self._params, self._words = sources, params, words
-        self._common, self._repeats, self._others = np.array(common), repeats, others
-        self._name, self._index = name, index
-
-    def __call__(self, room: int) -> Haystack:
-        repeats, words = self._params.other_repeats, self._words
-        common_items = int(self._repeats.sum())
-        others = self._others[: max(room, 0) // (3 * repeats) + SPARE]
-        labels = _labels(self._sources, common_items + repeats * len(others))
-        per_word = np.diff(labels.before[common_items::repeats][: len(others) + 1])
-        common_tokens = int(words.costs[self._common] @ self._repeats)
-        free = room - common_tokens - int(labels.before[common_items])
-        chosen = choose(words.costs[others] * repeats, free, per_word)
-        common = np.repeat(self._common, self._repeats)
-        items = np.concatenate([common, np.repeat(others[chosen], repeats)])
-        order = permutation(rng(self._sources.seed, self._name, self._index, "order"), len(items))
-        gold = common_items if self._params.ask == "words" else int(self._repeats[0])
-        text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < gold))
-        cost = common_tokens + int(words.costs[others[chosen]].sum()) * repeats
-        cost += int(labels.before[len(items)])
-        exhausted = "" if words is self._sources.singles else RAN_OUT
-        return Haystack([text], evidence, cost, len(chosen), exhausted)
+def _fill(
+    sources: TokenizedSources,
+    params: Cwe,
+    row: tuple[str, int],
+    words: Segments,
+    gold: NDArray[np.intp],
+    repeats: NDArray[np.intp],
+    others: NDArray[np.intp],
+    room: int,
+) -> Haystack:
+    """Fill a room (tokens) with the common words, repeated, and as many others as fit."""
+    times, common = params.other_repeats, np.repeat(gold, repeats)
+    others = others[: max(room, 0) // (3 * times) + SPARE]
+    labels = sources.labels(" {}. ", len(common) + times * len(others), "word", " word")
+    per_word = np.diff(labels.before[len(common) :: times][: len(others) + 1])
+    common_tokens = int(words.costs[gold] @ repeats)
+    free = room - common_tokens - int(labels.before[len(common)])
+    chosen = choose(words.costs[others] * times, free, per_word)
+    items = np.concatenate([common, np.repeat(others[chosen], times)])
+    order = permutation(rng(sources.seed, *row, "order"), len(items))
+    marked = len(common) if params.ask == "words" else int(repeats[0])
+    text, evidence = _listed(words, items[order], labels, np.flatnonzero(order < marked))
+    cost = common_tokens + int(words.costs[others[chosen]].sum()) * times
+    cost += int(labels.before[len(items)])
+    return Haystack(
+        [text], evidence, cost, len(chosen), "" if words is sources.singles else RAN_OUT
+    )
 
 
 def _listed(
@@ -166,17 +160,5 @@ def _distinct_sounding(
     return chosen, order
 
 
-def _draw_example(
-    source: Random, words: list[str], common: int, common_repeats: int, other_repeats: int
-) -> tuple[str, str]:
-    """Draw the in-context example: a short list and its answer."""
-    items = shuffled(source, words[:common] * common_repeats + words[common:] * other_repeats)
-    return _numbered(items), _numbered(words[:common])
-
-
 def _numbered(words: Sequence[str]) -> str:
     return " ".join([f"{number}. {word}" for number, word in enumerate(words, 1)])
-
-
-def _labels(sources: TokenizedSources, size: int) -> Segments:
-    return sources.labels(" {}. ", size, "word", " word")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.rows.packing import largest_size
-from ruler_builders.rows.randomness import below, distinct, permutation, rng, subset
+from ruler_builders.rows.randomness import distinct, draw_names, permutation, rng, subset
 from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -36,11 +36,7 @@ CODED, LARGEST_VOCABULARY = 2**15, 2**14
 def draw(
     name: str, params: Fwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
-    """Draw one row; see `ruler_builders.tasks.draw`.
-
-    Raises:
-        BudgetError: the budget is too small for the noise and the answer.
-    """
+    """Draw one row; see `ruler_builders.tasks.draw`."""
     size, smallest = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY), params.top + 1
     if size < smallest:
         raise BudgetError(name, smallest * TOKENS_PER_WORD + length - budget, length)
@@ -142,10 +138,7 @@ class _Words:
     def __init__(self, sources: TokenizedSources) -> None:
         source = rng(sources.seed, "fwe", 0, "coded words")
         found: dict[str, None] = {}
-        while len(found) < CODED:
-            letters = below(source, len(ascii_lowercase), LETTERS * (CODED - len(found)))
-            text = (letters + np.uint64(ord("a"))).astype(np.uint8)
-            found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
+        draw_names(source, ascii_lowercase, LETTERS, found, CODED)
         self.all = [NOISE, *found]
         self._tokenizer = sources.tokenizer
         self._costs = np.full(len(self.all), UNKNOWN)

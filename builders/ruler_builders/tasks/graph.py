@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ruler_builders import prompts
 from ruler_builders.rows.haystacks import BEGINNINGS, STRIDE
 from ruler_builders.rows.insert_needles import slots
-from ruler_builders.rows.randomness import below, depth, distinct, permutation, rng
+from ruler_builders.rows.randomness import below, depth, distinct, draw_names, permutation, rng
 from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -125,10 +125,7 @@ class _Names:
         """Draw names until there are at least `size`; more are drawn the same way later."""
         if size <= len(self.all):
             return
-        while len(self._found) < size:
-            letters = below(self._source, len(ascii_uppercase), LETTERS * (size - len(self._found)))
-            text = (letters + np.uint64(ord("A"))).astype(np.uint8)
-            self._found.update(dict.fromkeys(text.view(f"S{LETTERS}").astype(str).tolist()))
+        draw_names(self._source, ascii_uppercase, LETTERS, self._found, size)
         new = [*self._found][len(self.all) :]
         self.all += new
         starts = count_segments(self._tokenizer, [f"{name} ->" for name in new], "\n", " ABCDE")

@@ -14,6 +14,7 @@ question describes and does not name one of NoLiMa (arXiv 2502.05167); wording a
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
 from ruler_builders import prompts
@@ -93,7 +94,7 @@ def _sentences(
     source = rng(sources.seed, name, index, f"wording {number}")
     alias = ""
     if params.wording == "split":
-        alias = draw_distinct(source, "words", sources, taken)
+        alias = draw_distinct(lambda: draw_part(source, "words", sources), taken)
     elif len(forms) > 1:
         forms = (source.choice(forms),)
     values = {"kind": kind, "one": kind[:-1], "key": key, "value": value, "alias": alias}
@@ -121,6 +122,8 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
         return _Drawn(all_keys, tuple(groups), all_keys)
     described = params.wording == "associated"
     things = iter(source.sample([*associations().items()], params.keys) if described else ())
+    draw_key = partial(draw_part, source, params.key_type, sources)
+    draw_value = partial(draw_part, source, value_type, sources, size)
     keys, values, names = list[str](), list[tuple[str, ...]](), list[str]()
     for _ in range(number):
         if described:
@@ -128,10 +131,8 @@ def _draw_keys(params: Niah, sources: TokenizedSources, source: Random, taken: s
             keys.append(source.choice(members))
             names.append(f"the {description}")
         else:
-            keys.append(draw_distinct(source, params.key_type, sources, taken))
-        values.append(
-            tuple(draw_distinct(source, value_type, sources, taken, size) for _ in range(count))
-        )
+            keys.append(draw_distinct(draw_key, taken))
+        values.append(tuple(draw_distinct(draw_value, taken) for _ in range(count)))
     return _Drawn(tuple(keys), tuple(values), tuple(names or keys))
 
 

@@ -8,15 +8,16 @@ Source: RULER, arXiv 2404.06654, section 3.2; configuration of its Table 5: 1 ch
 also scramble the assignments, so that a chain cannot be followed in one pass.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 from string import ascii_uppercase
 
 from ruler_builders import prompts
+from ruler_builders.prompts import NOISE
+from ruler_builders.rows.haystacks import draw_distinct
 from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.randomness import depth, rng, shuffled
-from ruler_builders.rows.row_template import NOISE, Needle, RowTemplate
+from ruler_builders.rows.row_template import Needle, RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.tasks import Vt
 
@@ -79,10 +80,10 @@ def _draw_chain(source: Random, hops: int, letters: str, length: int, taken: set
     """Draw a chain whose names, of `length` of these letters, and value are not in `taken`."""
     return _Chain(
         tuple(
-            _distinct(lambda: "".join(source.choices(letters, k=length)), taken)
+            draw_distinct(lambda: "".join(source.choices(letters, k=length)), taken)
             for _ in range(hops + 1)
         ),
-        _distinct(lambda: str(source.randint(10_000, 99_999)), taken),
+        draw_distinct(lambda: str(source.randint(10_000, 99_999)), taken),
     )
 
 
@@ -97,10 +98,3 @@ def _draw_example(source: Random, params: Vt, letters: str, taken: set[str]) -> 
         lines.insert(place + done, line)
     prompt, text = prompts.vt(params, chain.value, len(chain.names)), "\n".join(lines)
     return f"{prompt.head}{text}\n{prompt.question}{prompt.prefix} {' '.join(chain.names)}\n\n"
-
-
-def _distinct(draw_one: Callable[[], str], taken: set[str]) -> str:
-    while (one := draw_one()) in taken:
-        pass
-    taken.add(one)
-    return one

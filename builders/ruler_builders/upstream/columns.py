@@ -14,8 +14,9 @@ import numpy as np
 from ruler_builders.upstream import cwe, fwe, niah, qa, replay, vt
 from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, UpstreamRow
-from ruler_data.row import PackedRow, Span
+from ruler_data.row import PackedRow, Span, utf8
 from ruler_data.tasks import Cwe, Fwe, Niah, Params, Qa, Vt
+from ruler_data.tokenizers.counters import Text
 from ruler_data.tokenizers.protocol import PromptTokenizer
 
 #: Characters of a prompt that show whether it begins with BOS.
@@ -48,9 +49,6 @@ def packed_rows(
     template included, and room for the answer; it may be above the config's length. A prompt that
     contains a chat template is sent without another one. Upstream's own `length` is
     `count([row.prompt])[0] + row.max_new_tokens` (until 2025-06, vt's example counts twice).
-
-    Raises:
-        RulerError: upstream would not finish a row, or a source is missing.
     """
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
@@ -71,14 +69,15 @@ def packed_rows(
 
 
 def prompt_tokens(
-    tokenizer: PromptTokenizer, content: str, answer_prefix: str, has_template: bool
+    tokenizer: PromptTokenizer, content: Text, answer_prefix: str, has_template: bool
 ) -> int:
     """Return the tokens of a prompt as it is sent; one with a chat template gets no other."""
     if not has_template:
         return tokenizer.count_prompt(content, answer_prefix)
-    start = content[:STARTS]  # BOS is added unless the text begins with it
+    text = str(utf8(content), "utf-8")
+    start = text[:STARTS]  # BOS is added unless the text begins with it
     bos = len(tokenizer.prompt_ids(start, "", None)) - tokenizer.count([start])[0]
-    return bos + tokenizer.count([content + answer_prefix])[0]
+    return bos + tokenizer.count([text + answer_prefix])[0]
 
 
 def evidence_spans(texts: Sequence[str], params: Params, context: str) -> Iterator[Span]:

@@ -7,16 +7,12 @@ them (until 2025-05) or taken from english_words.json (since).
 
 from collections.abc import Iterator, Sequence
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow
+from ruler_builders import prompts
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, texts
 from ruler_data.errors import RulerError
 from ruler_data.tasks import Cwe
 
-TEMPLATE = (
-    "Below is a numbered list of words. In these words, some appear more often than others. "
-    "Memorize the ones that appear most often.\n{context}\n"
-    "Question: What are the 10 most common words in the above list?"
-)
-PREFIX = " Answer: The top 10 words that appear most often in the list are:"
+TEMPLATE, PREFIX = texts(prompts.cwe(Cwe()))
 
 STEP = 10
 #: Words of the first probe of the bisection.
@@ -30,9 +26,6 @@ def replay(
 
     `words` are those of wonderwords, each once, sorted; `english` the values of english_words.json,
     None where the file is not available.
-
-    Raises:
-        RulerError: upstream would not finish, or the file is needed.
     """
     limit, draws = state.arguments.limit, _Rows(state, words, english)
     size = state.size(

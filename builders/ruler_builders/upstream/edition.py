@@ -28,8 +28,6 @@ class Edition:
     """A commit of upstream.
 
     Attributes:
-        name: as in manifests.
-        commit: first seven digits.
         bisects: whether it is since 2025-06: the size of a haystack is found by bisection, and the
             answer prefix is a column, not the end of `input`.
         renames: whether the names of vt's example are drawn anew for each row.
@@ -86,11 +84,7 @@ TEMPLATES = {
 
 
 def edition_of(name: str) -> Edition:
-    """Return the edition of a name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the edition of a name."""
     if name not in EDITIONS:
         msg = f"edition {name!r} is not known; known: {', '.join(EDITIONS)}"
         raise UsageError(msg)
@@ -98,11 +92,7 @@ def edition_of(name: str) -> Edition:
 
 
 def model_template(name: str) -> str:
-    """Return the chat template of a name; a text with {task_template} in it stands for itself.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return the chat template of a name; a text with {task_template} in it stands for itself."""
     if name.count("{task_template}") == 1:
         return name
     if name not in TEMPLATES:

@@ -10,17 +10,12 @@ from string import ascii_lowercase
 
 import numpy as np
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless
+from ruler_builders import prompts
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless, texts
 from ruler_data.errors import UsageError
 from ruler_data.tasks import Fwe
 
-TEMPLATE = (
-    "Read the following coded text and track the frequency of each coded word. Find the three most "
-    "frequently appeared coded words. {context}\nQuestion: Do not provide any explanation. Please "
-    "ignore the dots '....'. What are the three most frequently appeared words in the above coded "
-    "text?"
-)
-PREFIX = " Answer: According to the coded text above, the three most frequently appeared words are:"
+TEMPLATE, PREFIX = texts(prompts.fwe(Fwe()))
 
 LETTERS = 6
 TOKENS_PER_WORD = 50

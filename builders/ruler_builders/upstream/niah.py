@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ruler_builders.prompts import NEEDLES, NOISE
 from ruler_builders.upstream.sources import EssaySentences
 from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data.tasks import Niah, PartType
@@ -20,8 +21,7 @@ TEMPLATE = (
     "the special magic {type_needle_v} for {query} mentioned in the provided text?"
 )
 PREFIX = " The special magic {type_needle_v} for {query} mentioned in the provided text are"
-NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-NEEDLE = "One of the special magic {kind} for {key} is: {value}."
+NEEDLE = NEEDLES["plain"][0]
 
 #: Where a needle may stand in essays, in percent of the sentences.
 DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
@@ -30,11 +30,7 @@ DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
 def replay(
     state: State, words: Sequence[str], essays: EssaySentences | None
 ) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task; `essays` are its haystack, if it is of essays.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task; `essays` are its haystack, if it is of essays."""
     arguments, draws = state.arguments, _Rows(state, words, essays)
     step = 500 if essays is not None else 5 if arguments.length < 4096 else 25
     cap = len(essays) if essays is not None else None

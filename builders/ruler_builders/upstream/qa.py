@@ -8,15 +8,11 @@ all documents are needed, shuffling them changes what later rows know by their n
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless
+from ruler_builders import prompts
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless, texts
+from ruler_data.tasks import Qa
 
-TEMPLATE = (
-    "Answer the question based on the given documents. Only give me the answer and do not output "
-    "any other words.\n\nThe following are given documents.\n\n{context}\n\nAnswer the question "
-    "based on the given documents. Only give me the answer and do not output any other words.\n\n"
-    "Question: {query}"
-)
-PREFIX = " Answer:"
+TEMPLATE, PREFIX = texts(prompts.qa(Qa("squad"), "{query}"))
 
 STEP = 10
 
@@ -38,11 +34,7 @@ class Question(NamedTuple):
 
 
 def replay(state: State, documents: list[str], questions: list[Question]) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task."""
     arguments, draws = state.arguments, _Rows(state, documents, questions)
     size = state.size(lambda used: draws.draw(0, used), STEP, cap=len(documents))
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
+from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
 from ruler_builders.sources.library import local_files
 from ruler_builders.sources.text_files import read_json, sha256_of
@@ -21,6 +21,7 @@ from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
 from ruler_builders.upstream.qa import Question
 from ruler_data.errors import RulerError
+from ruler_data.files import sha256_file
 from ruler_data.manifest import SourceInfo
 from ruler_data.tasks import Task
 
@@ -28,12 +29,6 @@ from ruler_data.tasks import Task
 BLOCK = 2**17
 
 KINDS = ("noun", "adjective", "verb")
-WORDS = SourceSpec(
-    *("words", "Word lists of wonderwords", ()),
-    url="https://github.com/mrmaxguns/wonderwordsmodule",
-    licence="MIT",
-    attribution="Maxim Rebguns and contributors",
-)
 #: Versions of wonderwords by the sha256 of their three lists.
 WORDS_SHA256 = {
     "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
@@ -41,12 +36,6 @@ WORDS_SHA256 = {
 }
 #: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; otherwise the two draw from the same words.
 DROPPED_NOUNS = frozenset(("abortion", "brocolli", "idiot", "pray"))
-ENGLISH = SourceSpec(
-    *("english_words", "English words of NVIDIA/RULER", ()),
-    url="https://github.com/NVIDIA/RULER",
-    licence="Apache-2.0",
-    attribution="NVIDIA",
-)
 ENGLISH_SHA256 = "affcd6d45fdf3cc843d585c99c97ad615094e760e6c4756b654bab6c73bc2eca"
 
 Spans = Callable[[str], Iterable[tuple[int, int]]]
@@ -68,7 +57,6 @@ class NeedleWords(Sequence[str]):
     """
 
     def __init__(self, nouns: Iterable[str], adjectives: Iterable[str]) -> None:
-        """Group adjectives whose words mix."""
         self._nouns = sorted(set(nouns))
         groups: list[list[str]] = []
         for start in sorted({f"{adjective}-" for adjective in adjectives}):
@@ -86,11 +74,9 @@ class NeedleWords(Sequence[str]):
         self._ends = list(accumulate(len(words) for _, words in self._groups))
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return self._ends[-1]
 
     def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - slices are not wanted
-        """Return one word."""
         if not 0 <= place < len(self):
             raise IndexError(place)
         group = bisect_right(self._ends, place)
@@ -103,11 +89,8 @@ class EssaySentences:
 
     Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
     boundary by the two words beside it, so the first words have the sentences of the whole text,
-    the last one cut short. Here the text is cut once, as far as it is needed.
-
-    Args:
-        text: the essays.
-        spans: returns where the sentences of a text begin and end, in characters.
+    the last one cut short. Here the text is cut once, as far as it is needed. `spans` returns where
+    the sentences of a text begin and end, in characters.
     """
 
     def __init__(self, text: str, spans: Spans) -> None:
@@ -123,7 +106,6 @@ class EssaySentences:
         self._starts, self._sentences = [self._cut], [""]
 
     def __len__(self) -> int:
-        """Return the number of words."""
         return len(self._word_ends) - 1
 
     def first(self, words: int, *, repeat: bool) -> list[str]:
@@ -193,6 +175,19 @@ def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN40
 
 def _document(title: str, sentences: list[str]) -> str:
     return f"{title}\n{''.join(sentences)}"
+
+
+def upstream_info(name: str, sha256: str) -> SourceInfo:
+    """Return the entry of a source for the manifest of an edition."""
+    if name == "words":
+        version = WORDS_SHA256.get(sha256, "of an unknown version")
+        detail = f"wonderwords {version}, all lines"
+        return WORDS.info(sha256, detail, pinned=sha256 in WORDS_SHA256)
+    if name == "english_words":
+        detail = "for lists that wonderwords is too short for"
+        return ENGLISH.info(sha256, detail, pinned=sha256 == ENGLISH_SHA256)
+    spec = CATALOGUE[name]
+    return spec.info(sha256, "as upstream reads it", pinned=sha256 in spec.pinned)
 
 
 class UpstreamSources:
@@ -265,11 +260,7 @@ class UpstreamSources:
             raise RulerError(msg) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
-        """Return what the manifest says of the sources of a task.
-
-        Raises:
-            RulerError: one is missing.
-        """
+        """Return what the manifest says of the sources of a task."""
         names = list(task.sources)
         if task.name == "cwe" and edition.bisects and self._english_file:
             names.append("english_words")
@@ -278,20 +269,12 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
         if name == "words":
-            spec, files = WORDS, [self._words / f"{kind}list.txt" for kind in KINDS]
-            version = WORDS_SHA256.get(sha256_of(files), "")
-            detail = f"wonderwords {version or 'of an unknown version'}, all lines"
-            pinned = bool(version)
-        elif name == "english_words":
-            assert self._english_file is not None
-            spec, files = ENGLISH, [self._english_file]
-            detail = "for lists that wonderwords is too short for"
-            pinned = sha256_of(files) == ENGLISH_SHA256
-        else:
-            spec, files = CATALOGUE[name], [self._file(name)]
-            detail, pinned = "as upstream reads it", spec.is_pinned(files)
-        return SourceInfo(name, spec.title, "real", spec.url, sha256_of(files), spec.licence,
-                          spec.attribution, pinned, detail)  # fmt: skip
+            return upstream_info(
+                name, sha256_of([self._words / f"{kind}list.txt" for kind in KINDS])
+            )
+        file = self._english_file if name == "english_words" else self._file(name)
+        assert file is not None  # `infos` has seen it
+        return upstream_info(name, sha256_file(file))
 
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]

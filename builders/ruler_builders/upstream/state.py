@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from ruler_builders.prompts import PromptTemplate
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
 from ruler_data.tasks import Task
@@ -30,8 +31,6 @@ class Arguments:
     """What an upstream script is started with.
 
     Attributes:
-        edition: the commit of the script.
-        task: name and parameters.
         length: `max_seq_length`: tokens of the prompt and of the answer's room at most.
         rows: `num_samples`.
         seed: of both generators and of all shuffles.
@@ -56,6 +55,11 @@ class Arguments:
     def limit(self) -> int:
         """Tokens of a row at most."""
         return self.length - self.template_tokens
+
+
+def texts(prompt: PromptTemplate) -> tuple[str, str]:
+    """Return the template of a script, with its {context}, and its answer prefix."""
+    return f"{prompt.head}{{context}}{prompt.tail}{prompt.question}", prompt.prefix
 
 
 class Draft(NamedTuple):
@@ -170,9 +174,6 @@ class State:
 
         `draw` makes a row of an index at a size; ValueError or IndexError where that is impossible.
         Without `shrink` it is always drawn at the first size.
-
-        Raises:
-            RulerError: upstream would not finish.
         """
         limit, budget = self.arguments.limit, self.arguments.task.max_new_tokens
         for index in range(self.arguments.rows):

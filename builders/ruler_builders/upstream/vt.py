@@ -11,18 +11,12 @@ from collections.abc import Iterator
 from functools import partial
 from string import ascii_uppercase
 
-from ruler_builders.upstream.niah import NOISE
-from ruler_builders.upstream.state import Draft, State, UpstreamRow
+from ruler_builders import prompts
+from ruler_builders.prompts import NOISE
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, texts
 from ruler_data.tasks import Vt
 
-TEMPLATE = (
-    "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
-    "{context}\nQuestion: Find all variables that are assigned the value {query} in the text above."
-)
-PREFIX = (
-    " Answer: According to the chain(s) of variable assignment in the text above, {num_v} "
-    "variables are assigned the value {query}, they are: "
-)
+TEMPLATE, PREFIX = texts(prompts.vt(Vt(), "{query}", "{num_v}"))
 #: The spelling of the prefix until 2025-05.
 OLD_PREFIX = PREFIX.replace("assigned", "assgined")
 
@@ -32,11 +26,7 @@ EXAMPLE_STEP = 5
 
 
 def replay(state: State) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task.
-
-    Raises:
-        RulerError: upstream would not finish.
-    """
+    """Yield the rows of a task."""
     arguments, draws = state.arguments, _Rows(state)
     bisects, renames = arguments.edition.bisects, arguments.edition.renames
     budget = arguments.task.max_new_tokens
