@@ -110,22 +110,13 @@ def run(config: RunConfig) -> Run:
 
 
 def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:
-    """Run a shard, with warnings and a progress bar on standard error.
-
-    Raises:
-        UsageError: the folder holds another run.
-        RulerError: the engine failed, or data are damaged.
-    """
+    """Run a shard, with warnings and a progress bar on standard error."""
     warn_of_other_tokenizer(job)
     return summarize(job, folder, run_shard(job, folder, shard, _watch))
 
 
 def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
-    """Return what all shards of a run have so far.
-
-    Raises:
-        RulerError: a journal is damaged.
-    """
+    """Return what all shards of a run have so far."""
     found = list(folder.predictions())
     unscored = {
         row_name(each.key, job.info.samples): each.error for each in found if each.error is not None

@@ -49,20 +49,12 @@ def split(shard: Shard, groups: int) -> list[Shard]:
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
-    """Return CUDA_VISIBLE_DEVICES of each group.
+    """Return CUDA_VISIBLE_DEVICES of each group; `visible` is this process's, None for all GPUs.
 
     >>> devices(2, 2, None)
     ['0,1', '2,3']
     >>> devices(2, 1, "5,7")
     ['5', '7']
-
-    Args:
-        groups: number of groups.
-        size: GPUs of each.
-        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
-
-    Raises:
-        UsageError: there are fewer.
     """
     names = [str(place) for place in range(groups * size)]
     if visible is not None:
@@ -84,20 +76,7 @@ def run_processes(
     visible: str | None,
     arguments: Sequence[str],
 ) -> None:
-    """Run a shard in one process per group of GPUs, to the end of all of them.
-
-    Args:
-        job: the run.
-        folder: of the run.
-        shard: to split among the groups.
-        groups: number of groups.
-        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
-        arguments: of this command.
-
-    Raises:
-        UsageError: the folder holds another run, or there are too few GPUs.
-        RulerError: a shard failed; the others ran to their end.
-    """
+    """Run a shard in one process per group of GPUs, to the end of all of them."""
     job = job.opened()
     folder.begin(job.info)
     gpus = devices(groups, job.inputs.config.tensor_parallel, visible)

@@ -34,11 +34,7 @@ class Journal:
     """A journal open for appending."""
 
     def __init__(self, path: Path) -> None:
-        """Open a journal that `mend` has checked, or create it.
-
-        Raises:
-            RulerError: it cannot be written.
-        """
+        """Open a journal that `mend` has checked, or create it."""
         self._path = path
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -47,11 +43,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def add(self, prediction: Prediction) -> None:
-        """Append a prediction.
-
-        Raises:
-            RulerError: it cannot be written; the journal is as before.
-        """
+        """Append a prediction; if it cannot be written, the journal is as before."""
         line = to_line(prediction)
         end = os.fstat(self._file).st_size
         try:
@@ -66,11 +58,7 @@ class Journal:
             raise unwritable(self._path, error) from error
 
     def set_aside(self, count: int, path: Path) -> None:
-        """Move the last lines to another file, to which they are appended.
-
-        Raises:
-            RulerError: it cannot be written; the journal is as before.
-        """
+        """Move the last lines to another file, to which they are appended."""
         lines = self._path.read_bytes().splitlines(keepends=True)
         moved = b"".join(lines[len(lines) - count :])
         try:
@@ -115,13 +103,6 @@ def parse(line: bytes, where: str) -> Prediction:
 
     It is strict: one JSON object of known fields, each of its type, with either a text or an
     error, ended by a newline.
-
-    Args:
-        line: with its newline.
-        where: the line's place, e.g. `answers-0-of-1.jsonl:17`, for the error.
-
-    Raises:
-        RulerError: it is not a prediction.
     """
     try:
         if not line.endswith(b"\n"):

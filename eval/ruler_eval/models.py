@@ -93,9 +93,6 @@ def open_model(
         served: whether a spec that is not a folder is just a name.
         name: to record instead of its own.
         revision: tag or commit on the Hub.
-
-    Raises:
-        UsageError: there is no such model, or it has no usable name.
     """
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     if spec and path.is_dir():
@@ -232,10 +229,6 @@ def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return overrides with the window that YaRN gives.
 
     vLLM 0.32 takes `max_position_embeddings` as the limit, even where YaRN reaches further.
-
-    Args:
-        config: with the overrides applied.
-        overrides: of the options.
     """
     text = text_part(config)
     if not any("yarn" in _kind(rope) for rope in _ropes(text)):

@@ -231,7 +231,6 @@ def _formed(
 def _row(
     form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
 ) -> tuple[str, int]:
-    """Return the config and the index of a record."""
     if form.row == "id" and "id" in record:
         row = _at(record, "id", str)
         config, slash, index = row.rpartition("/")

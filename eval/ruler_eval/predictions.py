@@ -152,11 +152,7 @@ def _read(
 def _index(
     predictions: Iterable[_Located], rows: Mapping[str, int]
 ) -> dict[Key, Prediction | Line]:
-    """Return where the prediction for each row is; a failed request gives way to an answer.
-
-    Raises:
-        RulerError: a prediction is for a row that is not among `rows`, or is a second one.
-    """
+    """Return where the prediction for each row is; a failed request gives way to an answer."""
     entries: dict[Key, Prediction | Line] = {}
     failed: set[Key] = set()
     for prediction, where in predictions:

@@ -230,11 +230,7 @@ class RunFolder:
         return sorted({Shard(int(match[1]), int(match[2])) for match in matches if match})
 
     def predictions(self) -> Iterator[Prediction]:
-        """Yield the predictions of all shards, each row once.
-
-        Raises:
-            RulerError: a line is not a prediction, or a row was answered twice.
-        """
+        """Yield the predictions of all shards, each row once."""
         seen: set[Key] = set()
         for shard in sorted(self.journals(), key=lambda shard: (shard.count, shard.index)):
             for prediction in journal.read(self.journal(shard)):

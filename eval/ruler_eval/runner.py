@@ -40,12 +40,7 @@ Watch = Callable[[list[Item], Mended], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class RunJob:
-    """A run, opened and checked.
-
-    Attributes:
-        inputs: what requests are made from.
-        engine: that answers; not loaded yet.
-    """
+    """A run, opened and checked."""
 
     inputs: Inputs
     engine: Engine
@@ -105,12 +100,7 @@ class Outcome:
 
 
 def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Outcome:
-    """Answer the rows of a shard that have no answer yet.
-
-    Raises:
-        UsageError: the folder holds another run.
-        RulerError: the shard is running elsewhere, or the engine failed.
-    """
+    """Answer the rows of a shard that have no answer yet."""
     if job.engine.opened is None:  # else the server is asked first, once the shard is held
         folder.begin(job.info)
     inputs = job.inputs
@@ -168,7 +158,6 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
 
 
 def _request(job: RunJob, config: str, row: Row) -> Request:
-    """Return a row as a request."""
     inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
     ids = prompts.ids(inputs.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)

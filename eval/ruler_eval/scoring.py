@@ -256,11 +256,7 @@ def _open(data: Data | None, revision: str | None) -> Dataset:
 
 
 def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
-    """Return the rows of a run.
-
-    Raises:
-        RulerError: a digest differs, or rows are missing.
-    """
+    """Return the rows of a run, whose digests must be those that it recorded."""
     for config, count in run.rows.items():
         info, digest = data.manifest.configs.get(config), run.digests.get(config)
         if info is None or info.digest != digest:

@@ -130,11 +130,7 @@ def _read(place: str | Path | Results) -> Results:
 
 
 def _check(places: Sequence[str | Path | Results], results: Sequence[Results]) -> None:
-    """Check that all runs can be compared with the first.
-
-    Raises:
-        RulerError: one cannot.
-    """
+    """Check that all runs can be compared with the first."""
     for place, one in zip(places[1:], results[1:], strict=True):
         if found := comparability(results[0], one).obstacles:
             name = one.run.model if isinstance(place, Results) else str(place)
@@ -226,7 +222,6 @@ def build(
 
 
 def _tasks(tables: Iterable[ScoreTable]) -> dict[str, tuple[str, ...]]:
-    """Return all tasks by category."""
     found: dict[str, list[str]] = {category: [] for category in CATEGORIES}
     for table in tables:
         for category, tasks in found.items():

@@ -323,7 +323,6 @@ def example_end(context: str) -> int:
 
 
 def _split_example(context: str) -> tuple[str, str]:
-    """Return the in-context example and what follows it."""
     end = example_end(context)
     return context[:end], context[end:]
 

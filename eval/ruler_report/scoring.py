@@ -42,20 +42,7 @@ def score(
     model: str = "",
     protocol: str = "",
 ) -> Results:
-    """Score a run, or the predictions of another tool.
-
-    Args:
-        place: folder of a run, or file or folder of predictions.
-        data: folder or Hub repo of the rows; by default the repo of the run.
-        revision: commit or tag of the repo; by default that of the run.
-        no_context: folder of a run of the same model without the context.
-        model: of predictions, as it may be published.
-        protocol: of predictions.
-
-    Raises:
-        UsageError: something is not there, or more must be said.
-        RulerError: something is damaged, or the predictions are for other rows.
-    """
+    """Score a run, or the predictions of another tool; `ruler_report.score` has the options."""
     run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
     if not (run.model and run.protocol):
         msg = "--model and --protocol are required for a predictions file"
@@ -88,12 +75,7 @@ def name_of(predictions: Path) -> str:
 
 
 def _read_bare(folder: Path, run: RunInfo) -> Predictions:
-    """Return the predictions without context, if they are for the same model and rows.
-
-    Raises:
-        UsageError: the run had the context.
-        RulerError: it was of another model, or of other rows.
-    """
+    """Return the predictions without context, if they are for the same model and rows."""
     bare, predictions = read_run(folder)
     if not bare.no_context:
         msg = (

@@ -76,11 +76,7 @@ def score(
 
 
 def _check_same(target: Path, place: Path, model: str, protocol: str) -> None:
-    """Check that results at the default place are of these answers, or can be replaced.
-
-    Raises:
-        UsageError: they are of another run or of other predictions.
-    """
+    """Check that results at the default place are of these answers, or can be replaced."""
     try:
         found = read_results(target)
     except (UsageError, RulerError):  # there is none, or none that can be read
@@ -203,11 +199,7 @@ def csv_text(runs: Sequence[ScoredRun]) -> str:
 
 
 def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) -> None:
-    """Check that every run shares a config with the first; otherwise nothing can be compared.
-
-    Raises:
-        RulerError: with the commands that write one report for each group of runs.
-    """
+    """Check that every run shares a config with the first; otherwise nothing can be compared."""
     first = results[0]
     other = next((one for one in results if not first.configs.keys() & one.configs.keys()), None)
     if other is None:

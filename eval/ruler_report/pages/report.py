@@ -131,15 +131,7 @@ def build(
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    Args:
-        results: of the runs.
-        baseline: of a run that the others should equal; the report then has their retention.
-        medium: that pictures are for; None for no pictures.
-        force: compare runs that should not be.
-
-    Raises:
-        RulerError: the runs cannot be compared and `force` is false.
-        UsageError: pictures are wanted and matplotlib is not installed.
+    `medium` is what pictures are for; without it there are none.
     """
     if baseline:
         results = [baseline, *(one for one in results if one != baseline)]
@@ -205,7 +197,6 @@ def _verdict(
     base: ScoredRun,
     comparisons: Sequence[Comparison],
 ) -> Iterator[str]:
-    """Yield what the runs show, in words."""
     best = runs[0]
     if best.summary.mean and len(runs) > 1:
         equal = [run.label for run, rank in zip(runs[1:], ranks[1:], strict=True)
@@ -341,7 +332,6 @@ def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
 
 
 def _sections(run: ScoredRun) -> Iterator[Section]:
-    """Yield the sections of one run."""
     yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:

@@ -35,17 +35,7 @@ CARD_TABLES = {
 def entries(
     results: Results, summary: Summary, configs: Collection[str], source: str
 ) -> list[dict[str, object]]:
-    """Return the entries of a run.
-
-    Args:
-        results: of the run.
-        summary: of the same run.
-        configs: all configs of the published dataset.
-        source: URL of the predictions.
-
-    Raises:
-        RulerError: the run has no RULER score.
-    """
+    """Return the entries of a run; `configs` are all of the dataset, `source` is a URL."""
     _check(results, summary)
     values = {f"ruler_{length}": figure for length, figure in summary.overall.items()}
     lengths = {length for _, length in map(parse_config, configs)}
@@ -76,10 +66,6 @@ def kind_of(results: Results) -> str:
 
 def file_name(repo: str, kind: str) -> str:
     """Return the path of the entries for a dataset in a model's repo.
-
-    Args:
-        repo: id of the dataset.
-        kind: protocol and edition; entries of another kind have their own file.
 
     >>> file_name("org/ruler-qwen3", "chat_balanced")
     '.eval_results/ruler-qwen3_chat_balanced.yaml'
@@ -115,12 +101,7 @@ def _check(results: Results, summary: Summary) -> None:
 
 
 def results_card(results: Results, repo: str) -> str:
-    """Return the card of a run's predictions.
-
-    Args:
-        results: of the run.
-        repo: id of the dataset that holds the predictions.
-    """
+    """Return the card of a run's predictions; `repo` is the dataset that holds them."""
     report = build([results], medium=None)
     (facts,) = (table for table in report.tables if table.name == "facts")
     return template("results.md.j2").render(

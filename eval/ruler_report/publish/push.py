@@ -57,12 +57,7 @@ class Bundle:
 
 
 def compose(config: PushConfig) -> Bundle:
-    """Return everything to publish; nothing is written yet.
-
-    Raises:
-        UsageError: a name is not a repo id, or there is no scored run.
-        RulerError: the results do not match the answers, or are not a RULER score.
-    """
+    """Return everything to publish; nothing is written yet."""
     for name in filter(None, (config.repo, config.model_repo)):
         check_repo(name)
     results, answers = _load(config.run)
@@ -78,11 +73,7 @@ def compose(config: PushConfig) -> Bundle:
 
 
 def push(config: PushConfig, bundle: Bundle) -> Iterator[str]:
-    """Publish, and yield a line for each commit; publishing again changes nothing.
-
-    Raises:
-        RulerError: the Hub refuses, or cannot be reached.
-    """
+    """Publish, and yield a line for each commit; publishing again changes nothing."""
     ensure_repo(config.repo, private=config.private)
     files = [PushFile.of_bytes(path, data) for path, data in bundle.files.items()]
     commit, sent = put_files(config.repo, files, "Predictions and scores on RULER")

@@ -313,11 +313,7 @@ def _has_exact(results: Results) -> bool:
 
 
 def _with_score(results: Results, score: ScoreName | None) -> Results:
-    """Return results whose headline is a score; unchanged if none is named.
-
-    Raises:
-        UsageError: there is no such score.
-    """
+    """Return results whose headline is a score; unchanged if none is named."""
     if score is None:
         return results
     if score not in get_args(ScoreName):
@@ -341,9 +337,6 @@ def measure(
         second: another.
         how: they are compared.
         margin: as in `Comparison`; differences are then first minus second and tests one-sided.
-
-    Raises:
-        RulerError: the runs share no task.
     """
     tasks, lengths, scores = common(first, second, paired=how.paired)
     if not tasks:
