@@ -119,7 +119,7 @@ def test_passing_faults_of_the_hub_cost_nothing(
 
 def _push(env: dict[str, str], repo: str, model: str, text: str) -> list[str]:
     """Publish a bundle in this process."""
-    from ruler_report.publish.push import Bundle, PushConfig, push
+    from ruler_report.publish import Bundle, PushConfig, push
 
     os.environ.update(env)
     bundle = Bundle({"results.json": b"{}"}, text, ".eval_results/ruler.yaml")

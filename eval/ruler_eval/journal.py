@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, get_type_hints
+from typing import Any, get_type_hints
 
 from ruler_data.errors import RulerError
 from ruler_data.files import unwritable, write_bytes
@@ -70,15 +69,8 @@ class Journal:
             raise unwritable(path, error) from error
         os.ftruncate(self._file, os.fstat(self._file).st_size - len(moved))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Sync and close it."""
         with suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)

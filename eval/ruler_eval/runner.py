@@ -127,7 +127,8 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         folder.log_start(job.info, shard, {"first": blank, **progress_at, **job.engine.start})
         done = unscored = 0
         first_error = None
-        with watch(pending, mended) as progress, Journal(folder.journal(shard)) as journal:
+        journal = Journal(folder.journal(shard))
+        with closing(journal), watch(pending, mended) as progress:
             try:
                 for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
                     journal.add(prediction)

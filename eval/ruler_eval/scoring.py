@@ -10,18 +10,16 @@ Rows and predictions are read in the same order, one at a time. `ruler_report` a
 failures and statistics to the same pairs.
 """
 
-import html
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, repeat
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from ruler_data.dataset import Dataset as LoadedDataset
-from ruler_data.dataset import Rows
+from ruler_data.dataset import Rows, html_table
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.row import Row
@@ -98,12 +96,8 @@ class Scores:
         return "\n".join([*lines, *self._coverage()])
 
     def _repr_html_(self) -> str:
-        head, *body = (
-            [f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells]
-            for tag, cells in zip(chain(["th"], repeat("td")), self._cells(), strict=False)
-        )
-        rows = "".join(f"<tr>{''.join(cells)}</tr>" for cells in (head, *body))
-        return f"<table>{rows}</table>{''.join(self._coverage())}"
+        names, *lines = self._cells()
+        return html_table(names, lines) + "".join(self._coverage())
 
     def _coverage(self) -> list[str]:
         """Return a line on how many rows are scored; none if all are."""

@@ -230,7 +230,7 @@ def publish(
     ] = False,
 ) -> None:
     """Publish predictions as a dataset, and scores on the model's page."""
-    from ruler_report.publish.push import PushConfig, compose, push
+    from ruler_report.publish import PushConfig, compose, push
 
     config = PushConfig(run, repo, model_repo, private)
     bundle = compose(config)

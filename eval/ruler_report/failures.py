@@ -128,7 +128,8 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         return NEARBY if any(_is_near(row, place) for place in places) else WRONG_NEEDLE
     if row.outputs[0].isdigit():
         return MISCOUNTED
-    example, text = _split_example(row.context) if family in EXAMPLE_FAMILIES else ("", row.context)
+    start = example_end(row.context) if family in EXAMPLE_FAMILIES else 0
+    example, text = row.context[:start], row.context[start:]
     shown = {*_WORD.findall(example.rsplit(":", 1)[-1].lower())}
     if _is_half(wrong & shown, every):
         return COPIED
@@ -158,7 +159,10 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
         return REFUSAL
     lower = plain(answer).lower()
     last = re.search(r"[a-z0-9-]+$", lower[-2 * _COPY :])
-    if last and any(_begins(output.lower(), last[0]) for output in row.outputs):
+    if last and any(
+        output.lower().startswith(last[0]) and len(output) <= 2 * len(last[0])
+        for output in row.outputs
+    ):
         return CUT
     if isinstance(params, Niah) and params.value_type != "words":
         asked = row.question.lower()
@@ -166,10 +170,6 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
         if any(part not in asked for part in parts if re.search("[0-9]", part)):
             return ABSENT
     return OTHER
-
-
-def _begins(output: str, part: str) -> bool:
-    return output.startswith(part) and len(output) <= 2 * len(part)
 
 
 def _is_copied(row: Row, answer: str) -> bool:
@@ -320,11 +320,6 @@ def example_end(context: str) -> int:
     """
     instruction = context[: context.find("\n")] if "\n" in context else ""
     return max(0, context.find(instruction, 1)) if instruction else 0
-
-
-def _split_example(context: str) -> tuple[str, str]:
-    end = example_end(context)
-    return context[:end], context[end:]
 
 
 def _is_half(part: set[str], whole: set[str]) -> bool:

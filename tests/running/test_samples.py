@@ -12,7 +12,7 @@ import pytest
 import ruler_eval
 from ruler_data import UsageError
 from ruler_eval import Request
-from ruler_report.publish.push import PushConfig, compose
+from ruler_report.publish import PushConfig, compose
 from tests.running.processes import evaluate
 
 
