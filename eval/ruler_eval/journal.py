@@ -90,7 +90,7 @@ def to_line(prediction: Prediction) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def parse(line: bytes, where: str) -> Prediction:
+def parse(line: bytes, where: object) -> Prediction:
     """Return the prediction of a line; this is the one parser of journal lines.
 
     It is strict: one JSON object of known fields, each of its type, with either a text or an

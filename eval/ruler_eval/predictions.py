@@ -73,8 +73,8 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
         msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
         raise UsageError(msg)
     notes: list[str] = []
-    entries = _index(_read(files, _parse_journal, notes), run.data.rows)
-    return run, Predictions(entries, _parse_journal, tuple(notes))
+    entries = _index(_read(files, journal.parse, notes), run.data.rows)
+    return run, Predictions(entries, journal.parse, tuple(notes))
 
 
 def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
@@ -172,10 +172,6 @@ def _index(
             entries[key] = where if isinstance(where, Line) else prediction
             (failed.add if prediction.text is None else failed.discard)(key)
     return entries
-
-
-def _parse_journal(line: bytes, where: Line) -> Prediction:
-    return journal.parse(line, str(where))
 
 
 def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:

@@ -230,15 +230,14 @@ def publish(
     ] = False,
 ) -> None:
     """Publish predictions as a dataset, and scores on the model's page."""
-    from ruler_report.publish import PushConfig, compose, push
+    from ruler_report.publish import compose, push
 
-    config = PushConfig(run, repo, model_repo, private)
-    bundle = compose(config)
+    bundle = compose(run, repo, model_repo)
     if dry_run:
         for path, data in bundle.files.items():
             say(f"{repo}: {path}, {len(data):,} bytes")
         for line in bundle.entries.splitlines():
             say(f"{model_repo}: {line}")
         return
-    for line in push(config, bundle):
+    for line in push(bundle, repo, model_repo, private=private):
         say(line)

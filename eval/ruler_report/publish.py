@@ -44,23 +44,6 @@ CARD_TABLES = {
 
 
 @dataclass(frozen=True)
-class PushConfig:
-    """What to publish, and where.
-
-    Attributes:
-        run: folder of a scored run.
-        repo: id of the dataset for its predictions.
-        model_repo: id of the model whose page will show the scores; empty for none.
-        private: whether to create the dataset as private.
-    """
-
-    run: Path
-    repo: str
-    model_repo: str
-    private: bool
-
-
-@dataclass(frozen=True)
 class Bundle:
     """The files to publish.
 
@@ -75,33 +58,39 @@ class Bundle:
     entries_file: str
 
 
-def compose(config: PushConfig) -> Bundle:
-    """Return everything to publish; nothing is written yet."""
-    for name in filter(None, (config.repo, config.model_repo)):
+def compose(run: Path, repo: str, model_repo: str = "") -> Bundle:
+    """Return everything to publish; nothing is written yet.
+
+    `repo` is a dataset for the predictions. The page of `model_repo` will show the scores, unless
+    it is empty.
+    """
+    for name in filter(None, (repo, model_repo)):
         check_repo(name)
-    results, answers = _load(config.run)
+    results, answers = _load(run)
     summary = summarize(results)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
-    files["README.md"] = results_card(results, config.repo).encode()
-    if not config.model_repo:
+    files["README.md"] = results_card(results, repo).encode()
+    if not model_repo:
         return Bundle(files, "", "")
-    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{config.repo}"
+    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     text = to_yaml(entries(results, summary, _published_configs(results), source))
     return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
 
 
-def push(config: PushConfig, bundle: Bundle) -> Iterator[str]:
+def push(
+    bundle: Bundle, repo: str, model_repo: str = "", *, private: bool = False
+) -> Iterator[str]:
     """Publish, and yield a line for each commit; publishing again changes nothing."""
-    ensure_repo(config.repo, private=config.private)
+    ensure_repo(repo, private=private)
     files = [PushFile.of_bytes(path, data) for path, data in bundle.files.items()]
-    commit, sent = put_files(config.repo, files, "Predictions and scores on RULER")
-    yield f"{config.repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
+    commit, sent = put_files(repo, files, "Predictions and scores on RULER")
+    yield f"{repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
     if bundle.entries:
         entry = PushFile.of_bytes(bundle.entries_file, bundle.entries.encode())
-        commit, sent = put_files(config.model_repo, [entry], "Scores on RULER", kind="model")
+        commit, sent = put_files(model_repo, [entry], "Scores on RULER", kind="model")
         done = "sent" if sent else "unchanged"
-        yield f"{config.model_repo}: {bundle.entries_file} {done}, commit {commit}"
+        yield f"{model_repo}: {bundle.entries_file} {done}, commit {commit}"
 
 
 def _load(folder: Path) -> tuple[Results, Predictions]:
