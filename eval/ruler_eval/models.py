@@ -215,7 +215,8 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(msg)
     for part in (overrides, inner):
         if any("rope_theta" not in rope for rope in _ropes(part)):
-            theta = next((rope["rope_theta"] for rope in _thetas(text_part(config))), "not known")
+            places = (text_part(config), *_ropes(text_part(config)))
+            theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
             msg = (
                 f"--option hf_overrides: add rope_theta (the model's own is {theta}): hf_overrides "
                 "replaces all of the model's rope_parameters"
@@ -262,7 +263,3 @@ def _ropes(text: Config) -> Iterator[Config]:
     if isinstance(rope, dict):
         nested = [each for each in rope.values() if isinstance(each, dict)]
         yield from nested or [rope]
-
-
-def _thetas(text: Config) -> Iterator[Config]:
-    return (rope for rope in (text, *_ropes(text)) if "rope_theta" in rope)

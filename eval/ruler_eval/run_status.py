@@ -127,7 +127,10 @@ def status(folder: str | Path) -> Status:
         RulerError: a file of it is damaged.
     """
     run_folder, info = RunFolder(Path(folder)), read_info(Path(folder))
-    found = {shard: list(_read(run_folder.journal(shard))) for shard in run_folder.journals()}
+    found = {
+        shard: [each for each, _ in journal.read_growing(run_folder.journal(shard))]
+        for shard in run_folder.journals()
+    }
     answered = {each.key for several in found.values() for each in several if each.error is None}
     kept = [
         each
@@ -185,10 +188,6 @@ def row_name(key: Key, samples: int) -> str:
     'vt_4096/17/2'
     """
     return "/".join(map(str, key if samples > 1 else key[:2]))
-
-
-def _read(path: Path) -> list[Prediction]:
-    return [prediction for prediction, _ in journal.read_growing(path)]
 
 
 def _starts(folder: Path) -> dict[str, dict[str, Any]]:

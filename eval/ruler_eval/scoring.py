@@ -219,7 +219,8 @@ def load(
             raise UsageError(msg)
         run, found = read_run(place)
         # A repo without a revision may be the one whose index led the run to another repo.
-        led = revision is None and run.data.repo and _is_only_a_repo(data)
+        is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
+        led = revision is None and run.data.repo and is_repo_name
         source = run.data.repo if led else data or run.data.repo
         commit = run.data.revision if source == run.data.repo else None
         return run, found, _rows_of_run(_open(source, revision or commit), run.data)
@@ -230,10 +231,6 @@ def load(
         found = from_records(predictions, rows.rows)
     rows = rows.choose(found.configs)
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
-
-
-def _is_only_a_repo(data: Data | None) -> bool:
-    return isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
 
 
 def _open(data: Data | None, revision: str | None) -> Dataset:

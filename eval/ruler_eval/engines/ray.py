@@ -230,7 +230,10 @@ class Copies:
         wanted = self._options.copies or max(1, self._room())
         while len(self.all) < wanted:
             self.all.append(self._start())
-        waiting = [copy for copy in self.all if not (copy.ready or self._is_placed(copy))]
+        places = self.ray.util.placement_group_table
+        waiting = [
+            copy for copy in self.all if not copy.ready and places(copy.group)["state"] != "CREATED"
+        ]
         placed = len(self.all) - len(waiting)
         for copy in waiting[max(0, wanted - placed) :]:
             self.drop(copy)
@@ -290,9 +293,6 @@ class Copies:
         if self._spreads():
             return sum(self._nodes()) // self._gpus
         return sum(gpus // self._gpus for gpus in self._nodes())
-
-    def _is_placed(self, copy: Copy) -> bool:
-        return bool(self.ray.util.placement_group_table(copy.group)["state"] == "CREATED")
 
     def _scales_up(self) -> bool:
         from ray.autoscaler.v2.sdk import get_cluster_status

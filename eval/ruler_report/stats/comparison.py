@@ -300,16 +300,14 @@ def _compare(first: Results, second: Results, force: bool, score: ScoreName | No
         raise RulerError(msg)
     runs = [_with_score(run, score) for run in (first, second)]
     made = measure(runs[0], runs[1], how)
-    exact = [_with_score(run, "exact") for run in runs if _has_exact(run)]
-    if len(exact) < 2 or exact == runs:
+    if any(set(one.exact) <= {None} for run in runs for one in run.configs.values()):
+        return made
+    exact = [_with_score(run, "exact") for run in runs]
+    if exact == runs:
         return made
     overall = measure(exact[0], exact[1], how).overall
     overall = replace(overall, adjusted=overall.p)
     return replace(made, exact=replace(overall, verdict=better(overall)))
-
-
-def _has_exact(results: Results) -> bool:
-    return all(any(one is not None for one in config.exact) for config in results.configs.values())
 
 
 def _with_score(results: Results, score: ScoreName | None) -> Results:
