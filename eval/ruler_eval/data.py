@@ -73,7 +73,6 @@ class Dataset:
     """The rows of a run; their files are checked once they are fetched.
 
     Attributes:
-        source: folder or release that holds them.
         rows: number of rows of each config, the first ones; by name.
     """
 

@@ -32,7 +32,6 @@ class Predictions:
     Attributes:
         entries: by row, the prediction or the line that holds it; rows without one are absent.
         parse: reads these lines.
-        notes: what was left out, for people.
     """
 
     entries: Mapping[Key, Prediction | Line]

@@ -32,14 +32,10 @@ class ConfigSummary:
     """What a run has of one config, over all shards.
 
     Attributes:
-        config: e.g. `vt_4096`.
         rows: number of rows of the run; of samples, where there are several of each row.
-        answered: rows with an answer.
-        unscored: rows that could not be answered.
         truncated: answers that ended at their limit of tokens.
         prompt_tokens: sent.
         cached_tokens: sent, and held by a prefix cache.
-        answer_tokens: generated.
         seconds: of all requests together; they may have run side by side.
     """
 

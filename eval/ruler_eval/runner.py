@@ -84,14 +84,7 @@ def open_job(config: EvalConfig) -> RunJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call of `run_shard` did.
-
-    Attributes:
-        answered: rows that were answered.
-        unscored: rows that could not be answered.
-        missing: rows that were not asked.
-        first_error: of the first unscored row.
-    """
+    """What one call of `run_shard` did; `missing` rows were not asked."""
 
     answered: int = 0
     unscored: int = 0

@@ -35,11 +35,8 @@ class Entry:
     """A run on the board.
 
     Attributes:
-        model: its name.
         size: parameters in billions, from the name; None if it names none.
-        tokenizer: that lengths were counted in.
         rows: that have a score.
-        asked: all rows.
         effective: the longest length at which the mean over all tasks reaches the threshold.
         scores: by view (`all`, a category or a task) and length (`all` is the weighted mean):
             value, low, high, and the interval of the rank.

@@ -45,13 +45,7 @@ CARD_TABLES = {
 
 @dataclass(frozen=True)
 class Bundle:
-    """The files to publish.
-
-    Attributes:
-        files: of the dataset, by path.
-        entries: text of the file for the model's repo; empty for none.
-        entries_file: its path.
-    """
+    """The files of the dataset by path, and the file for the model's repo; empty for none."""
 
     files: dict[str, bytes]
     entries: str

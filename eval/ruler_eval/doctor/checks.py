@@ -50,8 +50,6 @@ class Diagnosis:
     """What was found.
 
     Attributes:
-        findings: what to know.
-        rows: number of rows examined.
         estimate: cost of the run; None where the model's config does not say enough.
     """
 

@@ -130,11 +130,6 @@ class Client:
     """Threads that send requests to a server, and check that its model stays the same.
 
     Attributes:
-        prompts: how rows are formatted.
-        tokenizer: that renders and counts prompts.
-        model: the server's name for it.
-        options: of the engine.
-        server: to ask.
         facts: what it lists of the model.
         fields: of each request, besides its model, prompt and limit.
         start: what may differ between two starts: options, and the answers to the short prompts.

@@ -177,11 +177,8 @@ class Copy:
     """A copy, as this process sees it.
 
     Attributes:
-        group: its placement group.
-        actor: Ray's handle.
         asked: when its room was asked for.
         requests: that it has and has not answered.
-        ready: whether it has started.
     """
 
     group: Any

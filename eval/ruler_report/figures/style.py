@@ -74,7 +74,6 @@ class Picture:
     """A picture with a text alternative.
 
     Attributes:
-        name: of its files.
         title: stands above it on a page, never in it.
         alt: what it shows, in words.
         panels: an SVG element for each panel, in the colours of a page; none in a paper.

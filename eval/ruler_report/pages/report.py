@@ -44,11 +44,8 @@ class Section:
 
     Attributes:
         title: empty if it continues the section before.
-        drawings: what to draw, before the tables.
         tables: those without rows are left out.
-        text: an introduction.
         folded: the line under which HTML hides the tables until it is clicked; empty for none.
-        examples: rows that lost points.
         pictures: the drawings, drawn.
     """
 
@@ -76,7 +73,6 @@ class Report(Shown):
     """A report of one or several runs; it prints as its verdict and its headline table.
 
     Attributes:
-        title: of the report.
         verdict: what the runs show, in words.
         runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.

@@ -29,7 +29,6 @@ class Published:
 
     Attributes:
         table: number of the paper's table, or `leaderboard`.
-        group: `aligned` or `base`; models are ranked within it.
         model: as printed; upstream marks with `*` scores that the authors of the model report.
         effective: length in tokens; 0 for `<4K`.
         scores: by length in tokens.

@@ -28,7 +28,6 @@ class DepthTable:
     """Mean scores of a task by depth and length, in percent; NaN where there are no rows.
 
     Attributes:
-        task: its name.
         lengths: of the columns, in tokens.
         values: depths by lengths.
         rows: the number of rows in each cell.

@@ -76,7 +76,6 @@ class ScoreTable:
     Attributes:
         configs: those with a scored row, by task and length.
         lengths: in tokens, increasing.
-        tasks: in the order of the dataset.
         scores: by task, questions by lengths, in [0, 1]; NaN where a row has no score.
     """
 

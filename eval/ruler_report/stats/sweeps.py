@@ -83,11 +83,9 @@ class Study:
     """Tasks of one family that differ in their parameters.
 
     Attributes:
-        family: of the tasks.
         shape: `line` where one axis varies, `grid` where two do and every pair occurs, else
             `list`.
         axes: what varies.
-        points: the tasks, in the order of their values.
     """
 
     family: str
