@@ -1,6 +1,6 @@
 """Why a row lost points: the failure modes of the paper's section 5, from the text alone.
 
-A row gets one kind, the first that fits. What an answer names (`ruler_eval.exact.Named`) decides
+A row gets one kind, the first that fits. What an answer names (`ruler_report.exact.Named`) decides
 before its wording does. No kind says more than the text shows: `not in the context` is parametric
 knowledge or a hallucination, and only a run without context can tell which.
 `benchmarks/failures.py` measures how often the kind is right.
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 from ruler_data.row import Row
 from ruler_data.tasks import Niah, Qa, Task
-from ruler_eval.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
 from ruler_eval.metrics import claim_of
+from ruler_report.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
 
 EMPTY = "empty"
 REFUSAL = "refusal"

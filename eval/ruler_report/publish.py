@@ -22,9 +22,9 @@ from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.tasks import TASKS
 from ruler_data.templates import template
-from ruler_eval.predictions import Predictions, read_run
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
+from ruler_report.predictions import Predictions, read_run
 from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
 from ruler_report.stats.summary import Summary, summarize
 

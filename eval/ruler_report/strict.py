@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ruler_data.tasks import Metric
-from ruler_eval.exact import contains
 from ruler_eval.metrics import Scorer, without_reasoning
+from ruler_report.exact import contains
 
 _WORD = re.compile(r"[^\W_]+")
 

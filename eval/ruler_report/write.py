@@ -12,13 +12,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
-from ruler_eval.scoring import PREDICTIONS
 from ruler_report import scoring
 from ruler_report.figures.style import Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
+from ruler_report.scores import PREDICTIONS
 from ruler_report.scoring import name_of
 from ruler_report.stats.summary import ScoredRun, summarize
 

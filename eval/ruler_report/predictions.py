@@ -17,9 +17,9 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE
 from ruler_eval import journal
-from ruler_eval.prediction_formats import READERS, Line, parse_line, parse_record
 from ruler_eval.schema import ANSWER_FILES, Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key
+from ruler_report.prediction_formats import READERS, Line, parse_line, parse_record
 
 #: Reads one line; a RulerError names the line and what is wrong with it.
 Parser = Callable[[bytes, Line], Prediction]

@@ -24,12 +24,12 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.row import Row
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
-from ruler_eval.prediction_formats import ImportedPrediction
-from ruler_eval.predictions import Predictions, from_records, read_files, read_run
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
+from ruler_report.exact import exact_scores
+from ruler_report.prediction_formats import ImportedPrediction
+from ruler_report.predictions import Predictions, from_records, read_files, read_run
 
 #: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
@@ -46,7 +46,7 @@ class Scores:
     Attributes:
         configs: by config, the score of each row in order, in [0, 1], the mean over its samples;
             None for a row without an answer, or without one of its samples.
-        exact: likewise, the exact score and the F1 of each row (`ruler_eval.exact`).
+        exact: likewise, the exact score and the F1 of each row (`ruler_report.exact`).
         notes: what was left out of the predictions, e.g. a torn line.
     """
 
@@ -140,7 +140,7 @@ def score(
 
     Args:
         predictions: a run or its folder; file or folder of predictions
-            (`ruler_eval.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
+            (`ruler_report.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
             with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a
             config that they touch is scored.
         data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
