@@ -30,8 +30,7 @@ from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_dataset
 from ruler_report.prediction_formats import Line, parse_line
-from ruler_report.predictions import read_run
-from ruler_report.scores import pair_rows
+from ruler_report.predictions import pair_rows, read_run
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {

@@ -72,7 +72,7 @@ def score_row(
     Args:
         row: the question and its gold answers.
         task: of the row.
-        answer: the text to score (`ruler_report.scores.answer_of`).
+        answer: the text to score (`ruler_report.predictions.answer_of`).
         scorers: by metric.
     """
     score = scorers[task.metric](answer, row.outputs)

@@ -10,7 +10,7 @@
 
 `READERS` opens the files that are not of lines; `_FORMS` says where a record has the row, the text
 and the gold answers. Most tools also draw rows of their own under the same names, so their gold
-answers are kept: `ruler_report.scores` compares them with those of the frozen rows.
+answers are kept: `ruler_report.predictions` compares them with those of the frozen rows.
 """
 
 import csv

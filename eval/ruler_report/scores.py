@@ -1,4 +1,4 @@
-"""Score predictions: pair each frozen row with its prediction, and average the official metric.
+"""The scores of predictions, official and exact, as `ruler_eval.score` returns them.
 
     >>> import ruler_eval                                               # doctest: +SKIP
     >>> scores = ruler_eval.score("runs/x", "dist/llama3")              # doctest: +SKIP
@@ -6,37 +6,20 @@
     task     4K      8K
     vt      100.00   98.40
 
-Rows and predictions are read in the same order, one at a time. `ruler_report` adds strict scores,
-failures and statistics to the same pairs.
+`ruler_report.scoring` adds strict scores, failures and evidence by depth, for reports.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from ruler_data.dataset import Dataset as LoadedDataset
-from ruler_data.dataset import Rows, html_table
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import is_repo, parse_config, quote, short_length
-from ruler_data.row import Row
-from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import clean, opens_reasoning, score_row, without_reasoning
-from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
+from ruler_data.dataset import html_table
+from ruler_data.errors import RulerError
+from ruler_data.names import parse_config, short_length
+from ruler_eval.metrics import score_row
 from ruler_report.exact import exact_scores
-from ruler_report.prediction_formats import ImportedPrediction
-from ruler_report.predictions import Predictions, from_records, read_files, read_run
-
-#: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
-Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
-#: Stands for the engine where predictions are not a run.
-PREDICTIONS = "predictions"
-#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
-Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
+from ruler_report.predictions import Data, Source, answer_of, load, pair_rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,108 +172,3 @@ def _check_complete(scores: Scores, *, partial: bool) -> None:
             f"{', '.join(unscored[:3])}{more}; generate them, or pass partial=True"
         )
         raise RulerError(msg)
-
-
-def load(
-    predictions: Source,
-    data: Data | None = None,
-    revision: str | None = None,
-    *,
-    model: str = "",
-    protocol: str = "",
-) -> tuple[RunInfo, Predictions, Dataset]:
-    """Open predictions and the rows to score, and check that they belong together.
-
-    Returns:
-        The description of the run (for other predictions, of `model` and `protocol`), the
-        predictions, and the rows: those of the run, or of every config that the predictions touch.
-
-    Raises:
-        UsageError: something is not there, or more must be said.
-        RulerError: something is damaged, or the predictions are for other rows.
-    """
-    if protocol and protocol not in PROTOCOLS:
-        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
-        raise UsageError(msg)
-    place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
-    if place and (place / RUN_FILE).is_file():
-        if model or protocol:
-            msg = "--model and --protocol are for predictions; a run has its own"
-            raise UsageError(msg)
-        run, found = read_run(place)
-        # A repo without a revision may be the one whose index led the run to another repo.
-        is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
-        led = revision is None and run.data.repo and is_repo_name
-        source = run.data.repo if led else data or run.data.repo
-        commit = run.data.revision if source == run.data.repo else None
-        return run, found, _rows_of_run(_open(source, revision or commit), run.data)
-    rows = _open(data, revision)
-    if isinstance(predictions, str | os.PathLike):
-        found = read_files(Path(predictions), rows.rows)
-    else:
-        found = from_records(predictions, rows.rows)
-    rows = rows.choose(found.configs)
-    return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
-
-
-def _open(data: Data | None, revision: str | None) -> Dataset:
-    if data is None:
-        msg = "--data is missing: give the folder or Hub repo of the rows"
-        raise UsageError(msg)
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Rows):
-        return Dataset(data.source, {data.config: len(data)})
-    if isinstance(data, LoadedDataset):
-        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
-    return open_dataset(str(data), revision)
-
-
-def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
-    """Return the rows of a run, whose digests must be those that it recorded."""
-    for config, count in run.rows.items():
-        info, digest = data.manifest.configs.get(config), run.digests.get(config)
-        if info is None or info.digest != digest:
-            found = info.digest if info else "no such config"
-            msg = (
-                f"{config}: the run used rows {digest}, the data has {found}; "
-                "give --data the dataset of the run"
-            )
-            raise RulerError(msg)
-        if count > info.rows:
-            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
-            raise RulerError(msg)
-    return replace(data, rows=run.rows)
-
-
-def pair_rows(
-    data: Dataset, predictions: Predictions, config: str, samples: int = 1
-) -> Iterator[tuple[Row, tuple[Prediction | None, ...]]]:
-    """Yield each row of a config with the predictions of its samples, None where there is none.
-
-    Raises:
-        RulerError: the rows cannot be read, or a prediction has other gold answers than its row.
-    """
-    count = data.rows[config]
-    found = zip(*(predictions.of(config, count, n) for n in range(samples)), strict=True)
-    with closing(data.read(config)) as rows:
-        for row, several in zip(rows, found, strict=True):
-            prediction = several[0]
-            outputs = prediction.outputs if isinstance(prediction, ImportedPrediction) else None
-            if outputs is not None and set(outputs) != set(row.outputs):
-                msg = (
-                    f"{config}/{row.index}: the gold answers beside the prediction are "
-                    f"{ascii(list(outputs))[:80]}, those of the row {ascii(list(row.outputs))[:80]}"
-                    "; score predictions on the data that they were made on"
-                )
-                raise RulerError(msg)
-            yield row, several
-
-
-def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
-    """Return the text that is scored, without reasoning; None for a row without an answer."""
-    if prediction is None or prediction.text is None:
-        return None
-    if run.protocol != "thinking":
-        return clean(prediction.text)
-    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))

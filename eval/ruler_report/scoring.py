@@ -1,6 +1,6 @@
 """Score a run for its report: official and strict scores, failures, and evidence by depth.
 
-Rows and predictions are paired one at a time (`ruler_report.scores.pair_rows`). Nothing that
+Rows and predictions are paired one at a time (`ruler_report.predictions.pair_rows`). Nothing that
 identifies a machine goes into the results: no path, address or secret, and no text longer than
 an example needs.
 """
@@ -24,9 +24,8 @@ from ruler_eval.metrics import score_row
 from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
 from ruler_report.exact import exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
-from ruler_report.predictions import Predictions, read_run
+from ruler_report.predictions import Predictions, answer_of, load, pair_rows, read_run
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
-from ruler_report.scores import answer_of, load, pair_rows
 from ruler_report.strict import STRICT
 
 #: Example rows of each kind of failure of a config.

@@ -17,8 +17,8 @@ from ruler_report.figures.style import Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
+from ruler_report.predictions import PREDICTIONS
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
-from ruler_report.scores import PREDICTIONS
 from ruler_report.scoring import name_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
