@@ -22,11 +22,10 @@ from ruler_data.terminal import track
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
 from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
-from ruler_report.exact import exact_scores
+from ruler_report.exact import STRICT, exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.predictions import Predictions, answer_of, load, pair_rows, read_run
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
-from ruler_report.strict import STRICT
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
