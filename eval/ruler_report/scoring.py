@@ -21,32 +21,24 @@ from ruler_data.tasks import Task
 from ruler_data.terminal import track
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
-from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
+from ruler_eval.schema import Prediction, RunInfo
 from ruler_report.exact import STRICT, exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
-from ruler_report.predictions import Predictions, answer_of, load, pair_rows, read_run
+from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
 
 
-def score(
-    place: Path,
-    data: str | None = None,
-    revision: str | None = None,
-    *,
-    no_context: Path | None = None,
-    model: str = "",
-    protocol: str = "",
+def results_of(
+    run: RunInfo, predictions: Predictions, rows: Dataset, bare: Predictions | None, name: str
 ) -> Results:
-    """Score a run, or the predictions of another tool; `ruler_report.score` has the options."""
-    run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
-    if not (run.model and run.protocol):
-        msg = "--model and --protocol are required for a predictions file"
-        raise UsageError(msg)
-    rows.fetch()
-    bare = _read_bare(no_context, run) if no_context else None
+    """Return the results of predictions for rows.
+
+    `bare` are those of the same model without the context, to classify failures. `name` is that of
+    the file or folder of the predictions; empty for a run.
+    """
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
     for config in track(rows.rows, "scoring"):
@@ -63,7 +55,7 @@ def score(
         configs=configs,
         examples=tuple(examples),
         notes=predictions.notes,
-        predictions="" if (place / RUN_FILE).is_file() else name_of(place),
+        predictions=name,
     )
 
 
@@ -72,7 +64,7 @@ def name_of(predictions: Path) -> str:
     return str(redact(predictions.resolve().name))
 
 
-def _read_bare(folder: Path, run: RunInfo) -> Predictions:
+def read_bare(folder: Path, run: RunInfo) -> Predictions:
     """Return the predictions without context, if they are for the same model and rows."""
     bare, predictions = read_run(folder)
     if not bare.no_context:

@@ -12,14 +12,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
-from ruler_report import scoring
 from ruler_report.figures.style import Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
-from ruler_report.predictions import PREDICTIONS
+from ruler_report.predictions import PREDICTIONS, load
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
-from ruler_report.scoring import name_of
+from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
 Format = Literal["html", "latex"]
@@ -64,8 +63,14 @@ def score(
         raise UsageError(msg)
     if not out:
         _check_same(target, place, model, protocol)
-    bare = Path(no_context) if no_context else None
-    results = scoring.score(place, data, revision, no_context=bare, model=model, protocol=protocol)
+    info, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
+    if not (info.model and info.protocol):
+        msg = "--model and --protocol are required for a predictions file"
+        raise UsageError(msg)
+    rows.fetch()
+    bare = read_bare(Path(no_context), info) if no_context else None
+    name = "" if (place / RUN_FILE).is_file() else name_of(place)
+    results = results_of(info, predictions, rows, bare, name)
     if not results.scored or (results.scored < results.rows and not partial):
         msg = (
             f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"
