@@ -238,9 +238,9 @@ def _token_f1(given: str, wanted: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
     if given != wanted and not _POLAR.isdisjoint((given, wanted)):
         return 0.0
-    ours, theirs = Counter(given.split()), Counter(wanted.split())
-    shared = (ours & theirs).total()
-    return 2 * shared / (ours.total() + theirs.total()) if shared else float(given == wanted)
+    said, gold = Counter(given.split()), Counter(wanted.split())
+    shared = (said & gold).total()
+    return 2 * shared / (said.total() + gold.total()) if shared else float(given == wanted)
 
 
 def contains(text: str, words: str) -> bool:

@@ -408,13 +408,13 @@ def common(
 
     If paired, both matrices of a task have the same questions, with NaN where one run has no score.
     """
-    ours, theirs = configs_of(first), configs_of(second)
-    common = [key for key in ours if key in theirs]
+    sides = (configs_of(first), configs_of(second))
+    common = [key for key in sides[0] if key in sides[1]]
     every = sorted({length for _, length in common})
     matrices: dict[str, list[Floats]] = {}
     compared: set[tuple[str, int]] = set()
     for task in dict.fromkeys(task for task, _ in common):
-        both = [score_matrix(configs, task, every) for configs in (ours, theirs)]
+        both = [score_matrix(configs, task, every) for configs in sides]
         if paired:
             rows = min(map(len, both))
             missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])
