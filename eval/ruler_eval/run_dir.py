@@ -131,13 +131,17 @@ class RunFolder:
     def first_start(self, info: RunInfo) -> dict[str, Any]:
         """Return the record of the start that the answers began with; nothing without one."""
         found: dict[str, Any] = {}
+        for record in self.starts():
+            if record["first"] and record["fingerprint"] == info.fingerprint:
+                found = record
+        return found
+
+    def starts(self) -> Iterator[dict[str, Any]]:
+        """Yield the records of all starts, the newest last."""
         with suppress(OSError):
             for line in (self.path / STARTS_FILE).read_bytes().splitlines():
                 with suppress(ValueError):  # a crash may have cut a line
-                    record = json.loads(line)
-                    if record["first"] and record["fingerprint"] == info.fingerprint:
-                        found = record
-        return found
+                    yield json.loads(line)
 
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:
