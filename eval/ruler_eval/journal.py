@@ -94,7 +94,7 @@ def parse(line: bytes, where: object) -> Prediction:
     """Return the prediction of a line; this is the one parser of journal lines.
 
     It is strict: one JSON object of known fields, each of its type, with either a text or an
-    error, ended by a newline.
+    error, ended by a newline. `where` is its place, e.g. `answers-0-of-1.jsonl:17`, for the error.
     """
     try:
         if not line.endswith(b"\n"):

@@ -83,9 +83,11 @@ class Study:
     """Tasks of one family that differ in their parameters.
 
     Attributes:
+        family: of the tasks.
         shape: `line` where one axis varies, `grid` where two do and every pair occurs, else
             `list`.
         axes: what varies.
+        points: the tasks, in the order of their values.
     """
 
     family: str
@@ -200,8 +202,8 @@ class Spread:
         tasks: that share the questions, by their mean score, rising.
         means: of them, in percent.
         rows: scored in all of them.
-        p_value: how often the spread is as great or greater if each question's scores are assigned
-            to the tasks at random.
+        p_value: how often the spread is as great or greater if each question's scores are dealt to
+            the tasks at random.
     """
 
     length: int
