@@ -29,9 +29,8 @@ from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_dataset
-from ruler_eval.prediction_formats import Line, parse_line
-from ruler_eval.predictions import read_run
-from ruler_eval.scoring import pair_rows
+from ruler_report.prediction_formats import Line, parse_line
+from ruler_report.predictions import pair_rows, read_run
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
 SHIMS = {

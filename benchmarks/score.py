@@ -27,7 +27,7 @@ from ruler_data import TASKS, parse_config
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import SCORERS, clean
 from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
-from ruler_report.strict import STRICT
+from ruler_report.exact import STRICT
 
 Said = dict[str, list[tuple[str, list[str]]]]
 

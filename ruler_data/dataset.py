@@ -232,7 +232,7 @@ class Rows(Sequence[DatasetRow]):
     def _repr_html_(self) -> str:
         names = ("id", "context", "question", "outputs", "length")
         lines = [[_shown(getattr(row, name)) for name in names] for row in self[:SHOWN_ROWS]]
-        return f"<p>{escape(repr(self))}</p>{_html_table(names, lines)}"
+        return f"<p>{escape(repr(self))}</p>{html_table(names, lines)}"
 
 
 class Dataset(Mapping[str, Rows]):
@@ -267,7 +267,7 @@ class Dataset(Mapping[str, Rows]):
         infos = self.manifest.configs.items()
         lines = [[name, str(info.rows), f"{info.length_mean:.0f}"] for name, info in infos]
         names = ("config", "rows", "mean length (tokens)")
-        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{_html_table(names, lines)}"
+        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{html_table(names, lines)}"
 
 
 @overload
@@ -302,8 +302,9 @@ def _shown(value: object) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
-def _html_table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in names)
+def html_table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Return a table as notebooks show it."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in lines
     )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
-from ruler_eval.exact import exact_scores, normalized
 from ruler_eval.metrics import clean, score_row
+from ruler_report.exact import exact_scores, normalized
 from tests.rows import make
 
 ALL = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}

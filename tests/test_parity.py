@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_eval.prediction_formats import Line, parse_line
+from ruler_report.prediction_formats import Line, parse_line
 from tests.conftest import ROOT
 from tests.runs import make_run
 from tests.test_score import adversarial

@@ -19,7 +19,7 @@ import ruler_builders
 import ruler_data
 import ruler_eval
 from ruler_data.errors import RulerError
-from ruler_eval.prediction_formats import READERS
+from ruler_report.prediction_formats import READERS
 
 FILES = Path(__file__).parent / "predictions"
 #: Means that each tool printed itself; kvpress in percent.

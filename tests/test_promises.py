@@ -11,7 +11,7 @@ from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.metrics import SCORERS
-from ruler_report.strict import STRICT
+from ruler_report.exact import STRICT
 from tests.rows import make
 
 ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}

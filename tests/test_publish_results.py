@@ -123,11 +123,11 @@ def test_passing_faults_of_the_hub_cost_nothing(
 
 def _push(env: dict[str, str], repo: str, model: str, text: str) -> list[str]:
     """Publish a bundle in this process."""
-    from ruler_report.publish.push import Bundle, PushConfig, push
+    from ruler_report.publish import Bundle, push
 
     os.environ.update(env)
     bundle = Bundle({"results.json": b"{}"}, text, ".eval_results/ruler.yaml")
-    return list(push(PushConfig(Path(), repo, model, private=False), bundle))
+    return list(push(bundle, repo, model))
 
 
 def test_entries_join_what_a_model_s_repo_holds(publisher: Publisher, hub: Hub, repo: str) -> None:

@@ -4,7 +4,7 @@ from itertools import groupby
 
 import pytest
 
-from ruler_report.published import LENGTHS, TABLES, Published, published
+from ruler_report.published import LENGTHS, Published, published
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS, effective_length, ranks
 
 #: Rounding of the paper: means of scores with one digit, printed with one digit.
@@ -90,7 +90,7 @@ def test_categories_add_up_to_the_thirteen_tasks(table: str) -> None:
     assert compared == 6 * {"3": 9, "12": 7}[table]
 
 
-def test_every_table_is_there_with_its_caption() -> None:
+def test_every_table_is_there() -> None:
     tables = {line.table for name in FILES for line in published(name)}
-    assert tables == set(TABLES)
+    assert tables == {"3", *map(str, range(10, 17)), "leaderboard"}
     assert len(published("paper-2024-04")) == 129

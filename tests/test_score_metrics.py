@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_eval.metrics import any_of, clean, recall
+from ruler_report.exact import strict_any_of, strict_recall
 from ruler_report.stats.effective_length import mean_percent
-from ruler_report.strict import strict_any_of, strict_recall
 
 #: A checkout of NVIDIA/RULER; where there is one, its own code is the oracle.
 UPSTREAM = os.environ.get("RULER_UPSTREAM")

@@ -6,19 +6,11 @@
     run.to_records()                                    # one dict per row
     print(ruler_eval.score("runs/mine", "dist/llama3"))
 
-A name is loaded when it is first used.
+A name is loaded when it is first used; `__init__.pyi` has their types. Scores are those of
+`ruler_report`, which also reads what other tools predicted.
 """
 
-from typing import TYPE_CHECKING
-
 from ruler_data.lazy import lazy
-
-if TYPE_CHECKING:
-    from ruler_eval.api import Run, run
-    from ruler_eval.engines.interface import Request
-    from ruler_eval.engines.python import Generation
-    from ruler_eval.run_status import Status, status
-    from ruler_eval.scoring import Scores, score
 
 __all__ = ["Generation", "Request", "Run", "Scores", "Status", "run", "score", "status"]
 
@@ -28,7 +20,7 @@ __getattr__, __dir__ = lazy(
         "api": ("Run", "run"),
         "engines.interface": ("Request",),
         "engines.python": ("Generation",),
-        "scoring": ("Scores", "score"),
         "run_status": ("Status", "status"),
     },
+    {"ruler_report.scores": ("Scores", "score")},
 )

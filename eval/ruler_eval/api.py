@@ -1,12 +1,13 @@
 """Run a model over frozen rows from Python; the command `ruler-eval run` is a layer over it."""
 
-import html
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from ruler_data.dataset import html_table
 from ruler_data.names import counted
 from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import warn
@@ -83,14 +84,8 @@ class Run:
         return f"<Run {text}>"
 
     def _repr_html_(self) -> str:
-        head, *lines = (
-            "".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in self.table()
-        )
-        rows = "".join(f"<tr>{line}</tr>" for line in lines)
-        return (
-            f"<p>{html.escape(repr(self).strip('<>'))}</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
-        )
+        names, *lines = self.table()
+        return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
 
 
 @others_to("options")
@@ -110,22 +105,13 @@ def run(config: RunConfig) -> Run:
 
 
 def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:
-    """Run a shard, with warnings and a progress bar on standard error.
-
-    Raises:
-        UsageError: the folder holds another run.
-        RulerError: the engine failed, or data are damaged.
-    """
+    """Run a shard, with warnings and a progress bar on standard error."""
     warn_of_other_tokenizer(job)
     return summarize(job, folder, run_shard(job, folder, shard, _watch))
 
 
 def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
-    """Return what all shards of a run have so far.
-
-    Raises:
-        RulerError: a journal is damaged.
-    """
+    """Return what all shards of a run have so far."""
     found = list(folder.predictions())
     unscored = {
         row_name(each.key, job.info.samples): each.error for each in found if each.error is not None

@@ -73,7 +73,6 @@ class Dataset:
     """The rows of a run; their files are checked once they are fetched.
 
     Attributes:
-        source: folder or release that holds them.
         rows: number of rows of each config, the first ones; by name.
     """
 
@@ -116,9 +115,6 @@ class Dataset:
             configs: names; empty for all.
             rows: the first ones of each config, or of each config of a length; others keep all.
             tasks: whose configs to keep; empty for all.
-
-        Raises:
-            UsageError: a config, task or length is not in the dataset, or no config is left.
         """
         have = {name: parse_config(name)[0] for name in self.rows}
         length = {name: parse_config(name)[1] for name in self.rows}
@@ -178,12 +174,7 @@ def _inputs(manifest: Manifest) -> str:
 
 
 def open_dataset(where: str, revision: str | None = None) -> Dataset:
-    """Return all rows of a folder, or of a Hub repo at a revision; only the manifest is read.
-
-    Raises:
-        UsageError: there is no such data.
-        RulerError: the manifest is damaged, or the Hub does not provide it.
-    """
+    """Return all rows of a folder, or of a Hub repo at a revision; only the manifest is read."""
     source = open_source(where, revision)
     rows = {name: info.rows for name, info in source.manifest.configs.items()}
     if not rows:

@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
@@ -28,14 +27,7 @@ GRACE, POLL = 60.0, 0.2
 #: Environment variable of a process that ends when its parent does.
 ENDS_WITH_PARENT = "RULER_FOLLOWS"
 
-
-@dataclass(frozen=True)
-class Member:
-    """The process of one shard."""
-
-    shard: Shard
-    process: subprocess.Popen[bytes]
-    log: Path
+Process = subprocess.Popen[bytes]
 
 
 def split(shard: Shard, groups: int) -> list[Shard]:
@@ -49,20 +41,12 @@ def split(shard: Shard, groups: int) -> list[Shard]:
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
-    """Return CUDA_VISIBLE_DEVICES of each group.
+    """Return CUDA_VISIBLE_DEVICES of each group; `visible` is this process's, None for all GPUs.
 
     >>> devices(2, 2, None)
     ['0,1', '2,3']
     >>> devices(2, 1, "5,7")
     ['5', '7']
-
-    Args:
-        groups: number of groups.
-        size: GPUs of each.
-        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
-
-    Raises:
-        UsageError: there are fewer.
     """
     names = [str(place) for place in range(groups * size)]
     if visible is not None:
@@ -84,20 +68,7 @@ def run_processes(
     visible: str | None,
     arguments: Sequence[str],
 ) -> None:
-    """Run a shard in one process per group of GPUs, to the end of all of them.
-
-    Args:
-        job: the run.
-        folder: of the run.
-        shard: to split among the groups.
-        groups: number of groups.
-        visible: CUDA_VISIBLE_DEVICES of this process; None for all GPUs.
-        arguments: of this command.
-
-    Raises:
-        UsageError: the folder holds another run, or there are too few GPUs.
-        RulerError: a shard failed; the others ran to their end.
-    """
+    """Run a shard in one process per group of GPUs, to the end of all of them."""
     job = job.opened()
     folder.begin(job.info)
     gpus = devices(groups, job.inputs.config.tensor_parallel, visible)
@@ -108,19 +79,21 @@ def run_processes(
     tail = JournalTail(folder, shards, answered)
     with (
         bar(pending) as progress,
-        _started(folder, shards, gpus, without_shards(arguments)) as members,
+        _started(folder, shards, gpus, without_shards(arguments)) as processes,
     ):
         running = True
         while running:
-            running = any(member.process.poll() is None for member in members)
+            running = any(process.poll() is None for process in processes.values())
             for prediction in tail.new():
                 progress(prediction)
             if running:
                 time.sleep(POLL)
-    failed = [member for member in members if member.process.returncode]
+    failed = {part: each.returncode for part, each in processes.items() if each.returncode}
     if failed:
-        reasons = "; ".join(f"shard {member.shard}: {_last_error(member)}" for member in failed)
-        msg = f"{len(failed)} of {len(members)} shards failed: {reasons}; run it again to resume"
+        reasons = "; ".join(
+            f"shard {part}: {_last_error(folder.log(part), code)}" for part, code in failed.items()
+        )
+        msg = f"{len(failed)} of {len(processes)} shards failed: {reasons}; run it again to resume"
         raise RulerError(msg)
 
 
@@ -184,46 +157,45 @@ def end_with_parent() -> None:
 @contextmanager
 def _started(
     folder: RunFolder, shards: Sequence[Shard], gpus: Sequence[str], arguments: Sequence[str]
-) -> Iterator[list[Member]]:
+) -> Iterator[dict[Shard, Process]]:
     """Start the processes; none of them outlives the block."""
-    members: list[Member] = []
+    processes: dict[Shard, Process] = {}
     try:
         for shard, group in zip(shards, gpus, strict=True):
             with folder.log(shard).open("ab") as output:
-                process = subprocess.Popen(
+                processes[shard] = subprocess.Popen(
                     [sys.executable, "-m", "ruler_eval", *arguments, "--shard", str(shard)],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
                     env={**os.environ, "CUDA_VISIBLE_DEVICES": group, ENDS_WITH_PARENT: "1"},
                 )
-            members.append(Member(shard, process, folder.log(shard)))
-        yield members
+        yield processes
     finally:
-        _end(members)
+        _end(processes.values())
 
 
-def _end(members: Sequence[Member]) -> None:
-    for member in members:
-        if member.process.poll() is None:
-            member.process.terminate()
+def _end(processes: Collection[Process]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
     deadline = time.monotonic() + GRACE
-    for member in members:
+    for process in processes:
         try:
-            member.process.wait(max(0.0, deadline - time.monotonic()))
+            process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            member.process.kill()
-            member.process.wait()
-        if member.process.stdin is not None:
-            member.process.stdin.close()
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
 
 
-def _last_error(member: Member) -> str:
+def _last_error(log: Path, code: int) -> str:
     """Return the line in which a process reported its failure, else where its output is."""
-    with member.log.open("rb") as file:
-        file.seek(max(0, member.log.stat().st_size - 8192))
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 8192))
         lines = file.read().decode("utf-8", "replace").splitlines()
     errors = [line for line in lines if line.startswith("ruler-eval: ")]
     if errors:
         return errors[-1].removeprefix("ruler-eval: ")
-    return f"ended with {member.process.returncode}, see {member.log}"
+    return f"ended with {code}, see {log}"

@@ -94,12 +94,7 @@ class EvalConfig:
     ] = None
 
     def __post_init__(self) -> None:
-        """Check what needs no file; a function or an address selects its engine.
-
-        Raises:
-            UsageError: an unknown engine or protocol, a number that is too small, no model, or an
-                option of the engine that is not NAME=VALUE.
-        """
+        """Check what needs no file; a function or an address selects its engine."""
         if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
             object.__setattr__(self, "engine", "python" if self.generate else "openai")
         choices = (
@@ -192,9 +187,6 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
 
     >>> parse_rows("40"), parse_rows("4096:40, 8k:20")
     (40, {4096: 40, 8192: 20})
-
-    Raises:
-        UsageError: it is neither, or a number is below 1.
     """
     if rows is None:
         return None
@@ -215,9 +207,6 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any]:
 
     >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
     {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
-
-    Raises:
-        UsageError: one is not NAME=VALUE, or is given twice.
     """
     options: dict[str, Any] = {}
     for text in texts:

@@ -36,14 +36,7 @@ PROBES, MARGIN = 8, 1.05
 
 @dataclass(frozen=True)
 class Inputs:
-    """What requests are made from.
-
-    Attributes:
-        config: the options.
-        data: the rows, checked against their manifest.
-        model: the model.
-        tokenizer: that renders prompts.
-    """
+    """What requests are made from."""
 
     config: EvalConfig
     data: Dataset
@@ -74,15 +67,7 @@ class Inputs:
         return {name: int(max(lengths) * MARGIN) for name, lengths in probed.items()}
 
     def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
-        """Refuse a prompt over the window; rows are counted only where the bound is over it.
-
-        Args:
-            longest: upper bound of each config, from `longest_requests`.
-            window: tokens that the engine takes; None where it is not known.
-
-        Raises:
-            UsageError: naming the first such row, its tokens and the window.
-        """
+        """Refuse a prompt over the window; rows are counted only where the bound is over it."""
         for config, bound in longest.items():
             if window is None or bound <= window:
                 continue
@@ -123,11 +108,7 @@ class Inputs:
 
 
 def open_inputs(config: EvalConfig) -> Inputs:
-    """Return the inputs that the options name.
-
-    Raises:
-        UsageError: one of them is not available, or they do not go together.
-    """
+    """Return the inputs that the options name."""
     indexed = _indexed(config) if config.revision is None else None
     data = indexed or open_dataset(str(config.data), config.revision)
     data = data.choose(
@@ -140,14 +121,7 @@ def open_inputs(config: EvalConfig) -> Inputs:
 
 
 def _indexed(config: EvalConfig) -> Dataset | None:
-    """Return the rows for the model's tokenizer, which the index of a repo leads to.
-
-    Returns:
-        None if the data are a folder, or not the name of a repo.
-
-    Raises:
-        UsageError: the repo has no index, or no rows for that tokenizer.
-    """
+    """Return the rows for the model's tokenizer by the index of a repo; None without a repo."""
     where = str(config.data)
     if Path(where).is_dir() or not is_repo(where):
         return None
@@ -213,7 +187,6 @@ def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTo
 
 
 def _own_tokenizer(config: EvalConfig, model: Model) -> PromptTokenizer:
-    """Return the tokenizer that the options name, or the model's own."""
     if config.tokenizer is not None:
         return load_tokenizer(str(config.tokenizer))
     return model.tokenizer()

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, get_type_hints
+from typing import Any, get_type_hints
 
 from ruler_data.errors import RulerError
 from ruler_data.files import unwritable, write_bytes
@@ -34,11 +33,7 @@ class Journal:
     """A journal open for appending."""
 
     def __init__(self, path: Path) -> None:
-        """Open a journal that `mend` has checked, or create it.
-
-        Raises:
-            RulerError: it cannot be written.
-        """
+        """Open a journal that `mend` has checked, or create it."""
         self._path = path
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -47,11 +42,7 @@ class Journal:
         self._synced = time.monotonic()
 
     def add(self, prediction: Prediction) -> None:
-        """Append a prediction.
-
-        Raises:
-            RulerError: it cannot be written; the journal is as before.
-        """
+        """Append a prediction; if it cannot be written, the journal is as before."""
         line = to_line(prediction)
         end = os.fstat(self._file).st_size
         try:
@@ -66,11 +57,7 @@ class Journal:
             raise unwritable(self._path, error) from error
 
     def set_aside(self, count: int, path: Path) -> None:
-        """Move the last lines to another file, to which they are appended.
-
-        Raises:
-            RulerError: it cannot be written; the journal is as before.
-        """
+        """Move the last lines to another file, to which they are appended."""
         lines = self._path.read_bytes().splitlines(keepends=True)
         moved = b"".join(lines[len(lines) - count :])
         try:
@@ -82,15 +69,8 @@ class Journal:
             raise unwritable(path, error) from error
         os.ftruncate(self._file, os.fstat(self._file).st_size - len(moved))
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Sync and close it."""
         with suppress(OSError):
             os.fsync(self._file)
         os.close(self._file)
@@ -110,18 +90,11 @@ def to_line(prediction: Prediction) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def parse(line: bytes, where: str) -> Prediction:
+def parse(line: bytes, where: object) -> Prediction:
     """Return the prediction of a line; this is the one parser of journal lines.
 
     It is strict: one JSON object of known fields, each of its type, with either a text or an
-    error, ended by a newline.
-
-    Args:
-        line: with its newline.
-        where: the line's place, e.g. `answers-0-of-1.jsonl:17`, for the error.
-
-    Raises:
-        RulerError: it is not a prediction.
+    error, ended by a newline. `where` is its place, e.g. `answers-0-of-1.jsonl:17`, for the error.
     """
     try:
         if not line.endswith(b"\n"):

@@ -6,7 +6,7 @@
 
 `recall` and `any_of` are upstream's `string_match_all` and `string_match_part` for one row
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
-`postprocess_pred`. The scores of `ruler_report.strict` are reported beside these.
+`postprocess_pred`. The scores of `ruler_report.exact` are reported beside these.
 
 Two things are not upstream's: the reasoning block of a thinking model is removed before the answer
 is scored, and the suite `no_needle` asks questions that may have no answer (`claim_of`).
@@ -72,7 +72,7 @@ def score_row(
     Args:
         row: the question and its gold answers.
         task: of the row.
-        answer: the text to score (`ruler_eval.scoring.answer_of`).
+        answer: the text to score (`ruler_report.predictions.answer_of`).
         scorers: by metric.
     """
     score = scorers[task.metric](answer, row.outputs)

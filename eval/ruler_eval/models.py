@@ -93,9 +93,6 @@ def open_model(
         served: whether a spec that is not a folder is just a name.
         name: to record instead of its own.
         revision: tag or commit on the Hub.
-
-    Raises:
-        UsageError: there is no such model, or it has no usable name.
     """
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     if spec and path.is_dir():
@@ -218,7 +215,8 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(msg)
     for part in (overrides, inner):
         if any("rope_theta" not in rope for rope in _ropes(part)):
-            theta = next((rope["rope_theta"] for rope in _thetas(text_part(config))), "not known")
+            places = (text_part(config), *_ropes(text_part(config)))
+            theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
             msg = (
                 f"--option hf_overrides: add rope_theta (the model's own is {theta}): hf_overrides "
                 "replaces all of the model's rope_parameters"
@@ -232,10 +230,6 @@ def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return overrides with the window that YaRN gives.
 
     vLLM 0.32 takes `max_position_embeddings` as the limit, even where YaRN reaches further.
-
-    Args:
-        config: with the overrides applied.
-        overrides: of the options.
     """
     text = text_part(config)
     if not any("yarn" in _kind(rope) for rope in _ropes(text)):
@@ -269,7 +263,3 @@ def _ropes(text: Config) -> Iterator[Config]:
     if isinstance(rope, dict):
         nested = [each for each in rope.values() if isinstance(each, dict)]
         yield from nested or [rope]
-
-
-def _thetas(text: Config) -> Iterator[Config]:
-    return (rope for rope in (text, *_ropes(text)) if "rope_theta" in rope)

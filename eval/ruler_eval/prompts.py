@@ -106,11 +106,7 @@ class PromptFormat:
         return tokenizer.render("{content}", prefix, self._variables)
 
     def check(self, tokenizer: PromptTokenizer) -> None:
-        """Refuse a model without a chat template where the protocol needs one.
-
-        Raises:
-            UsageError: the model has none.
-        """
+        """Refuse a model without a chat template where the protocol needs one."""
         if self.protocol.name in ("chat", "thinking") and not tokenizer.has_template:
             msg = (
                 f"--protocol {self.protocol.name}: tokenizer {tokenizer.info.name} has no chat "

@@ -62,8 +62,31 @@ class RunFolder:
             info: the run.
             held: the shard that this process has locked, if any.
         """
+        body = {"fingerprint": info.fingerprint, **asdict(info)}
+        text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+        path = self.path / RUN_FILE
         with self._locked():
-            self._begin(info, held)
+            if not path.exists():
+                if other := next(self.path.glob(ANSWER_FILES), None):
+                    msg = f"{self.path}: holds {other.name} but no {RUN_FILE}; name a new folder"
+                    raise UsageError(msg)
+                write_file(path, text)
+                return
+            try:
+                present = json.loads(path.read_text(encoding="utf-8"))
+                present["fingerprint"] = info.fingerprint  # of that run, if nothing else differs
+            except (ValueError, TypeError) as error:
+                msg = f"{path}: is not the description of a run; name a new folder"
+                raise UsageError(msg) from error
+            differences = list(_differences(present, json.loads(text)))
+            if differences and not self.is_blank(held):
+                msg = (
+                    f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
+                    "give the options that it was started with, or another --out"
+                )
+                raise UsageError(msg)
+            if differences:
+                write_file(path, text)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -79,32 +102,6 @@ class RunFolder:
         except OSError as error:
             msg = f"{where}: cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(msg) from error
-
-    def _begin(self, info: RunInfo, held: Shard | None) -> None:
-        body = {"fingerprint": info.fingerprint, **asdict(info)}
-        text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
-        path = self.path / RUN_FILE
-        if not path.exists():
-            if other := next(self.path.glob(ANSWER_FILES), None):
-                msg = f"{self.path}: holds {other.name} but no {RUN_FILE}; name a new folder"
-                raise UsageError(msg)
-            write_file(path, text)
-            return
-        try:
-            present = json.loads(path.read_text(encoding="utf-8"))
-            present["fingerprint"] = info.fingerprint  # of that run, if nothing else differs
-        except (ValueError, TypeError) as error:
-            msg = f"{path}: is not the description of a run; name a new folder"
-            raise UsageError(msg) from error
-        if differences := list(_differences(present, json.loads(text))):
-            if self.is_blank(held):
-                write_file(path, text)
-                return
-            msg = (
-                f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
-                "give the options that it was started with, or another --out"
-            )
-            raise UsageError(msg)
 
     def is_blank(self, held: Shard | None) -> bool:
         """Whether no shard has answered a row, and none but `held` is running."""
@@ -134,13 +131,17 @@ class RunFolder:
     def first_start(self, info: RunInfo) -> dict[str, Any]:
         """Return the record of the start that the answers began with; nothing without one."""
         found: dict[str, Any] = {}
+        for record in self.starts():
+            if record["first"] and record["fingerprint"] == info.fingerprint:
+                found = record
+        return found
+
+    def starts(self) -> Iterator[dict[str, Any]]:
+        """Yield the records of all starts, the newest last."""
         with suppress(OSError):
             for line in (self.path / STARTS_FILE).read_bytes().splitlines():
                 with suppress(ValueError):  # a crash may have cut a line
-                    record = json.loads(line)
-                    if record["first"] and record["fingerprint"] == info.fingerprint:
-                        found = record
-        return found
+                    yield json.loads(line)
 
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:
@@ -230,11 +231,7 @@ class RunFolder:
         return sorted({Shard(int(match[1]), int(match[2])) for match in matches if match})
 
     def predictions(self) -> Iterator[Prediction]:
-        """Yield the predictions of all shards, each row once.
-
-        Raises:
-            RulerError: a line is not a prediction, or a row was answered twice.
-        """
+        """Yield the predictions of all shards, each row once."""
         seen: set[Key] = set()
         for shard in sorted(self.journals(), key=lambda shard: (shard.count, shard.index)):
             for prediction in journal.read(self.journal(shard)):

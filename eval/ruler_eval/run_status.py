@@ -6,7 +6,6 @@ shard  state          rows     unscored  rows/s  left
 1/2    not started    102/500         0
 """
 
-import json
 import math
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any
 
 from ruler_data.names import parse_config
 from ruler_eval import journal
-from ruler_eval.run_dir import DEAD, STARTS_FILE, RunFolder
+from ruler_eval.run_dir import DEAD, RunFolder
 from ruler_eval.schema import Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key, Shard, cost
 
@@ -32,14 +31,10 @@ class ConfigSummary:
     """What a run has of one config, over all shards.
 
     Attributes:
-        config: e.g. `vt_4096`.
         rows: number of rows of the run; of samples, where there are several of each row.
-        answered: rows with an answer.
-        unscored: rows that could not be answered.
         truncated: answers that ended at their limit of tokens.
         prompt_tokens: sent.
         cached_tokens: sent, and held by a prefix cache.
-        answer_tokens: generated.
         seconds: of all requests together; they may have run side by side.
     """
 
@@ -127,7 +122,10 @@ def status(folder: str | Path) -> Status:
         RulerError: a file of it is damaged.
     """
     run_folder, info = RunFolder(Path(folder)), read_info(Path(folder))
-    found = {shard: list(_read(run_folder.journal(shard))) for shard in run_folder.journals()}
+    found = {
+        shard: [each for each, _ in journal.read_growing(run_folder.journal(shard))]
+        for shard in run_folder.journals()
+    }
     answered = {each.key for several in found.values() for each in several if each.error is None}
     kept = [
         each
@@ -135,7 +133,7 @@ def status(folder: str | Path) -> Status:
         for each in several
         if each.error is None or each.key not in answered  # a shard of another count answered it
     ]
-    starts = _starts(run_folder.path)
+    starts = _starts(run_folder)
     count = next(reversed(starts.values()))["count"] if starts else 1
     shards = (Shard(index, count) for index in range(count))
     reasons: dict[str, tuple[int, str]] = {}
@@ -187,23 +185,16 @@ def row_name(key: Key, samples: int) -> str:
     return "/".join(map(str, key if samples > 1 else key[:2]))
 
 
-def _read(path: Path) -> list[Prediction]:
-    return [prediction for prediction, _ in journal.read_growing(path)]
-
-
-def _starts(folder: Path) -> dict[str, dict[str, Any]]:
+def _starts(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """Return the last start of each shard, the newest start last."""
     found: dict[str, dict[str, Any]] = {}
-    with suppress(OSError):
-        for line in (folder / STARTS_FILE).read_bytes().splitlines():
-            with suppress(ValueError, KeyError):  # a crash may have cut a line
-                record = json.loads(line)
-                found.pop(record["shard"], None)
-                found[record["shard"]] = {
-                    **record,
-                    "count": int(record["shard"].partition("/")[2]),
-                    "at": datetime.fromisoformat(record["at"]).timestamp(),
-                }
+    for record in folder.starts():
+        found.pop(record["shard"], None)
+        found[record["shard"]] = {
+            **record,
+            "count": int(record["shard"].partition("/")[2]),
+            "at": datetime.fromisoformat(record["at"]).timestamp(),
+        }
     return found
 
 
@@ -221,9 +212,10 @@ def _status_of(
     state = "finished" if pending == 0 and not unscored else "stopped"
     with suppress(OSError):
         state = "running" if now - alive.stat().st_mtime < DEAD else "died"
-    end = now if state == "running" else start["at"]
+    end = start["at"]
     with suppress(OSError):
-        end = now if state == "running" else folder.journal(shard).stat().st_mtime
+        end = folder.journal(shard).stat().st_mtime
+    end = now if state == "running" else end
     seconds = max(end - start["at"], 1.0)
     done = Counter(prediction.config for prediction in since)
     spent = sum(cost(parse_config(name)[1]) * rows for name, rows in done.items())

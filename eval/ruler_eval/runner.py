@@ -40,12 +40,7 @@ Watch = Callable[[list[Item], Mended], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class RunJob:
-    """A run, opened and checked.
-
-    Attributes:
-        inputs: what requests are made from.
-        engine: that answers; not loaded yet.
-    """
+    """A run, opened and checked."""
 
     inputs: Inputs
     engine: Engine
@@ -89,14 +84,7 @@ def open_job(config: EvalConfig) -> RunJob:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one call of `run_shard` did.
-
-    Attributes:
-        answered: rows that were answered.
-        unscored: rows that could not be answered.
-        missing: rows that were not asked.
-        first_error: of the first unscored row.
-    """
+    """What one call of `run_shard` did; `missing` rows were not asked."""
 
     answered: int = 0
     unscored: int = 0
@@ -105,12 +93,7 @@ class Outcome:
 
 
 def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Outcome:
-    """Answer the rows of a shard that have no answer yet.
-
-    Raises:
-        UsageError: the folder holds another run.
-        RulerError: the shard is running elsewhere, or the engine failed.
-    """
+    """Answer the rows of a shard that have no answer yet."""
     if job.engine.opened is None:  # else the server is asked first, once the shard is held
         folder.begin(job.info)
     inputs = job.inputs
@@ -137,7 +120,8 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         folder.log_start(job.info, shard, {"first": blank, **progress_at, **job.engine.start})
         done = unscored = 0
         first_error = None
-        with watch(pending, mended) as progress, Journal(folder.journal(shard)) as journal:
+        journal = Journal(folder.journal(shard))
+        with closing(journal), watch(pending, mended) as progress:
             try:
                 for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
                     journal.add(prediction)
@@ -168,7 +152,6 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
 
 
 def _request(job: RunJob, config: str, row: Row) -> Request:
-    """Return a row as a request."""
     inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
     ids = prompts.ids(inputs.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)

@@ -38,14 +38,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One row to answer, or one sample of it.
-
-    Attributes:
-        config: e.g. `vt_4096`.
-        index: of the row.
-        tokens: length of the row, room for the answer included.
-        sample: number of the sample.
-    """
+    """One row to answer, or one sample of it; `tokens` is its length with room for the answer."""
 
     config: str
     index: int

@@ -27,6 +27,8 @@ from ruler_report.stats.summary import CATEGORIES
 
 #: Name of the view of all tasks, and of that of all lengths.
 ALL = "all"
+#: By view and length: value, low, high, and the interval of the rank.
+Cells = dict[str, dict[str, tuple[float, float, float, int, int]]]
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
 
 
@@ -35,14 +37,10 @@ class Entry:
     """A run on the board.
 
     Attributes:
-        model: its name.
         size: parameters in billions, from the name; None if it names none.
-        tokenizer: that lengths were counted in.
         rows: that have a score.
-        asked: all rows.
         effective: the longest length at which the mean over all tasks reaches the threshold.
-        scores: by view (`all`, a category or a task) and length (`all` is the weighted mean):
-            value, low, high, and the interval of the rank.
+        scores: by view (`all`, a category or a task) and length (`all` is the weighted mean).
     """
 
     model: str
@@ -51,7 +49,7 @@ class Entry:
     rows: int
     asked: int
     effective: int | None
-    scores: dict[str, dict[str, tuple[float, float, float, int, int]]]
+    scores: Cells
 
 
 @dataclass(frozen=True)
@@ -130,11 +128,7 @@ def _read(place: str | Path | Results) -> Results:
 
 
 def _check(places: Sequence[str | Path | Results], results: Sequence[Results]) -> None:
-    """Check that all runs can be compared with the first.
-
-    Raises:
-        RulerError: one cannot.
-    """
+    """Check that all runs can be compared with the first."""
     for place, one in zip(places[1:], results[1:], strict=True):
         if found := comparability(results[0], one).obstacles:
             name = one.run.model if isinstance(place, Results) else str(place)
@@ -188,10 +182,11 @@ def build(
     if not 0 <= bar <= 100:
         msg = f"--threshold {bar:g}: give a score in percent, 0 to 100"
         raise UsageError(msg)
-    scores: list[dict[str, dict[str, tuple[float, float, float, int, int]]]] = [{} for _ in results]
+    columns = {ALL: {length: share for length, share in shares.items() if share}}
+    columns |= {str(length): {length: 1.0} for length in lengths}
+    scores: list[Cells] = [{} for _ in results]
     for view, names in views.items():
-        weighted = {length: share for length, share in shares.items() if share}
-        for key, column in [(ALL, weighted), *((str(n), {n: 1.0}) for n in lengths)]:
+        for key, column in columns.items():
             ranks = ranking.ranks(names, column)
             for place, (table, rank) in enumerate(zip(ranking.tables, ranks, strict=True)):
                 if rank:
@@ -226,7 +221,6 @@ def build(
 
 
 def _tasks(tables: Iterable[ScoreTable]) -> dict[str, tuple[str, ...]]:
-    """Return all tasks by category."""
     found: dict[str, list[str]] = {category: [] for category in CATEGORIES}
     for table in tables:
         for category, tasks in found.items():

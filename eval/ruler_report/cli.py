@@ -12,6 +12,17 @@ from ruler_data.terminal import named_path, out, say, warn
 from ruler_eval.prompts import PROTOCOLS
 from ruler_report.results import FILENAME, ScoreName
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Compare even if suites or protocols differ; the output states it."
+    ),
+]
+Folder = Annotated[
+    Path, typer.Option("--out", parser=named_path, metavar="<path>", help="Folder to write.")
+]
+
 
 def score(
     place: Annotated[
@@ -42,7 +53,7 @@ def score(
         Path | None,
         typer.Option("--out", help=f"File to write [default: {FILENAME} beside the answers]."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score answers against the frozen rows, and write results.json."""
     from ruler_report import write
@@ -75,9 +86,7 @@ def report(
     places: Annotated[
         list[Path], typer.Argument(help="Folders of scored runs, or their results.json.")
     ],
-    to: Annotated[
-        Path, typer.Option("--out", parser=named_path, metavar="<path>", help="Folder to write.")
-    ] = Path("report"),
+    to: Folder = Path("report"),
     baseline: Annotated[
         Path | None,
         typer.Option(
@@ -95,12 +104,7 @@ def report(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
     ] = True,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Compare even if suites or protocols differ; the output states it."
-        ),
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json."""
     from ruler_report import write
@@ -138,13 +142,8 @@ def compare(
             help="Score to compare: official, strict, exact or f1 [default: the suite's headline]."
         ),
     ] = None,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force", help="Compare even if suites or protocols differ; the output states it."
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs: differences with intervals, p-values, verdicts."""
     from ruler_report.stats import comparison as paired
@@ -177,7 +176,7 @@ def gate(
     margin: Annotated[
         float, typer.Option(help="Percentage points that it may lose, overall and by category.")
     ] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test that a run is not inferior to a baseline: one line; exit status 1 if not shown."""
     from ruler_report.stats.baseline import gate as test
@@ -197,9 +196,7 @@ def leaderboard(
         list[str],
         typer.Argument(help="Scored runs, their results.json, or Hub repos of predictions."),
     ],
-    to: Annotated[
-        Path, typer.Option("--out", parser=named_path, metavar="<path>", help="Folder to write.")
-    ] = Path("leaderboard"),
+    to: Folder = Path("leaderboard"),
     weights: Annotated[
         str, typer.Option(help="Weights of lengths, e.g. 4096=3,32768=1 [default: all equal].")
     ] = "",
@@ -233,15 +230,14 @@ def publish(
     ] = False,
 ) -> None:
     """Publish predictions as a dataset, and scores on the model's page."""
-    from ruler_report.publish.push import PushConfig, compose, push
+    from ruler_report.publish import compose, push
 
-    config = PushConfig(run, repo, model_repo, private)
-    bundle = compose(config)
+    bundle = compose(run, repo, model_repo)
     if dry_run:
         for path, data in bundle.files.items():
             say(f"{repo}: {path}, {len(data):,} bytes")
         for line in bundle.entries.splitlines():
             say(f"{model_repo}: {line}")
         return
-    for line in push(config, bundle):
+    for line in push(bundle, repo, model_repo, private=private):
         say(line)

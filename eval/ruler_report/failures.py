@@ -1,6 +1,6 @@
 """Why a row lost points: the failure modes of the paper's section 5, from the text alone.
 
-A row gets one kind, the first that fits. What an answer names (`ruler_eval.exact.Named`) decides
+A row gets one kind, the first that fits. What an answer names (`ruler_report.exact.Named`) decides
 before its wording does. No kind says more than the text shows: `not in the context` is parametric
 knowledge or a hallucination, and only a run without context can tell which.
 `benchmarks/failures.py` measures how often the kind is right.
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 from ruler_data.row import Row
 from ruler_data.tasks import Niah, Qa, Task
-from ruler_eval.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
 from ruler_eval.metrics import claim_of
+from ruler_report.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
 
 EMPTY = "empty"
 REFUSAL = "refusal"
@@ -128,7 +128,8 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         return NEARBY if any(_is_near(row, place) for place in places) else WRONG_NEEDLE
     if row.outputs[0].isdigit():
         return MISCOUNTED
-    example, text = _split_example(row.context) if family in EXAMPLE_FAMILIES else ("", row.context)
+    start = example_end(row.context) if family in EXAMPLE_FAMILIES else 0
+    example, text = row.context[:start], row.context[start:]
     shown = {*_WORD.findall(example.rsplit(":", 1)[-1].lower())}
     if _is_half(wrong & shown, every):
         return COPIED
@@ -158,7 +159,10 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
         return REFUSAL
     lower = plain(answer).lower()
     last = re.search(r"[a-z0-9-]+$", lower[-2 * _COPY :])
-    if last and any(_begins(output.lower(), last[0]) for output in row.outputs):
+    if last and any(
+        output.lower().startswith(last[0]) and len(output) <= 2 * len(last[0])
+        for output in row.outputs
+    ):
         return CUT
     if isinstance(params, Niah) and params.value_type != "words":
         asked = row.question.lower()
@@ -166,10 +170,6 @@ def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
         if any(part not in asked for part in parts if re.search("[0-9]", part)):
             return ABSENT
     return OTHER
-
-
-def _begins(output: str, part: str) -> bool:
-    return output.startswith(part) and len(output) <= 2 * len(part)
 
 
 def _is_copied(row: Row, answer: str) -> bool:
@@ -320,12 +320,6 @@ def example_end(context: str) -> int:
     """
     instruction = context[: context.find("\n")] if "\n" in context else ""
     return max(0, context.find(instruction, 1)) if instruction else 0
-
-
-def _split_example(context: str) -> tuple[str, str]:
-    """Return the in-context example and what follows it."""
-    end = example_end(context)
-    return context[:end], context[end:]
 
 
 def _is_half(part: set[str], whole: set[str]) -> bool:

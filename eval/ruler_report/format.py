@@ -15,6 +15,8 @@ import unicodedata
 
 from ruler_data.names import short_length
 
+#: Categories of Unicode that show nothing, or change how other characters are shown.
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 _LATEX = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -36,12 +38,10 @@ def visible(text: str, *, lines: bool = False) -> str:
     >>> visible("a\x1b[31m\u202eb")
     'a\\x1b[31m\\u202eb'
     """
-    return "".join(c if c == "\n" and lines else ascii(c)[1:-1] if _hidden(c) else c for c in text)
-
-
-def _hidden(character: str) -> bool:
-    category = unicodedata.category(character)
-    return category in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp") and character != "\u200d"
+    shown = "\u200d\n" if lines else "\u200d"
+    return "".join(
+        ascii(c)[1:-1] if unicodedata.category(c) in _HIDDEN and c not in shown else c for c in text
+    )
 
 
 def markdown_text(text: str) -> str:

@@ -1,6 +1,6 @@
 """Score a run for its report: official and strict scores, failures, and evidence by depth.
 
-Rows and predictions are paired one at a time (`ruler_eval.scoring.pair_rows`). Nothing that
+Rows and predictions are paired one at a time (`ruler_report.predictions.pair_rows`). Nothing that
 identifies a machine goes into the results: no path, address or secret, and no text longer than
 an example needs.
 """
@@ -20,48 +20,25 @@ from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
 from ruler_eval.data import Dataset
-from ruler_eval.exact import exact_scores
 from ruler_eval.metrics import score_row
-from ruler_eval.predictions import Predictions, read_run
-from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
-from ruler_eval.scoring import answer_of, load, pair_rows
+from ruler_eval.schema import Prediction, RunInfo
+from ruler_report.exact import STRICT, exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
+from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
 from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
-from ruler_report.strict import STRICT
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
 
 
-def score(
-    place: Path,
-    data: str | None = None,
-    revision: str | None = None,
-    *,
-    no_context: Path | None = None,
-    model: str = "",
-    protocol: str = "",
+def results_of(
+    run: RunInfo, predictions: Predictions, rows: Dataset, bare: Predictions | None, name: str
 ) -> Results:
-    """Score a run, or the predictions of another tool.
+    """Return the results of predictions for rows.
 
-    Args:
-        place: folder of a run, or file or folder of predictions.
-        data: folder or Hub repo of the rows; by default the repo of the run.
-        revision: commit or tag of the repo; by default that of the run.
-        no_context: folder of a run of the same model without the context.
-        model: of predictions, as it may be published.
-        protocol: of predictions.
-
-    Raises:
-        UsageError: something is not there, or more must be said.
-        RulerError: something is damaged, or the predictions are for other rows.
+    `bare` are those of the same model without the context, to classify failures. `name` is that of
+    the file or folder of the predictions; empty for a run.
     """
-    run, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
-    if not (run.model and run.protocol):
-        msg = "--model and --protocol are required for a predictions file"
-        raise UsageError(msg)
-    rows.fetch()
-    bare = _read_bare(no_context, run) if no_context else None
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
     for config in track(rows.rows, "scoring"):
@@ -78,7 +55,7 @@ def score(
         configs=configs,
         examples=tuple(examples),
         notes=predictions.notes,
-        predictions="" if (place / RUN_FILE).is_file() else name_of(place),
+        predictions=name,
     )
 
 
@@ -87,13 +64,8 @@ def name_of(predictions: Path) -> str:
     return str(redact(predictions.resolve().name))
 
 
-def _read_bare(folder: Path, run: RunInfo) -> Predictions:
-    """Return the predictions without context, if they are for the same model and rows.
-
-    Raises:
-        UsageError: the run had the context.
-        RulerError: it was of another model, or of other rows.
-    """
+def read_bare(folder: Path, run: RunInfo) -> Predictions:
+    """Return the predictions without context, if they are for the same model and rows."""
     bare, predictions = read_run(folder)
     if not bare.no_context:
         msg = (

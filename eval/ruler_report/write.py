@@ -12,14 +12,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
-from ruler_eval.scoring import PREDICTIONS
-from ruler_report import scoring
 from ruler_report.figures.style import Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
+from ruler_report.predictions import PREDICTIONS, load
 from ruler_report.results import FILENAME, Results, Run, read_results, write_results
-from ruler_report.scoring import name_of
+from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
 Format = Literal["html", "latex"]
@@ -64,8 +63,14 @@ def score(
         raise UsageError(msg)
     if not out:
         _check_same(target, place, model, protocol)
-    bare = Path(no_context) if no_context else None
-    results = scoring.score(place, data, revision, no_context=bare, model=model, protocol=protocol)
+    info, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
+    if not (info.model and info.protocol):
+        msg = "--model and --protocol are required for a predictions file"
+        raise UsageError(msg)
+    rows.fetch()
+    bare = read_bare(Path(no_context), info) if no_context else None
+    name = "" if (place / RUN_FILE).is_file() else name_of(place)
+    results = results_of(info, predictions, rows, bare, name)
     if not results.scored or (results.scored < results.rows and not partial):
         msg = (
             f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"
@@ -76,11 +81,7 @@ def score(
 
 
 def _check_same(target: Path, place: Path, model: str, protocol: str) -> None:
-    """Check that results at the default place are of these answers, or can be replaced.
-
-    Raises:
-        UsageError: they are of another run or of other predictions.
-    """
+    """Check that results at the default place are of these answers, or can be replaced."""
     try:
         found = read_results(target)
     except (UsageError, RulerError):  # there is none, or none that can be read
@@ -203,11 +204,7 @@ def csv_text(runs: Sequence[ScoredRun]) -> str:
 
 
 def _check_shared(runs: Sequence[Run], results: Sequence[Results], out: Path) -> None:
-    """Check that every run shares a config with the first; otherwise nothing can be compared.
-
-    Raises:
-        RulerError: with the commands that write one report for each group of runs.
-    """
+    """Check that every run shares a config with the first; otherwise nothing can be compared."""
     first = results[0]
     other = next((one for one in results if not first.configs.keys() & one.configs.keys()), None)
     if other is None:

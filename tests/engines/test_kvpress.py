@@ -14,7 +14,7 @@ import pytest
 import ruler_builders
 import ruler_data
 import ruler_eval
-from ruler_eval.prediction_formats import READERS
+from ruler_report.prediction_formats import READERS
 from tests.commands import HANG
 from tests.test_consumers import PYTHON
 

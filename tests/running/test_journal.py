@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def answer(index: int, text: str | None = "yes", error: str | None = None) -> Pr
 
 
 def written(path: Path, *answers: Prediction) -> bytes:
-    with Journal(path) as journal:
+    with closing(Journal(path)) as journal:
         for one in answers:
             journal.add(one)
     return path.read_bytes()
@@ -114,7 +115,7 @@ def test_on_a_full_disk_the_journal_stays_whole(tmp_path: Path) -> None:
         pytest.skip("mounting is not allowed here")
     path = place / "answers-0-of-1.jsonl"
     try:
-        with Journal(path) as journal:
+        with closing(Journal(path)) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))

@@ -12,7 +12,7 @@ import pytest
 import ruler_eval
 from ruler_data import UsageError
 from ruler_eval import Request
-from ruler_report.publish.push import PushConfig, compose
+from ruler_report.publish import compose
 from tests.running.processes import evaluate
 
 
@@ -42,7 +42,7 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     assert results["configs"]["vt_2048"]["scores"] == [0.75, 0.5] * 3
     assert results["summary"]["sample_spread"]["overall"]["2048"] == pytest.approx(47.87, abs=0.01)
     assert results["run"]["sampling"]["samples"] == 4
-    published = compose(PushConfig(tmp_path, "org/predictions", "", private=False))
+    published = compose(tmp_path, "org/predictions")
     rows = pq.read_table(BytesIO(published.files["predictions/vt_2048.parquet"])).to_pylist()
     assert [(row["sample"], row["index"]) for row in rows] == [*product(range(4), range(6))]
     assert [bool(row["prediction"]) for row in rows] == [True] * 12 + [True, False] * 3 + [

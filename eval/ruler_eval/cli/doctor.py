@@ -76,7 +76,8 @@ def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> N
     )
     if not (cost.gpu_hours and cost.prefill_hours and cost.decoding_hours and cost.loading_hours):
         return
-    bill = "" if price is None else f", {_between([price * h for h in cost.gpu_hours], '{:.2f}')}"
+    low, high = cost.gpu_hours
+    bill = "" if price is None else f", {price * low:.2f} to {price * high:.2f}"
     say(
         f"GPU time on {gpu}: {_time(cost.gpu_hours)}{bill}: prefill {_time(cost.prefill_hours)}, "
         f"decoding {_time(cost.decoding_hours)}, loading one copy {_time(cost.loading_hours)}"
@@ -91,7 +92,3 @@ def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> N
 
 def _time(hours: Range) -> str:
     return " to ".join(dict.fromkeys(duration(3600 * each) for each in hours))
-
-
-def _between(values: list[float], form: str) -> str:
-    return " to ".join(form.format(value) for value in values)

@@ -48,7 +48,6 @@ def run(
 
 
 def _print(done: Run, *, as_json: bool) -> None:
-    """Print what the run has of each config, over all shards."""
     if as_json:
         configs = [asdict(config) for config in done.configs]
         out.print_json(json.dumps({"complete": done.complete, "configs": configs}))

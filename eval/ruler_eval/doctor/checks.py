@@ -50,8 +50,6 @@ class Diagnosis:
     """What was found.
 
     Attributes:
-        findings: what to know.
-        rows: number of rows examined.
         estimate: cost of the run; None where the model's config does not say enough.
     """
 
@@ -75,11 +73,6 @@ def diagnose(
         sample: rows of each config to render, evenly spread; all where None.
         gpu: name of the GPU for the estimate.
         progress: called with each config and the number of its rows that were examined.
-
-    Raises:
-        UsageError: data, model or tokenizer are not available, an option of the engine is not
-            known, or the GPU is not.
-        RulerError: there is no server at the address, or it refuses.
     """
     if gpu is not None and gpu not in GPUS:
         msg = f"--gpu {quote(gpu)}: not known; known: {', '.join(GPUS)}"

@@ -240,9 +240,7 @@ class Estimate:
     Attributes:
         prompt_tokens: of all requests.
         answer_tokens: of all requests, at most.
-        parameters: of the model.
         weight_bytes: of the model as it is stored.
-        kv_bytes_longest: of the longest row.
         prefill_flops: of all requests, no prefix shared.
         prefill_hours: of all GPUs together, from `BEST` to `WORST`; None where no GPU is named.
         decoding_hours: likewise.

@@ -14,14 +14,7 @@ from ruler_eval.models import Model
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
-    """Return the engine that the options name, ready to load; nothing heavy has happened yet.
-
-    Args:
-        config: the options.
-        model: the model.
-        tokenizer: that renders prompts; None where the engine loads it with the model.
-        longest: tokens of the longest prompt with its answer.
-    """
+    """Return the engine that the options name, ready to load; nothing heavy has happened yet."""
     module = import_module(f"ruler_eval.engines.{config.engine}")
     engine: Engine = module.prepare(config, model, tokenizer, longest)
     return engine

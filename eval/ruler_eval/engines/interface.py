@@ -151,11 +151,7 @@ T = TypeVar("T")
 
 
 def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
-    """Refuse options that an engine does not know.
-
-    Raises:
-        UsageError: naming the options that are spelled similarly.
-    """
+    """Refuse options that an engine does not know, naming those that are spelled similarly."""
     names = sorted(known)
     for name in options:
         if name not in names:
@@ -168,11 +164,7 @@ def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any])
 
 
 def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
-    """Return options as the dataclass of an engine.
-
-    Raises:
-        UsageError: one is not known, or its value is not of its type.
-    """
+    """Return options as the dataclass of an engine; others and wrong types are usage errors."""
     check_options(engine, (field.name for field in fields(kind)), options)  # type: ignore[arg-type]
     try:
         return TypeAdapter(kind).validate_python(dict(options))
@@ -196,11 +188,7 @@ def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def installed_versions(engine: str, *packages: str) -> dict[str, str]:
-    """Return the versions of the packages that an engine needs.
-
-    Raises:
-        NotInstalled: the first of them is not installed.
-    """
+    """Return the versions of the packages that an engine needs; the first must be installed."""
     versions: dict[str, str] = {}
     for package in packages:
         for name in (package, f"{package}-cpu"):

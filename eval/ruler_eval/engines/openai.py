@@ -96,12 +96,7 @@ class OpenAiOptions:
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine; the server is asked what it lists of the model.
-
-    Raises:
-        UsageError: no address is given, or the interface cannot send the protocol.
-        RulerError: there is no server at the address.
-    """
+    """Return the engine; the server is asked what it lists of the model."""
     assert tokenizer is not None
     options = read_options("openai", OpenAiOptions, config.engine_options)
     if config.base_url is None:
@@ -135,11 +130,6 @@ class Client:
     """Threads that send requests to a server, and check that its model stays the same.
 
     Attributes:
-        prompts: how rows are formatted.
-        tokenizer: that renders and counts prompts.
-        model: the server's name for it.
-        options: of the engine.
-        server: to ask.
         facts: what it lists of the model.
         fields: of each request, besides its model, prompt and limit.
         start: what may differ between two starts: options, and the answers to the short prompts.
@@ -234,11 +224,7 @@ class Client:
             warn(message)
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield a prediction for each row, as they arrive.
-
-        Raises:
-            RulerError: row after row fails, or the server holds another model.
-        """
+        """Yield a prediction for each row, as they arrive."""
         todo: Queue[Request] = Queue()
         done: Queue[Prediction] = Queue()
         stop = Event()
@@ -337,7 +323,6 @@ class Client:
         return path, {name: value for name, value in body.items() if value is not None}
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
-        """Return the prediction that a reply holds."""
         text, reasoning, finish = _choice(reply, self.options.api)
         usage = reply.get("usage")
         usage = usage if isinstance(usage, dict) else {}

@@ -74,11 +74,7 @@ class PythonOptions:
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine; the function is imported, not called.
-
-    Raises:
-        UsageError: no function is given, it cannot be imported, or it does not take the options.
-    """
+    """Return the engine; the function is imported, not called."""
     assert tokenizer is not None
     given = config.engine_options
     own: dict[str, Any] = {name: given[name] for name in ("function", "batch") if name in given}
@@ -129,7 +125,6 @@ def _generate(
 
 
 def _call(function: Function, batch: Sequence[Request]) -> list[Prediction]:
-    """Return the predictions of one call."""
     started = time.monotonic()
     try:
         results = function(batch)

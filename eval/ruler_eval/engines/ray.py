@@ -68,11 +68,7 @@ class RayOptions:
 def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
-    """Return the engine, not started. A copy loads its own tokenizer with the model.
-
-    Raises:
-        UsageError: Ray or the engine of the copies is not installed, or knows no such option.
-    """
+    """Return the engine, not started. A copy loads its own tokenizer with the model."""
     from ruler_eval.engines import prepare
 
     given = config.engine_options
@@ -107,13 +103,6 @@ def _generate(
     longest: int,
     requests: Iterator[Request | None],
 ) -> Iterator[Prediction]:
-    """Yield predictions as copies give them.
-
-    Raises:
-        UsageError: there is no cluster at RAY_ADDRESS.
-        RulerError: it has no room for a copy, an engine failed, or copies are lost one after the
-            other.
-    """
     ray = _connect()
     try:
         yield from dispatch(Copies(ray, options, config, model, longest), Rows(requests))
@@ -142,11 +131,7 @@ def _connect() -> Any:  # noqa: ANN401 - the module ray, imported late
 
 
 def _check_port(address: str | None) -> None:
-    """Check that something listens at an address; Ray itself needs minutes to notice.
-
-    Raises:
-        OSError: nothing does.
-    """
+    """Check that something listens at an address; Ray itself needs minutes to notice."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
         socket.create_connection((host, int(port)), timeout=10).close()
@@ -192,11 +177,8 @@ class Copy:
     """A copy, as this process sees it.
 
     Attributes:
-        group: its placement group.
-        actor: Ray's handle.
         asked: when its room was asked for.
         requests: that it has and has not answered.
-        ready: whether it has started.
     """
 
     group: Any
@@ -237,11 +219,7 @@ class Copies:
         return [copy for copy in self.all if copy.ready]
 
     def follow(self) -> None:
-        """Add copies that the cluster has room for, and give up those that have none any more.
-
-        Raises:
-            RulerError: there has been no room for any copy for too long.
-        """
+        """Add copies that the cluster has room for, and give up those that have none any more."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -249,7 +227,10 @@ class Copies:
         wanted = self._options.copies or max(1, self._room())
         while len(self.all) < wanted:
             self.all.append(self._start())
-        waiting = [copy for copy in self.all if not (copy.ready or self._is_placed(copy))]
+        places = self.ray.util.placement_group_table
+        waiting = [
+            copy for copy in self.all if not copy.ready and places(copy.group)["state"] != "CREATED"
+        ]
         placed = len(self.all) - len(waiting)
         for copy in waiting[max(0, wanted - placed) :]:
             self.drop(copy)
@@ -310,11 +291,7 @@ class Copies:
             return sum(self._nodes()) // self._gpus
         return sum(gpus // self._gpus for gpus in self._nodes())
 
-    def _is_placed(self, copy: Copy) -> bool:
-        return bool(self.ray.util.placement_group_table(copy.group)["state"] == "CREATED")
-
     def _scales_up(self) -> bool:
-        """Whether nodes are being started."""
         from ray.autoscaler.v2.sdk import get_cluster_status
 
         try:
@@ -401,11 +378,6 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
 
 
 def _next(ray: Any, stream: Any) -> Prediction | None:  # noqa: ANN401
-    """Return what a copy yields next.
-
-    Raises:
-        RulerError: its engine failed.
-    """
     try:
         prediction: Prediction | None = ray.get(next(stream))
     except ray.exceptions.RayTaskError as error:

@@ -72,18 +72,7 @@ class Server:
     def __init__(
         self, url: str, key: str | None, patience: float, timeout: float, connections: int
     ) -> None:
-        """Describe a server; nothing is sent.
-
-        Args:
-            url: address, up to and with `/v1`.
-            key: sent with each request, or None; it is never printed.
-            patience: seconds after which a failing request is not tried again.
-            timeout: seconds that one try may take in all.
-            connections: at once, kept open for reuse.
-
-        Raises:
-            UsageError: the address is not one.
-        """
+        """Describe a server; nothing is sent. `patience` and `timeout` are in seconds."""
         parts = urlsplit(url)
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -100,11 +89,7 @@ class Server:
         weakref.finalize(self, self._client.close)
 
     def facts(self, model: str) -> dict[str, Any] | None:
-        """Return what the server lists of a model; None if it fails to list anything.
-
-        Raises:
-            RulerError: there is no server at this address.
-        """
+        """Return what the server lists of a model; None if it fails to list anything."""
         send = partial(self._send, "GET", "models", None, CONNECT)
         try:
             models = self._retried(send, LISTING, self._patience)

@@ -32,15 +32,7 @@ Ticks = Sequence[tuple[float, str]]
 def draw_lines(
     axes: Axes, title: str, lines: Sequence[Line], ticks: Ticks, threshold: float | None = None
 ) -> None:
-    """Draw lines with their intervals, each labelled with its number at its end.
-
-    Args:
-        axes: to draw on.
-        title: of the panel.
-        lines: in the order of their colours; empty ones are left out.
-        ticks: places on the x axis with their labels.
-        threshold: a score to mark.
-    """
+    """Draw lines with their intervals, each labelled with its number at its end."""
     places = [place for place, _ in ticks]
     span = (places[-1] - places[0]) or 1.0
     axes.set_title(title)

@@ -71,7 +71,7 @@ def _points(cell: Difference) -> str:
 
 def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the evidence shown by depth and length, all tasks pooled, a panel for each run."""
-    panels, words = [], []
+    panels = []
     for run in runs:
         lengths = run.summary.lengths
         columns = [shown_by_depth(run, run.summary.tasks, [length]) for length in lengths]
@@ -82,50 +82,49 @@ def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         blank = [np.nan] * bins
         values = np.array([[cell.value for cell in column] or blank for column in columns]).T
         edges = [f"{100 * edge // bins}-{100 * (edge + 1) // bins}" for edge in range(bins)]
-        panels.append(_percent(run.label, values, edges, lengths))
-        row, column = divmod(int(np.nanargmin(values)), len(lengths))
-        words.append(
-            f"{shown_name(run.label)}: lowest {values[row, column]:.0f} at depth {edges[row]} and "
-            f"{format_length(lengths[column])}"
-        )
+        panels.append((run.label, values, edges, lengths))
     if panels:
         title = "Evidence shown, in percent, by its depth in the context and by length"
         size = (0.8 + 0.4 * len(runs[0].summary.lengths), 0.45 + 0.2 * 10)
-        yield Drawing("depth-length", title, f"{title}. {'; '.join(words)}.", panels, size)
-
-
-def _percent(
-    title: str, values: Floats, rows: Sequence[str], lengths: Sequence[int]
-) -> partial[None]:
-    return partial(
-        draw_heat,
-        title=shown_name(title, 30),
-        values=values,
-        texts=[[f"{value:.0f}" for value in row] for row in values],
-        rows=rows,
-        columns=list(map(format_length, lengths)),
-    )
+        yield _depths("depth-length", title, panels, size)
 
 
 def depth_grid(runs: Sequence[ScoredRun], tables: Sequence[DepthTable]) -> Drawing:
     """Return the scores of a task on a grid of depths, a panel for each run."""
-    panels = [
-        _percent(run.label, table.values, table.depths, table.lengths)
-        for run, table in zip(runs, tables, strict=True)
-    ]
-    words = []
-    for run, one in zip(runs, tables, strict=True):
-        row, column = divmod(int(np.nanargmin(one.values)), len(one.lengths))
-        words.append(
-            f"{shown_name(run.label)}: lowest {one.values[row, column]:.0f} at depth "
-            f"{one.depths[row]} percent and {format_length(one.lengths[column])}"
-        )
     table = tables[0]
+    panels = [
+        (run.label, one.values, one.depths, one.lengths)
+        for run, one in zip(runs, tables, strict=True)
+    ]
     title = f"{table.task}: score in percent by depth and length"
     size = (0.8 + 0.42 * len(table.lengths), 0.45 + 0.19 * len(table.values))
-    return Drawing(
-        f"depth-{slug(table.task)}", title, f"{title}. {'; '.join(words)}.", panels, size
-    )
+    return _depths(f"depth-{slug(table.task)}", title, panels, size, " percent")
+
+
+def _depths(
+    name: str,
+    title: str,
+    tables: Sequence[tuple[str, Floats, Sequence[str], Sequence[int]]],
+    size: tuple[float, float],
+    unit: str = "",
+) -> Drawing:
+    """Return tables of percentages by depth and length, a panel each: label, values, headings."""
+    panels, words = [], []
+    for label, values, depths, lengths in tables:
+        panels.append(partial(
+            draw_heat,
+            title=shown_name(label, 30),
+            values=values,
+            texts=[[f"{value:.0f}" for value in row] for row in values],
+            rows=depths,
+            columns=list(map(format_length, lengths)),
+        ))  # fmt: skip
+        row, column = divmod(int(np.nanargmin(values)), len(lengths))
+        words.append(
+            f"{shown_name(label)}: lowest {values[row, column]:.0f} at depth {depths[row]}{unit} "
+            f"and {format_length(lengths[column])}"
+        )
+    return Drawing(name, title, f"{title}. {'; '.join(words)}.", panels, size)
 
 
 def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:

@@ -74,7 +74,6 @@ class Picture:
     """A picture with a text alternative.
 
     Attributes:
-        name: of its files.
         title: stands above it on a page, never in it.
         alt: what it shows, in words.
         panels: an SVG element for each panel, in the colours of a page; none in a paper.
@@ -96,7 +95,6 @@ class Drawing:
         panels: functions that draw each on axes; their order is that of reading.
         size: of a panel in inches, on a page.
         series: names of the series in a key, in the order of their colours; none for no key.
-        columns: panels side by side in an image; 0 for as many as fit.
     """
 
     name: str
@@ -105,7 +103,6 @@ class Drawing:
     panels: Sequence[Callable[[Axes], None]]
     size: tuple[float, float] = (2.3, 1.75)
     series: Sequence[str] = ()
-    columns: int = 0
 
 
 def render(drawing: Drawing, medium: Medium) -> Picture:
@@ -142,7 +139,7 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     width, (panel_width, panel_height) = WIDTHS[medium], drawing.size
     scale = 1.0 if medium == "page" else 0.72
     fit = max(1, int(width / (panel_width * scale * 0.95)))
-    columns = min(len(drawing.panels), drawing.columns or fit)
+    columns = min(len(drawing.panels), fit)
     rows = -(-len(drawing.panels) // columns)
     if medium == "page":
         width = min(width, columns * panel_width)

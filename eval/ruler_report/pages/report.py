@@ -44,11 +44,8 @@ class Section:
 
     Attributes:
         title: empty if it continues the section before.
-        drawings: what to draw, before the tables.
         tables: those without rows are left out.
-        text: an introduction.
         folded: the line under which HTML hides the tables until it is clicked; empty for none.
-        examples: rows that lost points.
         pictures: the drawings, drawn.
     """
 
@@ -76,7 +73,6 @@ class Report(Shown):
     """A report of one or several runs; it prints as its verdict and its headline table.
 
     Attributes:
-        title: of the report.
         verdict: what the runs show, in words.
         runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.
@@ -131,15 +127,7 @@ def build(
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    Args:
-        results: of the runs.
-        baseline: of a run that the others should equal; the report then has their retention.
-        medium: that pictures are for; None for no pictures.
-        force: compare runs that should not be.
-
-    Raises:
-        RulerError: the runs cannot be compared and `force` is false.
-        UsageError: pictures are wanted and matplotlib is not installed.
+    `medium` is what pictures are for; without it there are none.
     """
     if baseline:
         results = [baseline, *(one for one in results if one != baseline)]
@@ -205,7 +193,6 @@ def _verdict(
     base: ScoredRun,
     comparisons: Sequence[Comparison],
 ) -> Iterator[str]:
-    """Yield what the runs show, in words."""
     best = runs[0]
     if best.summary.mean and len(runs) > 1:
         equal = [run.label for run, rank in zip(runs[1:], ranks[1:], strict=True)
@@ -341,7 +328,6 @@ def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
 
 
 def _sections(run: ScoredRun) -> Iterator[Section]:
-    """Yield the sections of one run."""
     yield Section("Tasks", tables=[tables.by_task(run), run.summary.exact_table()])
     studies = [tables.study(run, study) for study in run.summary.studies]
     if studies:

@@ -1,6 +1,6 @@
 """The tables of a report; every form of the report shows the same ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, published
-from ruler_report.results import Results
+from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
@@ -127,23 +127,26 @@ def how_answered(runs: Sequence[ScoredRun]) -> Table:
 
 def failure_shares(runs: Sequence[ScoredRun]) -> Table:
     """Return the share of rows that failed in each way, of every run."""
-    counts = [
-        {kind: sum(len(c.failures.get(kind, ())) for c in run.results.configs.values()) for kind in
-         {kind for c in run.results.configs.values() for kind in c.failures}}
-        for run in runs
-    ]  # fmt: skip
-    found = {kind for count in counts for kind in count}
-    kinds = [kind for kind in MEANINGS if kind in found] + sorted(found - MEANINGS.keys())
+
+    def share(kind: str, results: Results) -> str:
+        rows = sum(len(config.failures.get(kind, ())) for config in results.configs.values())
+        return f"{100 * rows / results.scored:.1f}"
+
     rows = tuple(
-        (kind, *(f"{100 * count.get(kind, 0) / run.results.scored:.1f}"
-                 for run, count in zip(runs, counts, strict=True)))
-        for kind in kinds
-    )  # fmt: skip
+        (kind, *(share(kind, run.results) for run in runs))
+        for kind in _kinds([config for run in runs for config in run.results.configs.values()])
+    )
     caption = (
         "Rows that lost points or named more than the gold answers, by kind, in percent of all"
     )
     head = ("kind", *(run.label for run in runs))
     return Table("kinds", caption, head, rows, bars=tuple(range(1, len(head))))
+
+
+def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
+    """Return the kinds of failure that occur, in their order; those of other versions last."""
+    found = {kind for config in configs for kind in config.failures}
+    return [kind for kind in MEANINGS if kind in found] + sorted(found - MEANINGS.keys())
 
 
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
@@ -271,8 +274,7 @@ def answers(run: ScoredRun) -> Table:
 
 def failures(run: ScoredRun) -> Table:
     """Return how many rows failed in which way, by task and length."""
-    present = {kind for config in run.results.configs.values() for kind in config.failures}
-    kinds = [kind for kind in MEANINGS if kind in present] + sorted(present - set(MEANINGS))
+    kinds = _kinds(run.results.configs.values())
     rows = []
     for name, config in run.results.configs.items():
         if config.failures:

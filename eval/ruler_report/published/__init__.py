@@ -21,18 +21,6 @@ MEASURED_ON = {
 
 #: The last version of the paper, which runs are shown beside.
 PAPER = "paper-2024-08"
-#: What each table of the paper shows the mean of.
-TABLES = {
-    "3": "13 tasks, aligned models",
-    "10": "passkey retrieval (niah_single_1)",
-    "11": "vanilla NIAH (niah_single_2)",
-    "12": "13 tasks, base models",
-    "13": "retrieval (8 tasks)",
-    "14": "multi-hop tracing (vt)",
-    "15": "aggregation (cwe, fwe)",
-    "16": "question answering (qa_1, qa_2)",
-    "leaderboard": "13 tasks, upstream's README",
-}
 
 
 @dataclass(frozen=True)
@@ -41,7 +29,6 @@ class Published:
 
     Attributes:
         table: number of the paper's table, or `leaderboard`.
-        group: `aligned` or `base`; models are ranked within it.
         model: as printed; upstream marks with `*` scores that the authors of the model report.
         effective: length in tokens; 0 for `<4K`.
         scores: by length in tokens.

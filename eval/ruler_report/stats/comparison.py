@@ -300,24 +300,18 @@ def _compare(first: Results, second: Results, force: bool, score: ScoreName | No
         raise RulerError(msg)
     runs = [_with_score(run, score) for run in (first, second)]
     made = measure(runs[0], runs[1], how)
-    exact = [_with_score(run, "exact") for run in runs if _has_exact(run)]
-    if len(exact) < 2 or exact == runs:
+    if any(set(one.exact) <= {None} for run in runs for one in run.configs.values()):
+        return made
+    exact = [_with_score(run, "exact") for run in runs]
+    if exact == runs:
         return made
     overall = measure(exact[0], exact[1], how).overall
     overall = replace(overall, adjusted=overall.p)
     return replace(made, exact=replace(overall, verdict=better(overall)))
 
 
-def _has_exact(results: Results) -> bool:
-    return all(any(one is not None for one in config.exact) for config in results.configs.values())
-
-
 def _with_score(results: Results, score: ScoreName | None) -> Results:
-    """Return results whose headline is a score; unchanged if none is named.
-
-    Raises:
-        UsageError: there is no such score.
-    """
+    """Return results whose headline is a score; unchanged if none is named."""
     if score is None:
         return results
     if score not in get_args(ScoreName):
@@ -341,9 +335,6 @@ def measure(
         second: another.
         how: they are compared.
         margin: as in `Comparison`; differences are then first minus second and tests one-sided.
-
-    Raises:
-        RulerError: the runs share no task.
     """
     tasks, lengths, scores = common(first, second, paired=how.paired)
     if not tasks:
@@ -417,13 +408,13 @@ def common(
 
     If paired, both matrices of a task have the same questions, with NaN where one run has no score.
     """
-    ours, theirs = configs_of(first), configs_of(second)
-    common = [key for key in ours if key in theirs]
+    sides = (configs_of(first), configs_of(second))
+    common = [key for key in sides[0] if key in sides[1]]
     every = sorted({length for _, length in common})
     matrices: dict[str, list[Floats]] = {}
     compared: set[tuple[str, int]] = set()
     for task in dict.fromkeys(task for task, _ in common):
-        both = [score_matrix(configs, task, every) for configs in (ours, theirs)]
+        both = [score_matrix(configs, task, every) for configs in sides]
         if paired:
             rows = min(map(len, both))
             missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])

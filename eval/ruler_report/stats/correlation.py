@@ -27,7 +27,6 @@ class CorrelationStudy:
     """Correlations between tasks, in the order of their clusters.
 
     Attributes:
-        tasks: names.
         points: the number of lengths, of all runs together.
         matrix: Pearson's correlations; NaN for a task whose score is constant.
         branches: of the cluster tree, four points each: positions among the tasks, and distances.

@@ -28,7 +28,6 @@ class DepthTable:
     """Mean scores of a task by depth and length, in percent; NaN where there are no rows.
 
     Attributes:
-        task: its name.
         lengths: of the columns, in tokens.
         values: depths by lengths.
         rows: the number of rows in each cell.
@@ -86,16 +85,15 @@ def shown_by_depth(
     There are `most` bins, or 5, 2 or 1 if that gives each `MIN_ROWS` rows; none without evidence.
     The interval takes each question as one observation, however many pieces and lengths it has.
     """
-    found = {
-        parse_config(name): config.depth
+    cells = {
+        key: config.depth
         for name, config in run.results.configs.items()
-        if config.depth
+        if config.depth and (key := parse_config(name))[0] in tasks and key[1] in lengths
     }
-    cells = [
-        depth for (task, length), depth in found.items() if task in tasks and length in lengths
-    ]
+    if not cells:
+        return []
     pieces, shown, rows = (
-        np.sum([getattr(cell, name) for cell in cells], axis=0) if cells else np.zeros(BINS)
+        np.sum([getattr(cell, name) for cell in cells.values()], axis=0)
         for name in ("pieces", "shown", "rows")
     )
     for bins in (bins for bins in (BINS, 5, 2, 1) if bins <= most):
@@ -106,7 +104,7 @@ def shown_by_depth(
             break
     if not min(total):
         return []
-    several = len({length for task, length in found if task in tasks and length in lengths})
+    several = len({length for _, length in cells})
     share, questions = right / total, np.maximum(1.0, count / several)
     low, high = Statistic(share, share * (1 - share) / questions, questions).interval()
     columns = zip(*(100 * end for end in (share, low, high)), count, strict=True)

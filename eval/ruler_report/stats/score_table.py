@@ -76,7 +76,6 @@ class ScoreTable:
     Attributes:
         configs: those with a scored row, by task and length.
         lengths: in tokens, increasing.
-        tasks: in the order of the dataset.
         scores: by task, questions by lengths, in [0, 1]; NaN where a row has no score.
     """
 
@@ -99,11 +98,11 @@ class ScoreTable:
         found = {task for (task, _), config in self.configs.items() if config.category == category}
         return tuple(task for task in self.tasks if task in found)
 
-    def means(self, tasks: Sequence[str]) -> dict[int, Estimate]:
-        """Return the mean over tasks at each length that all of them have."""
+    def means(self, *groups: Sequence[str]) -> dict[int, Estimate]:
+        """Return the mean of the means of groups of tasks, at each length that all tasks have."""
         return {
-            length: self.estimate((tasks,), {length: 1.0})
-            for length in self.complete_lengths(tasks)
+            length: self.estimate(groups, {length: 1.0})
+            for length in self.complete_lengths([task for group in groups for task in group])
         }
 
     def over_lengths(self, tasks: Sequence[str]) -> Estimate | None:
@@ -121,13 +120,6 @@ class ScoreTable:
         return {
             name: self.estimate((tasks,), dict(zip(self.lengths, column, strict=True)))
             for name, column in columns.items()
-        }
-
-    def balanced(self, halves: Groups) -> dict[int, Estimate]:
-        """Return the mean of the means of groups of tasks, at each length that all of them have."""
-        return {
-            length: self.estimate(halves, {length: 1.0})
-            for length in self.complete_lengths([task for half in halves for task in half])
         }
 
     def effective(

@@ -283,7 +283,7 @@ def _claims(table: ScoreTable) -> Claims | None:
     return Claims(
         false_none=_rates(table, present, (FALSE_NONE,)),
         hallucinated=_rates(table, absent, HALLUCINATED),
-        balanced=table.balanced((present, absent)) if present and absent else {},
+        balanced=table.means(present, absent) if present and absent else {},
     )
 
 

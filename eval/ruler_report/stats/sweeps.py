@@ -242,6 +242,6 @@ def _chance(name: str, scores: Floats) -> float:
     spread = np.ptp(scores.sum(axis=0))
     varied = scores[np.ptp(scores, axis=1) > 0]  # the others add the same to every column
     for _ in range(0, PERMUTATIONS, BATCH):
-        dealt = rng.permuted(np.broadcast_to(varied, (BATCH, *varied.shape)).copy(), axis=2)
-        reached += int(np.count_nonzero(np.ptp(dealt.sum(axis=1), axis=1) >= spread - 1e-9))
+        shuffled = rng.permuted(np.broadcast_to(varied, (BATCH, *varied.shape)).copy(), axis=2)
+        reached += int(np.count_nonzero(np.ptp(shuffled.sum(axis=1), axis=1) >= spread - 1e-9))
     return reached / (PERMUTATIONS + 1)

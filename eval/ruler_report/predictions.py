@@ -1,26 +1,46 @@
-"""Read predictions: the journals of a run, files of other tools, a mapping or records.
+"""Read predictions and pair them with frozen rows.
 
-Of a .jsonl file only the offset of each row's line is kept, and a second pass reads the lines in
-the order of the rows: memory grows with the number of rows, not with the length of their texts.
+Predictions are the journals of a run, files of other tools, a mapping or records. Of a .jsonl file
+only the offset of each row's line is kept, and a second pass reads the lines in the order of the
+rows: memory grows with the number of rows, not with the length of their texts.
 """
 
+import os
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ruler_data.dataset import Dataset as LoadedDataset
+from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import is_repo, quote
 from ruler_data.parquet import UNREADABLE
+from ruler_data.row import Row
 from ruler_eval import journal
-from ruler_eval.prediction_formats import READERS, Line, parse_line, parse_record
-from ruler_eval.schema import ANSWER_FILES, Prediction, RunInfo, read_info
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.metrics import clean, opens_reasoning, without_reasoning
+from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key
+from ruler_report.prediction_formats import (
+    READERS,
+    ImportedPrediction,
+    Line,
+    parse_line,
+    parse_record,
+)
 
+#: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
+Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
+#: Stands for the engine where predictions are not a run.
+PREDICTIONS = "predictions"
+#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
+Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: Reads one line; a RulerError names the line and what is wrong with it.
 Parser = Callable[[bytes, Line], Prediction]
 
@@ -32,7 +52,6 @@ class Predictions:
     Attributes:
         entries: by row, the prediction or the line that holds it; rows without one are absent.
         parse: reads these lines.
-        notes: what was left out, for people.
     """
 
     entries: Mapping[Key, Prediction | Line]
@@ -73,8 +92,8 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
         msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
         raise UsageError(msg)
     notes: list[str] = []
-    entries = _index(_read(files, _parse_journal, notes), run.data.rows)
-    return run, Predictions(entries, _parse_journal, tuple(notes))
+    entries = _index(_read(files, journal.parse, notes), run.data.rows)
+    return run, Predictions(entries, journal.parse, tuple(notes))
 
 
 def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
@@ -152,11 +171,7 @@ def _read(
 def _index(
     predictions: Iterable[_Located], rows: Mapping[str, int]
 ) -> dict[Key, Prediction | Line]:
-    """Return where the prediction for each row is; a failed request gives way to an answer.
-
-    Raises:
-        RulerError: a prediction is for a row that is not among `rows`, or is a second one.
-    """
+    """Return where the prediction for each row is; a failed request gives way to an answer."""
     entries: dict[Key, Prediction | Line] = {}
     failed: set[Key] = set()
     for prediction, where in predictions:
@@ -178,10 +193,6 @@ def _index(
     return entries
 
 
-def _parse_journal(line: bytes, where: Line) -> Prediction:
-    return journal.parse(line, str(where))
-
-
 def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:
     """Yield the predictions of a file that is not of lines; none if it holds something else."""
     try:
@@ -191,3 +202,108 @@ def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:
     except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
         msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
         raise RulerError(msg) from error
+
+
+def load(
+    predictions: Source,
+    data: Data | None = None,
+    revision: str | None = None,
+    *,
+    model: str = "",
+    protocol: str = "",
+) -> tuple[RunInfo, Predictions, Dataset]:
+    """Open predictions and the rows to score, and check that they belong together.
+
+    Returns:
+        The description of the run (for other predictions, of `model` and `protocol`), the
+        predictions, and the rows: those of the run, or of every config that the predictions touch.
+
+    Raises:
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged, or the predictions are for other rows.
+    """
+    if protocol and protocol not in PROTOCOLS:
+        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
+        raise UsageError(msg)
+    place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
+    if place and (place / RUN_FILE).is_file():
+        if model or protocol:
+            msg = "--model and --protocol are for predictions; a run has its own"
+            raise UsageError(msg)
+        run, found = read_run(place)
+        # A repo without a revision may be the one whose index led the run to another repo.
+        is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
+        led = revision is None and run.data.repo and is_repo_name
+        source = run.data.repo if led else data or run.data.repo
+        commit = run.data.revision if source == run.data.repo else None
+        return run, found, _rows_of_run(_open(source, revision or commit), run.data)
+    rows = _open(data, revision)
+    if isinstance(predictions, str | os.PathLike):
+        found = read_files(Path(predictions), rows.rows)
+    else:
+        found = from_records(predictions, rows.rows)
+    rows = rows.choose(found.configs)
+    return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
+
+
+def _open(data: Data | None, revision: str | None) -> Dataset:
+    if data is None:
+        msg = "--data is missing: give the folder or Hub repo of the rows"
+        raise UsageError(msg)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Rows):
+        return Dataset(data.source, {data.config: len(data)})
+    if isinstance(data, LoadedDataset):
+        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
+    return open_dataset(str(data), revision)
+
+
+def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
+    """Return the rows of a run, whose digests must be those that it recorded."""
+    for config, count in run.rows.items():
+        info, digest = data.manifest.configs.get(config), run.digests.get(config)
+        if info is None or info.digest != digest:
+            found = info.digest if info else "no such config"
+            msg = (
+                f"{config}: the run used rows {digest}, the data has {found}; "
+                "give --data the dataset of the run"
+            )
+            raise RulerError(msg)
+        if count > info.rows:
+            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
+            raise RulerError(msg)
+    return replace(data, rows=run.rows)
+
+
+def pair_rows(
+    data: Dataset, predictions: Predictions, config: str, samples: int = 1
+) -> Iterator[tuple[Row, tuple[Prediction | None, ...]]]:
+    """Yield each row of a config with the predictions of its samples, None where there is none.
+
+    Raises:
+        RulerError: the rows cannot be read, or a prediction has other gold answers than its row.
+    """
+    count = data.rows[config]
+    found = zip(*(predictions.of(config, count, n) for n in range(samples)), strict=True)
+    with closing(data.read(config)) as rows:
+        for row, several in zip(rows, found, strict=True):
+            prediction = several[0]
+            outputs = prediction.outputs if isinstance(prediction, ImportedPrediction) else None
+            if outputs is not None and set(outputs) != set(row.outputs):
+                msg = (
+                    f"{config}/{row.index}: the gold answers beside the prediction are "
+                    f"{ascii(list(outputs))[:80]}, those of the row {ascii(list(row.outputs))[:80]}"
+                    "; score predictions on the data that they were made on"
+                )
+                raise RulerError(msg)
+            yield row, several
+
+
+def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
+    """Return the text that is scored, without reasoning; None for a row without an answer."""
+    if prediction is None or prediction.text is None:
+        return None
+    if run.protocol != "thinking":
+        return clean(prediction.text)
+    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))

@@ -10,7 +10,7 @@
 
 `READERS` opens the files that are not of lines; `_FORMS` says where a record has the row, the text
 and the gold answers. Most tools also draw rows of their own under the same names, so their gold
-answers are kept: `ruler_eval.scoring` compares them with those of the frozen rows.
+answers are kept: `ruler_report.predictions` compares them with those of the frozen rows.
 """
 
 import csv
@@ -231,7 +231,6 @@ def _formed(
 def _row(
     form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
 ) -> tuple[str, int]:
-    """Return the config and the index of a record."""
     if form.row == "id" and "id" in record:
         row = _at(record, "id", str)
         config, slash, index = row.rpartition("/")

@@ -1,4 +1,6 @@
-r"""The exact score of one answer: every gold answer, and nothing else of its kind.
+r"""The exact and the strict score of one answer, reported beside the official one.
+
+The exact score wants every gold answer, and nothing else of its kind:
 
     answer                                  gold answers    recall    exact    F1
     "1. QZKRA\n2. PLMEW"                    QZKRA PLMEW     1.0       1.0      1.0
@@ -9,18 +11,24 @@ Recall alone cannot tell the third answer from the first, so listing every candi
 scores 100 %. The idea is exact match and F1 over answer sets, as SQuAD (Rajpurkar et al. 2016,
 arXiv 1606.05250) and HotpotQA (Yang et al. 2018, arXiv 1809.09600) score spans and sets of facts.
 What is of the kind of a gold answer is defined per family, in docs/scoring.md.
+
+The strict score counts gold answers as whole words only:
+
+    answer                       gold answers    official    strict
+    "They are QZKRAB."           QZKRA           1.0         0.0
+    "I do not know of any."      no              1.0         0.0
 """
 
 import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ruler_data.row import Row
-from ruler_data.tasks import Niah, PartType, Qa, Task
-from ruler_eval.metrics import without_reasoning
+from ruler_data.tasks import Metric, Niah, PartType, Qa, Task
+from ruler_eval.metrics import Scorer, without_reasoning
 
 
 @dataclass(frozen=True)
@@ -230,9 +238,9 @@ def _token_f1(given: str, wanted: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
     if given != wanted and not _POLAR.isdisjoint((given, wanted)):
         return 0.0
-    ours, theirs = Counter(given.split()), Counter(wanted.split())
-    shared = (ours & theirs).total()
-    return 2 * shared / (ours.total() + theirs.total()) if shared else float(given == wanted)
+    said, gold = Counter(given.split()), Counter(wanted.split())
+    shared = (said & gold).total()
+    return 2 * shared / (said.total() + gold.total()) if shared else float(given == wanted)
 
 
 def contains(text: str, words: str) -> bool:
@@ -264,3 +272,36 @@ def _is_joined(neighbor: str) -> bool:
     """Whether the next two characters, read away from a word, make it part of a longer one."""
     letter = neighbor[1:] if neighbor.startswith("-") else neighbor[:1]
     return letter.isalnum() or letter == "_"
+
+
+def strict_recall(answer: str, outputs: Sequence[str]) -> float:
+    """Return the share of the gold answers that the answer contains as whole words.
+
+    >>> strict_recall("QZKRAB, plmew", ["QZKRA", "PLMEW"])
+    0.5
+    """
+    answer = without_reasoning(answer)
+    return sum(contains(answer, output) for output in outputs) / len(outputs)
+
+
+def strict_any_of(answer: str, outputs: Sequence[str]) -> float:
+    """Return 1 if the answer contains any gold answer as whole words, else 0.
+
+    `yes` and `no` count only as the first word: both occur in almost any refusal.
+
+    >>> strict_any_of("I do not know of any.", ["no"]), strict_any_of("No, she was not.", ["no"])
+    (0.0, 1.0)
+    """
+    answer = without_reasoning(answer)
+    word = re.search(r"[^\W_]+", answer)
+    first = word[0].lower() if word else ""
+    return float(
+        any(
+            first == output.lower() if output.lower() in ("yes", "no") else contains(answer, output)
+            for output in outputs
+        )
+    )
+
+
+#: The strict scorers; `Task.metric` names one.
+STRICT: Mapping[Metric, Scorer] = {"all": strict_recall, "part": strict_any_of}

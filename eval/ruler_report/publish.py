@@ -1,0 +1,269 @@
+"""Publish a run: predictions and results as a dataset, then the scores on the model's page.
+
+The dataset has a parquet file of predictions for each config; the text of the rows is not in it.
+The model's page gets entries (https://huggingface.co/docs/hub/eval-results), `.eval_results/*.yaml`
+in the model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and
+edition: `ruler_131072_chat_balanced` for a length, `ruler_chat_balanced` for the mean over all
+lengths. Values are means over all 13 tasks, 0 to 100.
+"""
+
+import io
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from ruler_data.errors import RulerError
+from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
+from ruler_data.names import check_repo, parse_config, quote
+from ruler_data.tasks import TASKS
+from ruler_data.templates import template
+from ruler_report.format import markdown_text
+from ruler_report.pages.report import build
+from ruler_report.predictions import Predictions, read_run
+from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
+from ruler_report.stats.summary import Summary, summarize
+
+#: The Hub, unless HF_ENDPOINT names another.
+HUB = "https://huggingface.co"
+#: Digits of a published value; upstream prints two.
+DIGITS = 2
+#: Tables of the report that the card shows; those of published scores have their group's name.
+CARD_TABLES = {
+    "headline",
+    "effective",
+    "published-aligned-3",
+    "published-base-12",
+    "tasks",
+    "failures",
+}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The files of the dataset by path, and the file for the model's repo; empty for none."""
+
+    files: dict[str, bytes]
+    entries: str
+    entries_file: str
+
+
+def compose(run: Path, repo: str, model_repo: str = "") -> Bundle:
+    """Return everything to publish; nothing is written yet.
+
+    `repo` is a dataset for the predictions. The page of `model_repo` will show the scores, unless
+    it is empty.
+    """
+    for name in filter(None, (repo, model_repo)):
+        check_repo(name)
+    results, answers = _load(run)
+    summary = summarize(results)
+    files = dict(prediction_files(results, answers))
+    files[FILENAME] = to_json(results, summary.to_record()).encode()
+    files["README.md"] = results_card(results, repo).encode()
+    if not model_repo:
+        return Bundle(files, "", "")
+    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
+    text = to_yaml(entries(results, summary, _published_configs(results), source))
+    return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
+
+
+def push(
+    bundle: Bundle, repo: str, model_repo: str = "", *, private: bool = False
+) -> Iterator[str]:
+    """Publish, and yield a line for each commit; publishing again changes nothing."""
+    ensure_repo(repo, private=private)
+    files = [PushFile.of_bytes(path, data) for path, data in bundle.files.items()]
+    commit, sent = put_files(repo, files, "Predictions and scores on RULER")
+    yield f"{repo}: {len(sent)} of {len(files)} files sent, commit {commit}"
+    if bundle.entries:
+        entry = PushFile.of_bytes(bundle.entries_file, bundle.entries.encode())
+        commit, sent = put_files(model_repo, [entry], "Scores on RULER", kind="model")
+        done = "sent" if sent else "unchanged"
+        yield f"{model_repo}: {bundle.entries_file} {done}, commit {commit}"
+
+
+def _load(folder: Path) -> tuple[Results, Predictions]:
+    run, answers = read_run(folder)
+    results = read_results(folder)
+    if results.fingerprint != run.fingerprint:
+        msg = f"{quote(str(folder))}: {FILENAME} is of another run; score this one again"
+        raise RulerError(msg)
+    answered = sum(config.scored + len(config.failed) for config in results.configs.values())
+    if answered != len({key[:2] for key in answers.entries}):  # rows, of all samples
+        msg = f"{quote(str(folder))}: answers were added after {FILENAME}; score it again"
+        raise RulerError(msg)
+    return results, answers
+
+
+def _published_configs(results: Results) -> list[str]:
+    """Return all configs of the dataset; an error unless the scored ones are in it, unchanged."""
+    data = results.run.data
+    if data.repo is None or data.revision is None:
+        return list(results.configs)
+    manifest = open_release(data.repo, data.revision).manifest
+    for name, config in results.configs.items():
+        info = manifest.configs.get(name)
+        if info is None or (info.digest, info.rows) != (config.digest, config.rows):
+            msg = f"{data.repo} at {data.revision}: {name} does not have exactly the scored rows"
+            raise RulerError(msg)
+    return list(manifest.configs)
+
+
+SCHEMA = pa.schema(
+    [
+        pa.field("config", pa.string(), nullable=False),
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("sample", pa.int32(), nullable=False),
+        pa.field("prediction", pa.string()),
+        pa.field("finish", pa.string()),
+        pa.field("answer_tokens", pa.int32()),
+        pa.field("score", pa.float64()),
+        pa.field("strict", pa.float64()),
+        pa.field("exact", pa.float64()),
+        pa.field("f1", pa.float64()),
+        pa.field("failure", pa.string()),
+    ]
+)
+
+
+def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of each config's predictions; only one config is in memory."""
+    for name, config in results.configs.items():
+        table = pa.Table.from_pylist(
+            _records(name, config, answers, results.run.samples), schema=SCHEMA
+        )
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer, compression="zstd", write_page_index=True)
+        yield f"predictions/{name}.parquet", buffer.getvalue()
+
+
+def _records(
+    name: str, config: ConfigResult, answers: Predictions, samples: int
+) -> list[dict[str, object]]:
+    """Return a record for each sample of each row; scores are means over the samples of a row."""
+    failures = {index: kind for kind, rows in config.failures.items() for index in rows}
+    return [
+        {
+            "config": name,
+            "index": index,
+            "sample": sample,
+            "prediction": _valid_utf8(answer.text) if answer else None,
+            "finish": answer.finish if answer else None,
+            "answer_tokens": config.tokens[index],
+            "score": config.scores[index],
+            "strict": config.strict[index],
+            "exact": config.scores_of("exact")[index],
+            "f1": config.scores_of("f1")[index],
+            "failure": failures.get(index),
+        }
+        for sample in range(samples)
+        for index, answer in enumerate(answers.of(name, config.rows, sample))
+    ]
+
+
+def _valid_utf8(text: str | None) -> str | None:
+    """Return a text with its lone surrogates replaced by question marks."""
+    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def entries(
+    results: Results, summary: Summary, configs: Collection[str], source: str
+) -> list[dict[str, object]]:
+    """Return the entries of a run; `configs` are all of the dataset, `source` is a URL."""
+    _check(results, summary)
+    values = {f"ruler_{length}": figure for length, figure in summary.overall.items()}
+    lengths = {length for _, length in map(parse_config, configs)}
+    if lengths == set(summary.overall) and "avg" in summary.averages:
+        values = {"ruler": summary.averages["avg"], **values}
+    data, kind = results.run.data, kind_of(results)
+    return [
+        {
+            "dataset": {"id": data.repo, "task_id": f"{task}_{kind}", "revision": data.revision},
+            "value": round(figure.value, DIGITS),
+            "source": {"url": source, "name": "Predictions and scores"},
+            "notes": f"{_notes(results)}; {figure.scored:,} rows, 95 % interval "
+            f"{figure.low:.2f} to {figure.high:.2f}",
+        }
+        for task, figure in values.items()
+    ]
+
+
+def to_yaml(value: object) -> str:
+    """Return entries, or the metadata of a card, as YAML."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
+
+
+def kind_of(results: Results) -> str:
+    """Return protocol and edition of a run, which scores must share to be compared."""
+    return f"{results.run.protocol}_{results.run.data.edition}"
+
+
+def file_name(repo: str, kind: str) -> str:
+    """Return the path of the entries for a dataset in a model's repo.
+
+    >>> file_name("org/ruler-qwen3", "chat_balanced")
+    '.eval_results/ruler-qwen3_chat_balanced.yaml'
+    """
+    return f".eval_results/{repo.rpartition('/')[2]}_{kind}.yaml"
+
+
+def _notes(results: Results) -> str:
+    run = results.run
+    version = run.engine_info.get("version")
+    engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
+    return (
+        f"protocol {run.protocol}; edition {run.data.edition}; {engine}; lengths counted in "
+        f"{run.data.tokenizer}"
+    )
+
+
+def _check(results: Results, summary: Summary) -> None:
+    data = results.run.data
+    wrong = [
+        (data.repo is None, "its rows are of a folder, and a leaderboard needs a Hub repo"),
+        (data.sample, "its rows are of the sample corpus"),
+        (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
+        (results.run.no_context, "it was run without context"),
+        (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
+        (set(summary.tasks) != set(TASKS), "it does not have exactly the 13 tasks"),
+        (not summary.overall, "it has no length with all 13 tasks"),
+    ]
+    for failed, why in wrong:
+        if failed:
+            msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
+            raise RulerError(msg)
+
+
+def results_card(results: Results, repo: str) -> str:
+    """Return the card of a run's predictions; `repo` is the dataset that holds them."""
+    report = build([results], medium=None)
+    (facts,) = (table for table in report.tables if table.name == "facts")
+    return template("results.md.j2").render(
+        front_matter=_front_matter(results),
+        model=markdown_text(results.run.model),
+        repo=repo,
+        notes=[markdown_text(note) for note in report.notes],
+        tables=[table.markdown() for table in report.tables if table.name in CARD_TABLES],
+        facts=facts.markdown(),
+        config=next(iter(results.configs)),
+    )
+
+
+def _front_matter(results: Results) -> str:
+    metadata = {
+        "pretty_name": "RULER predictions",
+        "tags": ["ruler", "long-context", "evaluation", "predictions"],
+        "configs": [
+            {
+                "config_name": name,
+                "data_files": [{"split": "test", "path": f"predictions/{name}.parquet"}],
+            }
+            for name in results.configs
+        ],
+    }
+    return to_yaml(metadata)

@@ -1,1 +1,0 @@
-"""Results on the Hub: predictions as a dataset, scores on the model's page."""
