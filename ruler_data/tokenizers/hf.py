@@ -17,13 +17,13 @@ from ruler_data.tokenizers.chat_template import TemplateError, run_template
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
-    GigatokenCounter,
     Probes,
-    StockCounter,
     Text,
     check_parity,
     choose_counter,
+    gigatoken_counter,
     remembered,
+    stock_counter,
 )
 from ruler_data.tokenizers.identity import identity
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
@@ -158,9 +158,10 @@ class HfTokenizer:
         except Exception as error:  # the library raises bare Exception
             msg = f"tokenizer {name}: tokenizer.json cannot be read: {_first_line(error)}"
             raise UsageError(msg) from error
-        self._stock = StockCounter(self._tokenizer)
-        self.special_tokens = self._stock.special_tokens
-        self._counter: Counter = self._stock
+        self._stock = stock_counter(self._tokenizer)
+        self._counter = self._stock
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        self.special_tokens = tuple(token.content for token in added if token.special)
         config = _read_config(folder, name)
         special = {key: token_text(config[key]) for key in config if key.endswith("_token")}
         self._bos_text = special.get("bos_token") or None
@@ -210,7 +211,7 @@ class HfTokenizer:
         return choose_counter(counter, lambda: self._use_fast(probes))
 
     def _use_fast(self, probes: Probes) -> None:
-        fast = GigatokenCounter(self._path.name, lambda g: g.Tokenizer(self._path))
+        fast = gigatoken_counter(self._path.name, lambda g: g.Tokenizer(self._path))
         self._frame = self._template.frame() if self._template else ("", "")
 
         def check() -> bool:
