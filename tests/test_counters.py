@@ -78,7 +78,7 @@ def test_the_fast_counter_gives_the_same_counts_on_any_text_of_known_characters(
 
 
 def test_a_difference_is_found_and_named() -> None:
-    with pytest.raises(UsageError, match='wrong 1.0 gives other ids than right 1.0 on "I don\'t"'):
+    with pytest.raises(UsageError, match=r"other ids than .* on .I don't"):
         check_parity(WRONG, RIGHT, ["I do", "I don't"])
     check_parity(RIGHT, RIGHT, ["I do", "I don't"])
 
