@@ -113,10 +113,20 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
 
 def read_rows(path: Path) -> Generator[Row, None, None]:
     """Yield the rows of a file in order, checking the checksum of every page."""
+    with closing(read_packed(path)) as rows:
+        for row in rows:
+            yield row.unpack()
+
+
+def read_packed(path: Path) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a file as `read_rows` does, but packed.
+
+    Converting a whole group at once would block other threads for a quarter of a second.
+    """
     with closing(read_groups(path)) as groups:
         for group in groups:
             for place in range(len(group)):
-                yield row_at(group, place)
+                yield packed_at(group, place)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -126,39 +136,12 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
             yield file.read_row_group(group, use_threads=False)
 
 
-def group_sizes(path: Path) -> list[int]:
-    """Return the number of rows of each row group of a file."""
-    with opened(path) as file:
-        return [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
-
-
-def read_group(path: Path, number: int) -> pa.Table:
-    """Return one row group of a file, checking the checksum of every page."""
-    with opened(path) as file:
-        return file.read_row_group(number, SCHEMA.names, use_threads=False)
-
-
-def read_packed(path: Path) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a file as `read_rows` does, but packed."""
-    with closing(read_groups(path)) as groups:
-        for group in groups:
-            for place in range(len(group)):
-                yield packed_at(group, place)
-
-
-def row_at(group: pa.Table, place: int) -> Row:
+def packed_at(group: pa.Table, place: int) -> PackedRow:
     """Return the row at a place of a row group.
-
-    Converting a whole group at once would block other threads for a quarter of a second.
 
     Raises:
         ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
-    return packed_at(group, place).unpack()
-
-
-def packed_at(group: pa.Table, place: int) -> PackedRow:
-    """Return the packed row at a place of a row group; see `row_at`."""
     *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
     text = plain[CONTEXT].as_buffer()
     values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
@@ -173,12 +156,6 @@ def packed_at(group: pa.Table, place: int) -> PackedRow:
     return PackedRow(
         index, task, text.to_pybytes(), question, prefix, tuple(outputs), budget, length, pairs
     )
-
-
-def read_columns(path: Path, columns: list[str]) -> pa.Table:
-    """Return columns of a file as a table, checking the checksum of every page."""
-    with opened(path) as file:
-        return file.read(columns=columns, use_threads=False)
 
 
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
