@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
-from ruler_data.hub import Release, open_release
+from ruler_data.hub.download import Release, open_release
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, quote
 from ruler_data.parquet import SCHEMA, UNREADABLE, opened, packed_at, read_groups

@@ -14,7 +14,7 @@ from tests.hub import Hub
 FETCH = """
 import json, sys
 from ruler_data import RulerError
-from ruler_data.hub import fetch_release
+from ruler_data.hub.download import fetch_release
 for repo, revision, configs, pinned in json.loads(sys.argv[1]):
     try:
         release = fetch_release(repo, revision, configs, pinned)

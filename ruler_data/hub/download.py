@@ -17,9 +17,8 @@ from tempfile import TemporaryDirectory
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
-from ruler_data.hub.client import client
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import UNREACHABLE, is_reachable, with_retries
+from ruler_data.hub.retry import UNREACHABLE, client, is_reachable, with_retries
 from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import (

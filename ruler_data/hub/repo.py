@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client
-from ruler_data.hub.retry import with_retries
+from ruler_data.hub.retry import client, with_retries
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, RepoFile

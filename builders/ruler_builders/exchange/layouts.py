@@ -25,7 +25,7 @@ from ruler_builders.checks.prompt_parser import template_of
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import fetch_tables
+from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row

@@ -20,19 +20,9 @@ from ruler_builders.publish.merge import Built, Dataset, without
 from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
-from ruler_data.hub import (
-    check_blobs,
-    check_network,
-    ensure_repo,
-    missing,
-    open_release,
-    put_files,
-    put_tag,
-    status,
-    tags,
-    token,
-    tree,
-)
+from ruler_data.hub.download import check_blobs, open_release
+from ruler_data.hub.repo import ensure_repo, missing, put_files, put_tag, tags, tree
+from ruler_data.hub.retry import check_network, status, token
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo, counted
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ruler_data.errors import RulerError
-from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
+from ruler_data.hub.download import open_release
+from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, quote
 from ruler_eval.predictions import Predictions, read_run
 from ruler_report.publish.entries import entries, file_name, kind_of, results_card, to_yaml
