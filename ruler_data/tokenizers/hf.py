@@ -32,7 +32,7 @@ from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 _TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
 
 
-def _template_source(folder: Path, config: dict[str, Any], name: str) -> str:
+def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
     """Return the source of the chat template; empty if there is none.
 
     Raises:
@@ -93,10 +93,10 @@ class HfTokenizer:
         self._counter = self._stock
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.special_tokens = tuple(token.content for token in added if token.special)
-        config = _read_config(folder, name)
+        config = read_config(folder, name)
         self._special = {key: _token_text(config[key]) for key in config if key.endswith("_token")}
         self._bos_text = self._special.get("bos_token") or None
-        self._template = _template_source(folder, config, name)
+        self._template = template_source(folder, config, name)
         self._frame: tuple[str, str] | None = None
         self._added_bos = self._find_bos()
         self._names_bos = bool(config.get("add_bos_token"))
@@ -262,7 +262,12 @@ def _loaded(path: Path, _changed: int) -> tokenizers.Tokenizer:
     return tokenizer
 
 
-def _read_config(folder: Path, name: str) -> dict[str, Any]:
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """Return a folder's `tokenizer_config.json`, empty if there is none.
+
+    Raises:
+        UsageError: it is not an object of JSON.
+    """
     path = folder / "tokenizer_config.json"
     if not path.exists():
         return {}

