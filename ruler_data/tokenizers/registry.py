@@ -201,7 +201,8 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
 
 
 def _known_names(spec: str) -> str:
-    close = get_close_matches(spec.lower(), [*REGISTRY, *ALIASES], 3, 0.5)
+    others = [name for name in (*REGISTRY, *ALIASES) if name != spec]
+    close = get_close_matches(spec.lower(), others, 3, 0.5)
     near = f"close names: {', '.join(close)}; " if close else ""
     return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
 
