@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import accumulate
 from pathlib import Path
@@ -205,17 +206,23 @@ class Rows(Sequence[DatasetRow]):
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = range(len(self))[index]  # an IndexError beyond the end, and the place of a negative
-        with readable(self.config), opened(self._path) as file:
-            groups = map(file.metadata.row_group, range(file.num_row_groups))
-            starts = list(accumulate((group.num_rows for group in groups), initial=0))
-            number = bisect_right(starts, at) - 1
+        with readable(self.config):
+            number = bisect_right(self._starts, at) - 1
             if self._group is None or self._group[0] != number:
-                table = file.read_row_group(number, SCHEMA.names, use_threads=False)
+                with opened(self._path) as file:
+                    table = file.read_row_group(number, SCHEMA.names, use_threads=False)
                 self._group = number, table.cast(SCHEMA)
-            row = checked_row(self._group[1], at - starts[number])
+            row = checked_row(self._group[1], at - self._starts[number])
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
         return DatasetRow(**columns(row), config=self.config)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Index of the first row of each row group, and the number of rows."""
+        with opened(self._path) as file:
+            groups = map(file.metadata.row_group, range(file.num_row_groups))
+            return list(accumulate((group.num_rows for group in groups), initial=0))
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return all rows as plain values, e.g. for `pandas.DataFrame`; `id` comes first."""

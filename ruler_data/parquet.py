@@ -204,7 +204,7 @@ def _page_sizes(raw: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[int]:
     """
     at, first, dictionary = column.data_page_offset, column.dictionary_page_offset or 0, 0
     at = first if 0 < first < at else at
-    end = at + column.total_compressed_size
+    end = at + column.total_compressed_size if column.num_values else at  # then none is read
     is_text = column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
     while at < end:
         raw.seek(at)
