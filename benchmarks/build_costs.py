@@ -22,10 +22,10 @@ from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
     CONTEXT,
     SCHEMA,
+    packed_at,
     read_groups,
     read_packed,
     read_rows,
-    row_at,
     to_table,
 )
 from ruler_data.tokenizers.counters import CounterName
@@ -112,7 +112,7 @@ def grouped(path: Path) -> list[tuple[list[Row], list[str]]]:
     """Return the rows of a file by row group, their contexts apart."""
     found = []
     for group in read_groups(path):
-        rows = [row_at(group, place) for place in range(len(group))]
+        rows = [packed_at(group, place).unpack() for place in range(len(group))]
         found.append(([replace(row, context="") for row in rows], [row.context for row in rows]))
     return found
 

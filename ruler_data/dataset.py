@@ -10,7 +10,8 @@ import os
 from bisect import bisect_right
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from itertools import accumulate
 from pathlib import Path
@@ -20,11 +21,11 @@ import pyarrow as pa
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
-from ruler_data.hub import Release, open_release
+from ruler_data.hub.download import Release, open_release
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, quote
-from ruler_data.parquet import SCHEMA, UNREADABLE, group_sizes, read_group, read_groups, row_at
-from ruler_data.row import Row
+from ruler_data.parquet import SCHEMA, UNREADABLE, opened, packed_at, read_groups
+from ruler_data.row import Row, columns
 
 #: Rows, and characters of a text, that a notebook shows.
 SHOWN_ROWS, SHOWN_CHARACTERS = 5, 120
@@ -134,7 +135,7 @@ def checked_row(group: pa.Table, place: int) -> Row:
     Raises:
         ValueError: a value is missing, or it has no gold answer.
     """
-    row = row_at(group, place)
+    row = packed_at(group, place).unpack()
     if not row.outputs:
         msg = f"row {row.index} has no gold answer"
         raise ValueError(msg)
@@ -172,13 +173,6 @@ class DatasetRow(Row):
         return f"{self.config}/{self.index}"
 
 
-_COLUMNS = [column.name for column in fields(Row)]
-
-
-def _in_config(row: Row, config: str) -> DatasetRow:
-    return DatasetRow(**{name: getattr(row, name) for name in _COLUMNS}, config=config)
-
-
 class Rows(Sequence[DatasetRow]):
     """The rows of one config, in order; they are read from its file when they are needed.
 
@@ -202,7 +196,7 @@ class Rows(Sequence[DatasetRow]):
 
     def __iter__(self) -> Iterator[DatasetRow]:
         for row in read_in_order(self._path, self.config, len(self)):
-            yield _in_config(row, self.config)
+            yield DatasetRow(**columns(row), config=self.config)
 
     @overload
     def __getitem__(self, index: int) -> DatasetRow: ...
@@ -213,14 +207,22 @@ class Rows(Sequence[DatasetRow]):
             return [self[at] for at in range(*index.indices(len(self)))]
         at = range(len(self))[index]  # an IndexError beyond the end, and the place of a negative
         with readable(self.config):
-            starts = list(accumulate(group_sizes(self._path), initial=0))
-            number = bisect_right(starts, at) - 1
+            number = bisect_right(self._starts, at) - 1
             if self._group is None or self._group[0] != number:
-                self._group = number, read_group(self._path, number).cast(SCHEMA)
-            row = checked_row(self._group[1], at - starts[number])
+                with opened(self._path) as file:
+                    table = file.read_row_group(number, SCHEMA.names, use_threads=False)
+                self._group = number, table.cast(SCHEMA)
+            row = checked_row(self._group[1], at - self._starts[number])
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
-        return _in_config(row, self.config)
+        return DatasetRow(**columns(row), config=self.config)
+
+    @cached_property
+    def _starts(self) -> list[int]:
+        """Index of the first row of each row group, and the number of rows."""
+        with opened(self._path) as file:
+            groups = map(file.metadata.row_group, range(file.num_row_groups))
+            return list(accumulate((group.num_rows for group in groups), initial=0))
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return all rows as plain values, e.g. for `pandas.DataFrame`; `id` comes first."""

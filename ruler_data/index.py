@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import fetch_file
+from ruler_data.hub.download import fetch_file
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
 from ruler_data.tokenizers import load_tokenizer

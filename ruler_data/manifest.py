@@ -360,15 +360,24 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         msg = f"{where}: there is no such folder"
         raise UsageError(msg)
-    try:
-        text = (folder / FILENAME).read_text(encoding="utf-8")
-    except FileNotFoundError:
+    if not (folder / FILENAME).exists():
         msg = f"{where}: it has no {FILENAME}"
-        raise UsageError(msg) from None
+        raise UsageError(msg)
+    return read_manifest_file(folder / FILENAME, FILENAME)
+
+
+def read_manifest_file(path: Path, where: str) -> Manifest:
+    """Return the manifest in a file; `where` names it in errors.
+
+    Raises:
+        RulerError: it is damaged or cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{FILENAME}: cannot be read: {error}"
+        msg = f"{where}: cannot be read: {error}"
         raise RulerError(msg) from error
-    return Manifest.from_json(text)
+    return Manifest.from_json(text, where)
 
 
 def shown_seed(seed: int) -> str:

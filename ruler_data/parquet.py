@@ -1,11 +1,12 @@
 """The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -113,10 +114,20 @@ def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
 
 def read_rows(path: Path) -> Generator[Row, None, None]:
     """Yield the rows of a file in order, checking the checksum of every page."""
+    with closing(read_packed(path)) as rows:
+        for row in rows:
+            yield row.unpack()
+
+
+def read_packed(path: Path) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a file as `read_rows` does, but packed.
+
+    Converting a whole group at once would block other threads for a quarter of a second.
+    """
     with closing(read_groups(path)) as groups:
         for group in groups:
             for place in range(len(group)):
-                yield row_at(group, place)
+                yield packed_at(group, place)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -126,39 +137,12 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
             yield file.read_row_group(group, use_threads=False)
 
 
-def group_sizes(path: Path) -> list[int]:
-    """Return the number of rows of each row group of a file."""
-    with opened(path) as file:
-        return [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
-
-
-def read_group(path: Path, number: int) -> pa.Table:
-    """Return one row group of a file, checking the checksum of every page."""
-    with opened(path) as file:
-        return file.read_row_group(number, SCHEMA.names, use_threads=False)
-
-
-def read_packed(path: Path) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a file as `read_rows` does, but packed."""
-    with closing(read_groups(path)) as groups:
-        for group in groups:
-            for place in range(len(group)):
-                yield packed_at(group, place)
-
-
-def row_at(group: pa.Table, place: int) -> Row:
+def packed_at(group: pa.Table, place: int) -> PackedRow:
     """Return the row at a place of a row group.
-
-    Converting a whole group at once would block other threads for a quarter of a second.
 
     Raises:
         ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
-    return packed_at(group, place).unpack()
-
-
-def packed_at(group: pa.Table, place: int) -> PackedRow:
-    """Return the packed row at a place of a row group; see `row_at`."""
     *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
     text = plain[CONTEXT].as_buffer()
     values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
@@ -175,39 +159,112 @@ def packed_at(group: pa.Table, place: int) -> PackedRow:
     )
 
 
-def read_columns(path: Path, columns: list[str]) -> pa.Table:
-    """Return columns of a file as a table, checking the checksum of every page."""
-    with opened(path) as file:
-        return file.read(columns=columns, use_threads=False)
-
-
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
 LARGEST_GROUP = 1 << 29
+#: Bytes of the header of a page; its statistics are most of it.
+LARGEST_HEADER = 1 << 16
+
+#: For both versions of a page of values, its field in the header, and there the field of its
+#: encoding. Two encodings refer to a dictionary; one repeats the beginning of the previous value.
+_ENCODINGS, _CODED, _REPEATING = {5: 2, 8: 4}, (2, 8), 7
+#: Field of a page that is a dictionary.
+_DICTIONARY = 7
+#: Before 1.3, parquet-mr stated wrong sizes, and readers read on behind the end of a column.
+_OLD_WRITER = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.IGNORECASE)
 
 
-def _check_sizes(file: pq.ParquetFile) -> None:
-    """Refuse a file whose row groups would fill the memory: a small file can hold gigabytes.
-
-    A dictionary is counted as often as there are values, since reading writes out each of them.
+def _check_sizes(file: pq.ParquetFile, raw: BinaryIO, in_batches: bool) -> None:
+    """Refuse a file that would fill the memory: a small one can hold gigabytes.
 
     Raises:
-        ValueError: a row group is too large.
+        ValueError: a row group is too large, or for a file that is read in batches, a page.
     """
+    if _OLD_WRITER.search(file.metadata.created_by or ""):
+        msg = f"written by {file.metadata.created_by}; write it again with a newer version"
+        raise ValueError(msg)
     for number in range(file.metadata.num_row_groups):
-        group, size = file.metadata.row_group(number), 0
-        for place in range(group.num_columns):
-            column = group.column(place)
-            coded = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}.intersection(column.encodings)
-            times = column.num_values if coded and column.physical_type == "BYTE_ARRAY" else 1
-            size += max(column.total_uncompressed_size * times, 4 * column.num_values)
+        group = file.metadata.row_group(number)
+        columns = map(group.column, range(group.num_columns))
+        try:
+            sizes = [size for column in columns for size in _page_sizes(raw, column)]
+        except (IndexError, KeyError) as error:
+            msg = f"row group {number} has a page without a whole header"
+            raise ValueError(msg) from error
+        size = max(sizes, default=0) if in_batches else sum(sizes)
         if size > LARGEST_GROUP:
             msg = f"row group {number} holds up to {size:,} bytes, more than {LARGEST_GROUP:,}"
             raise ValueError(msg)
 
 
+def _page_sizes(raw: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[int]:
+    """Yield the bytes that reading each page of a column may take.
+
+    Readers go by the headers of pages; the footer of the file may claim less. A dictionary is
+    counted as often as there are values, since reading writes out each of them.
+    """
+    at, first, dictionary = column.data_page_offset, column.dictionary_page_offset or 0, 0
+    at = first if 0 < first < at else at
+    end = at + column.total_compressed_size if column.num_values else at  # then none is read
+    is_text = column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    while at < end:
+        raw.seek(at)
+        header, used = _struct(raw.read(LARGEST_HEADER))
+        size, packed = header[2], header[3]
+        if size < 0 or packed < 0:
+            msg = "a page has a negative size"
+            raise ValueError(msg)
+        at += used + packed
+        most = size
+        for version in header.keys() & _ENCODINGS.keys():
+            values, encoding = header[version][1], header[version][_ENCODINGS[version]]
+            repeated = {**dict.fromkeys(_CODED, dictionary), _REPEATING: size}.get(encoding, 0)
+            most = max(most, 16 * values, repeated * values * is_text)  # 16: levels, and a number
+        if _DICTIONARY in header:
+            dictionary = size
+        yield most
+
+
+def _struct(data: bytes, at: int = 0, depth: int = 0) -> tuple[dict[int, Any], int]:
+    """Return the structs and 32-bit integers of a struct by field, and where it ends.
+
+    Format: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
+
+    Raises:
+        ValueError: it has a field that no header of a page has.
+        IndexError: it is cut off.
+    """
+
+    def integer() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift, at = shift + 7, at + 1
+            if data[at - 1] < 128:
+                return value
+
+    fields, number = dict[int, Any](), 0
+    while kind := data[at] & 15:
+        step, at = data[at] >> 4, at + 1
+        number += step
+        if not step or number > 15 or depth > 3 or kind not in (1, 2, 4, 5, 6, 8, 12):
+            msg = f"the header of a page has a field {number} of type {kind}"
+            raise ValueError(msg)
+        if kind == 8:  # text
+            length = integer()
+            at += length
+        elif kind == 12:
+            fields[number], at = _struct(data, at, depth + 1)
+        elif kind > 2:  # not true or false: integers of 16, 32 and 64 bits
+            value = integer() & 0xFFFFFFFF
+            if kind == 5:
+                fields[number] = value >> 1 ^ -(value & 1)
+    return fields, at + 1
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file that only this thread reads.
+def opened(path: Path, *, in_batches: bool = False) -> Iterator[pq.ParquetFile]:
+    """Open a file that only this thread reads: a row group at a time, or in batches of some rows.
 
     `pq.read_table` starts threads that read ahead. One of them may outlive its reader, and aborts
     the process if it exits meanwhile.
@@ -217,5 +274,5 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
         path.open("rb") as raw,
         pq.ParquetFile(raw, page_checksum_verification=True, pre_buffer=False) as file,
     ):
-        _check_sizes(file)
+        _check_sizes(file, raw, in_batches)
         yield file

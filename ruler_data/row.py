@@ -9,7 +9,7 @@ every tokenizer and length that ask the same questions.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -61,32 +61,24 @@ class Row:
 
     def to_record(self) -> dict[str, Any]:
         """Return the row as plain values, in the order of the columns."""
-        return {
-            "index": self.index,
-            "task": self.task,
-            "context": self.context,
-            "question": self.question,
-            "answer_prefix": self.answer_prefix,
-            "outputs": list(self.outputs),
-            "max_new_tokens": self.max_new_tokens,
-            "length": self.length,
-            "evidence": [{"start": span.start, "end": span.end} for span in self.evidence],
-        }
+        spans = [span._asdict() for span in self.evidence]
+        return {**columns(self), "outputs": list(self.outputs), "evidence": spans}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Row":
         """Return the row of a record, as `to_record`, `datasets` and pyarrow give it."""
-        return cls(
-            index=record["index"],
-            task=record["task"],
-            context=record["context"],
-            question=record["question"],
-            answer_prefix=record["answer_prefix"],
-            outputs=tuple(record["outputs"]),
-            max_new_tokens=record["max_new_tokens"],
-            length=record["length"],
-            evidence=tuple(Span(span["start"], span["end"]) for span in record["evidence"]),
-        )
+        values = {name: record[name] for name in COLUMNS}
+        spans = tuple(Span(span["start"], span["end"]) for span in record["evidence"])
+        return cls(**values | {"outputs": tuple(record["outputs"]), "evidence": spans})
+
+
+#: Names of the columns, in order.
+COLUMNS = tuple(column.name for column in fields(Row))
+
+
+def columns(row: "Row | PackedRow") -> dict[str, Any]:
+    """Return the values of a row by column."""
+    return {name: getattr(row, name) for name in COLUMNS}
 
 
 def utf8(text: str | Utf8) -> bytes | Utf8:
@@ -121,17 +113,8 @@ class PackedRow:
 
     def unpack(self) -> Row:
         """Return the row with plain fields."""
-        return Row(
-            index=self.index,
-            task=self.task,
-            context=str(self.context, "utf-8"),
-            question=self.question,
-            answer_prefix=self.answer_prefix,
-            outputs=self.outputs,
-            max_new_tokens=self.max_new_tokens,
-            length=self.length,
-            evidence=tuple(map(Span._make, self.evidence.tolist())),
-        )
+        text, spans = str(self.context, "utf-8"), tuple(map(Span._make, self.evidence.tolist()))
+        return Row(**columns(self) | {"context": text, "evidence": spans})
 
 
 #: First bytes of what is hashed; they change with the serialization, so digests then differ.

@@ -45,6 +45,7 @@ class Hub:
         self.collections: dict[str, list[str]] = {}
         self.xet: Path | None = None
         self.vault: dict[str, bytes] = {}
+        self.xet_hashes: dict[str, str] = {}
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.lock = threading.RLock()

@@ -61,7 +61,7 @@ class Reader:
 def main(asked: str) -> None:
     """Fetch releases, each given by repo, revision, configs and pinned commit."""
     from ruler_data import RulerError
-    from ruler_data.hub import fetch_release
+    from ruler_data.hub.download import fetch_release
 
     def say(found: list[object]) -> None:
         sys.stdout.write(json.dumps(found) + "\n")

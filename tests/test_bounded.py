@@ -4,15 +4,18 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ruler_builders
 from ruler_data import UsageError, load
 from ruler_data.errors import RulerError
-from ruler_data.parquet import LARGEST_GROUP
+from ruler_data.parquet import LARGEST_GROUP, UNREADABLE, opened
 from ruler_data.tokenizers import load_tokenizer
 from tests.conftest import Cli
 from tests.running import tiny
@@ -63,13 +66,41 @@ def bomb(folder: Path, *, dictionary: bool) -> int:
     return path.stat().st_size
 
 
+def varint(number: int, width: int = 0) -> bytes:
+    """A signed number in Thrift's compact protocol, padded to a width."""
+    number, parts = number << 1, bytearray()
+    while number > 127 or len(parts) < width - 1:
+        parts.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*parts, number])
+
+
+def belittle(path: Path) -> None:
+    """Let the footer of a file claim that each column holds a hundred bytes."""
+    metadata = pq.read_metadata(path)
+    group = metadata.row_group(0)
+    columns = [group.column(at) for at in range(group.num_columns)]
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[start:]
+    for size in {group.total_byte_size, *(one.total_uncompressed_size for one in columns)}:
+        if size > 1_000_000:
+            footer = footer.replace(varint(size), varint(100, len(varint(size))))
+    path.write_bytes(data[:start] + footer)
+    forged = pq.read_metadata(path).row_group(0)
+    assert all(forged.column(at).total_uncompressed_size <= 1_000_000 for at in range(len(columns)))
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("forged", [False, True])
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
-    dictionary: bool, builds: Builds, tmp_path: Path
+    dictionary: bool, forged: bool, builds: Builds, tmp_path: Path
 ) -> None:
     copy = copy_of(builds(), tmp_path)
     assert bomb(copy, dictionary=dictionary) < 1_000_000
+    if forged:
+        belittle(copy / file_of("vt_1024"))
     edit_file(copy, "vt_1024", (copy / file_of("vt_1024")).read_bytes())
     before = pa.total_allocated_bytes()
     pa.default_memory_pool().release_unused()
@@ -78,6 +109,45 @@ def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
     found = ruler_builders.verify(copy).findings
     assert any("cannot be read: row group 0 holds up to" in line for line in found)
     assert pa.total_allocated_bytes() - before < LARGEST_GROUP // 64
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"data_page_version": "2.0"}, {"compression": "none"}, {"write_page_checksum": True},
+    {"use_dictionary": False, "column_encoding": {"b": "DELTA_BINARY_PACKED"}},
+    {"use_dictionary": False, "column_encoding": {"a": "DELTA_LENGTH_BYTE_ARRAY"}},
+    {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}},
+    {"data_page_size": 1000, "row_group_size": 70}, {"row_group_size": 1},
+])  # fmt: skip
+def test_files_of_every_encoding_are_read(options: dict[str, Any], tmp_path: Path) -> None:
+    spans = [[{"start": n, "end": n + 1}] * (n % 4) for n in range(300)]
+    table = pa.table({"a": ["text " * 900] * 300, "b": range(300), "c": spans})
+    pq.write_table(table, tmp_path / "x.parquet", **options)
+    with opened(tmp_path / "x.parquet") as file:
+        assert file.read() == table
+    with pq.ParquetWriter(tmp_path / "y.parquet", table.schema, compression="zstd") as writer:
+        for part in (table[:1], table[:0], table[1:]):
+            writer.write_table(part)
+    with opened(tmp_path / "y.parquet") as file:
+        assert file.read() == table
+
+
+@given(at=st.integers(0, 3000), byte=st.integers(0, 255))
+@settings(deadline=None, max_examples=50)
+def test_a_byte_changed_in_any_page_is_read_or_refused(
+    at: int, byte: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "byte.parquet"
+    table = pa.table({"a": ["text"] * 30, "b": range(30), "c": [["x", "y"]] * 30})
+    pq.write_table(table, path, write_page_checksum=True)
+    data = bytearray(path.read_bytes())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")  # pyarrow aborts at some there
+    data[4 + at % (footer - 4)] = byte
+    path.write_bytes(data)
+    try:
+        with opened(path) as file:
+            file.read()
+    except UNREADABLE as error:
+        assert str(error)
 
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m"

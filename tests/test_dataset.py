@@ -11,7 +11,7 @@ import pytest
 import ruler_data
 from ruler_data import RulerError, UsageError, load
 from ruler_data.dataset import Rows
-from ruler_data.hub import Release
+from ruler_data.hub.download import Release
 from ruler_data.parquet import SCHEMA, to_table
 from tests.tampering import copy_of, edit_table, file_of, manifest_of, rows_of, table_of
 

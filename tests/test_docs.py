@@ -52,8 +52,7 @@ def test_the_table_of_tokenizers_is_the_registry() -> None:
     lines = [
         "# Tokenizers by model\n",
         "Written by `make regold` from the registry. For other models give",
-        "a folder with `tokenizer.json`, or a Hub id. Kimi K2's repo holds `tiktoken.model` and no",
-        "`tokenizer.json`, so it needs a folder.\n",
+        "a folder with `tokenizer.json`, or a Hub id.\n",
         "| models | `TOKENIZER` | from | note |\n|---|---|---|---|",
     ]
     for name, known in REGISTRY.items():

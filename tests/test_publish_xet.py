@@ -1,13 +1,22 @@
 """Large files through Xet, the Hub's store: into a folder here, by the Hub's own library."""
 
 import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import ruler_data
+from tests.commands import finish, spawn, started
 from tests.hub import Hub
-from tests.hub_faults import answers
+from tests.hub_faults import Act, answers, kills
+from tests.hub_http import Handler
 from tests.publishing import Publisher, contents, publishing
 
 Builds = Callable[..., Path]
@@ -29,7 +38,7 @@ def store(hub: Hub, builds: Builds, tmp_path: Path) -> Iterator[Path]:
     files = [path.read_bytes() for path in builds().rglob("*.parquet")]
     hub.vault = {hashlib.sha256(data).hexdigest(): data for data in files}
     yield tmp_path
-    hub.xet, hub.vault = None, {}
+    hub.xet, hub.vault, hub.xet_hashes = None, {}, {}
 
 
 def test_a_release_goes_through_xet_and_is_the_same(
@@ -69,3 +78,93 @@ def test_what_xet_refuses_is_said_in_one_line(
     done = xet_publisher(builds(), repo)
     assert done.code == 1 and words in done.said and str(status) in done.said, done.said
     assert hub.repos[repo].tags == {}
+
+
+def known_to_xet(hub: Hub, folder: Path) -> None:
+    """Let the Hub say which of Xet's files each of a folder's is, so that readers go there."""
+    files = [str(path) for path in folder.rglob("*.parquet")]
+    for path, one in zip(files, pytest.importorskip("hf_xet").hash_files(files), strict=True):
+        hub.xet_hashes[hashlib.sha256(Path(path).read_bytes()).hexdigest()] = one.hash
+
+
+def kills_soon(pid: Callable[[], int]) -> Act:
+    """Answer, and kill the client while it does what it asked for."""
+
+    def act(handler: Handler, serve: Callable[[], None]) -> None:
+        serve()
+        time.sleep(0.02)
+        os.kill(pid(), signal.SIGKILL)
+
+    return act
+
+
+@pytest.mark.slow
+def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_release(
+    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
+) -> None:
+    # The client makes the database of a store that is a folder, and does not survive a kill while
+    # it does so; a server of Xet has its own.
+    make = "import hf_xet as x; x.upload_bytes([b'x'], {!r}, None, None, None, 'dataset')"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", make.format(f"local://{store}")], check=True
+    )
+    command, pids = (builds(), "--repo", repo, "--version", "1.0.0"), list[int]()
+    token, commit = "GET .*/xet-write-token/", "POST .*/commit/"
+    for step, act in [
+        (token, kills(lambda: pids[-1], served=False)),
+        (token, kills_soon(lambda: pids[-1])),
+        (commit, kills(lambda: pids[-1], served=False)),
+        (commit, kills(lambda: pids[-1], served=True)),
+    ]:
+        hub.fail(step, act)
+        with xet_publisher.started(*command) as process:
+            pids.append(process.pid)
+            said = finish(process).stderr
+        assert process.returncode == -signal.SIGKILL, said
+        hub.faults.clear()
+    last = xet_publisher.command(*command)
+    assert last.returncode == 0, last.stderr
+    assert len(hub.repos[repo].log()) == 2, "one commit for all that"
+    known_to_xet(hub, builds())
+    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
+    hub.requests.clear()
+    done = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not [line for line in hub.requests if line.startswith("GET") and ".parquet" in line]
+
+
+@pytest.mark.slow
+def test_rows_come_through_xet_and_a_killed_download_goes_on(
+    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
+) -> None:
+    assert xet_publisher(builds(), repo, "1.0.0").code == 0
+    known_to_xet(hub, builds())
+    config = next(builds().rglob("*.parquet")).parent.name
+    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
+    arguments = ("show", repo, config, 0, "--revision", "v1.0.0", "--json")
+    hub.requests.clear()
+    pids: list[int] = []
+    for act in (kills(lambda: pids[-1], served=False), kills_soon(lambda: pids[-1])):
+        hub.fail("GET .*/xet-read-token/", act)
+        with started("ruler-data", *arguments, env=env) as process:
+            pids.append(process.pid)
+            finish(process)
+        hub.faults.clear()
+    done = spawn("ruler-data", *arguments, env=env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ruler_data.load(builds(), config)[0].to_record()
+    assert [line for line in hub.requests if "xet-read-token" in line]
+    assert not [line for line in hub.requests if line.startswith("GET") and ".parquet" in line]
+
+
+@pytest.mark.slow
+def test_a_store_of_xet_that_lost_the_file_is_said_in_one_line(
+    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
+) -> None:
+    assert xet_publisher(builds(), repo, "1.0.0").code == 0
+    files = [path.read_bytes() for path in builds().rglob("*.parquet")]
+    hub.xet_hashes = {hashlib.sha256(data).hexdigest(): "ab" * 32 for data in files}
+    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader"), "RULER_HUB_PATIENCE": "1"}
+    done = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert len([one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]) == 1

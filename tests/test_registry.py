@@ -7,11 +7,12 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import mistral_common
 import pytest
 import tiktoken
 import tokenizers
 
-from ruler_data import RulerError
+from ruler_data import RulerError, UsageError
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.hf import HfTokenizer, Origin
@@ -69,6 +70,43 @@ def test_a_vocabulary_given_by_ranks_gives_the_ids_of_tiktoken() -> None:
 @pytest.mark.parametrize(("name", "size"), [("llama3.0", 256), ("llama3", 256), ("llama4", 2048)])
 def test_llama_has_its_special_tokens_once_each(name: str, size: int) -> None:
     assert len(LLAMA[name].special) == len({*LLAMA[name].special}) == size
+
+
+@pytest.mark.slow
+def test_kimi_is_made_from_ranks_and_gives_the_ids_of_its_own_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its vocabulary is not here, so this one has the tokens of another; all else is Kimi's."""
+    tekken = json.loads(
+        (Path(mistral_common.__file__).parent / "data/tekken_240911.json").read_text()
+    )
+    tokens = [base64.b64decode(one["token_bytes"]) for one in tekken["vocab"][:60_000]]
+    folder = tmp_path / "kimi-k2"
+    folder.mkdir()
+    lines = [b"%b %d\n" % (base64.b64encode(token), n) for n, token in enumerate(tokens)]
+    (folder / "tiktoken.model").write_bytes(b"".join(lines))
+    first = len(tokens)
+    named = {first: "[BOS]", first + 2: "<|im_end|>", first + 3: "<|im_user|>"}
+    decoder = {str(n): {"content": text, "special": True} for n, text in named.items()}
+    config = {"added_tokens_decoder": decoder, "bos_token": "[BOS]"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    template = "<|im_user|>{{ messages[0]['content'] }}<|im_end|>"
+    (folder / "chat_template.jinja").write_text(template)
+    monkeypatch.setenv("RULER_TOKENIZERS", str(tmp_path))
+    special = {named.get(n, f"<|reserved_token_{n}|>"): n for n in range(first, first + 256)}
+    encoding = tiktoken.Encoding(
+        "kimi", pat_str="|".join(REGISTRY["kimi-k2"].split),
+        mergeable_ranks={token: n for n, token in enumerate(tokens)}, special_tokens=special,
+    )  # fmt: skip
+    made = load_tokenizer("kimi-k2")
+    for text in (*FUZZ, "中文English混合 汉字abc", "LONDONisburning don't CAN'T x", "日本のテスト"):
+        prompt = f"<|im_user|>{text}<|im_end|> It is"
+        assert made.prompt_ids(text, " It is") == encoding.encode(prompt, allowed_special="all")
+        assert made.count([text]) == [len(encoding.encode(text, allowed_special="all"))]
+    assert made.info.hub_id == "moonshotai/Kimi-K2-Instruct" and made.info.identity
+    (folder / "tiktoken.model").write_bytes(b"no ranks\n")
+    with pytest.raises(UsageError, match=r"kimi-k2: its ranks cannot be read \("):
+        load_tokenizer("kimi-k2")
 
 
 def test_every_alias_is_of_a_known_name() -> None:

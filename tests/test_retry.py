@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ruler_data.hub import with_retries
+from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.test_build_offline import no_network

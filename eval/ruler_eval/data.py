@@ -25,7 +25,7 @@ from ruler_data.dataset import (
 from ruler_data.errors import UsageError
 from ruler_data.manifest import Manifest
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.parquet import read_columns
+from ruler_data.parquet import opened
 from ruler_data.row import Row
 from ruler_eval.schema import DataInfo, published_seed
 
@@ -153,8 +153,8 @@ class Dataset:
     def sizes(self, config: str) -> list[Size]:
         """Return the size of each chosen row of a config."""
         columns, rows = ["length", "max_new_tokens"], self.rows[config]
-        with readable(config):
-            table = read_columns(self._file(config), columns)
+        with readable(config), opened(self._file(config)) as file:
+            table = file.read(columns, use_threads=False)
             found = [
                 Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)
             ]

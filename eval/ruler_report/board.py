@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
-from ruler_data.hub import fetch_file
+from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, quote
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ruler_data.errors import RulerError
 from ruler_data.names import config_name, quote
+from ruler_data.parquet import opened
 from ruler_data.tasks import TASKS
 from ruler_eval.schema import Prediction
 
@@ -131,7 +131,7 @@ def _inspect_zip(path: Path) -> Iterator[Mapping[str, Any]]:
 
 def _lighteval(path: Path) -> Iterator[Mapping[str, Any]]:
     columns = ["doc.id", "doc.task_name", "doc.choices", "model_response.text"]
-    with pq.ParquetFile(path) as file:
+    with opened(path, in_batches=True) as file:
         if {"doc", "model_response"} <= set(file.schema_arrow.names):
             for batch in file.iter_batches(64, columns=columns):
                 yield from batch.to_pylist()

@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 import yaml
 
 from ruler_data.errors import RulerError
-from ruler_data.hub import PushFile, ensure_repo, open_release, put_files
+from ruler_data.hub.download import open_release
+from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.tasks import TASKS
 from ruler_data.templates import template

@@ -17,11 +17,10 @@ from tempfile import TemporaryDirectory
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
-from ruler_data.hub.client import client
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import UNREACHABLE, is_reachable, with_retries
+from ruler_data.hub.retry import UNREACHABLE, client, is_reachable, with_retries
 from ruler_data.hub.revision import cached_commit, commit_of, moved, released_version
-from ruler_data.manifest import FILENAME, Manifest
+from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import (
     check_name,
     check_repo,
@@ -124,25 +123,17 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     path = _manifest_path(repo, revision, commit)
     where = f"{repo} at {revision} ({commit}): {FILENAME}"
     try:
-        manifest = _read_manifest(path, where)
+        manifest = read_manifest_file(path, where)
     except RulerError:
         if offline():
             raise
         # The cache would keep a damaged download for ever.
-        manifest = _read_manifest(_download(repo, commit, FILENAME, again=True), where)
+        manifest = read_manifest_file(_download(repo, commit, FILENAME, again=True), where)
     if released_version(revision) not in (None, manifest.data_version):
         msg = f"{where}: has data version {manifest.data_version}, so the tag is on another release"
         raise RulerError(msg)
     manifest.check(where)
     return Release(repo, revision, commit, path.parent, manifest)
-
-
-def _read_manifest(path: Path, where: str) -> Manifest:
-    try:
-        return Manifest.from_json(path.read_text(encoding="utf-8"), where)
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"{where}: cannot be read: {error}"
-        raise RulerError(msg) from error
 
 
 def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.client import client
-from ruler_data.hub.retry import with_retries
+from ruler_data.hub.retry import client, with_retries
 
 if TYPE_CHECKING:
-    from huggingface_hub import CommitOperationAdd, RepoFile
+    from huggingface_hub import RepoFile
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -162,7 +161,9 @@ def put_files(
             return str(info.sha), sorted(additions)
         for file in new:  # kept between attempts: they remember what is uploaded
             if file.path not in additions:
-                additions[file.path] = _addition(file)
+                data = file.source()
+                content = data if isinstance(data, bytes) else str(data)
+                additions[file.path] = CommitOperationAdd(file.path, content)
         adding = [additions[file.path] for file in new]
         client().preupload_lfs_files(
             repo, additions=adding, repo_type=kind, revision=BRANCH, free_memory=False
@@ -223,10 +224,3 @@ def put_collection(owner: str, title: str, repos: Sequence[str]) -> str:
         return collection.slug
 
     return with_retries(f"{owner}: collection {title}", settle)
-
-
-def _addition(file: PushFile) -> "CommitOperationAdd":
-    from huggingface_hub import CommitOperationAdd
-
-    data = file.source()
-    return CommitOperationAdd(file.path, data if isinstance(data, bytes) else str(data))

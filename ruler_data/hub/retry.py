@@ -1,4 +1,4 @@
-"""Retries of requests to the Hub, and what its errors mean.
+"""The Hub's client: time limits, retries, and what its errors mean.
 
 An error is temporary (no answer, half an answer, a status such as 503) and tried again, with
 growing pauses or as the server's `Retry-After` says; or it is final, and becomes one line that says
@@ -6,6 +6,7 @@ what to do. Attempts, pauses and waiting time are bounded.
 """
 
 import json
+import logging
 import os
 import re
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -24,9 +26,11 @@ from ruler_data.errors import RulerError
 from ruler_data.files import offline
 from ruler_data.names import quote
 from ruler_data.terminal import warn
+from ruler_data.version import __version__
 
 if TYPE_CHECKING:
     import httpx2
+    from huggingface_hub import HfApi
 
 #: Seconds without a byte after which a request is given up; RULER_HUB_TIMEOUT.
 TIMEOUT = 60.0
@@ -74,6 +78,36 @@ T = TypeVar("T")
 
 class HubDown(RulerError):
     """The Hub cannot be reached or does not work; only what is in the cache is available."""
+
+
+@cache
+def client() -> "HfApi":
+    """Return the client; its address is HF_ENDPOINT, its token HF_TOKEN or the saved one.
+
+    The library's HTTP client has no time limit, so this sets one for the whole process.
+    """
+    import httpx2
+    from huggingface_hub import HfApi, set_client_factory
+    from huggingface_hub.utils._http import default_client_factory
+
+    def factory() -> "httpx2.Client":
+        made = default_client_factory()
+        made.timeout = httpx2.Timeout(timeout(), connect=min(CONNECT, timeout()))
+        hooks = made.event_hooks
+        made.event_hooks = {**hooks, "response": [*hooks["response"], refuse_long_pauses]}
+        return made
+
+    set_client_factory(factory)
+    if not os.environ.get("HF_DEBUG"):
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    return HfApi(library_name="ruler-data", library_version=__version__)
+
+
+def token() -> str | None:
+    """Return the token that is sent with requests, or None."""
+    from huggingface_hub import get_token
+
+    return get_token()
 
 
 def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:

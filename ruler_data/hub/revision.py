@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError
 from ruler_data.files import offline
-from ruler_data.hub.client import client
-from ruler_data.hub.retry import HubDown, explain, is_reachable, with_retries
+from ruler_data.hub.retry import HubDown, client, explain, is_reachable, with_retries
 from ruler_data.manifest import FILENAME
 from ruler_data.terminal import warn
 

@@ -11,9 +11,10 @@ import json
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -21,7 +22,6 @@ import tokenizers
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_file
 from ruler_data.names import quote
-from ruler_data.row import utf8
 from ruler_data.version import DATA_VERSION, __version__
 
 CounterName = Literal["auto", "tokenizers", "gigatoken"]
@@ -30,117 +30,67 @@ CounterName = Literal["auto", "tokenizers", "gigatoken"]
 Text = str | bytes
 
 
-class Counter(Protocol):
-    """Token ids of texts, special tokens in the text recognized and none added."""
+@dataclass(frozen=True)
+class Counter:
+    """Token ids of texts, special tokens in the text recognized and none added.
 
-    @property
-    def version(self) -> str:
-        """Library and version, for the manifest."""
-        ...
+    Attributes:
+        version: library and version, for the manifest.
+        encode: returns the ids of a text.
+        count_batch: counts many texts faster than one by one; None if there is no such way.
+    """
 
-    def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
-        ...
-
-    def count(self, texts: Sequence[Text]) -> list[int]:
-        """Return the number of tokens of each text."""
-        ...
-
-
-class StockCounter:
-    """The reference: Hugging Face `tokenizers`."""
-
-    def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self.version = f"tokenizers {version('tokenizers')}"
-
-    @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """What is read as a special token wherever a text spells it."""
-        added = self._tokenizer.get_added_tokens_decoder().values()
-        return tuple(token.content for token in added if token.special)
+    version: str
+    encode: Callable[[Text], Any]
+    count_batch: Callable[[Sequence[Text]], list[int]] | None = None
 
     def ids(self, text: str) -> list[int]:
         """Return the token ids of a text."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
-
-    def count(self, texts: Sequence[Text]) -> list[int]:
-        """Return the number of tokens of each text."""
-        whole = [decoded(text) for text in texts]
-        encoded = self._tokenizer.encode_batch_fast(whole, add_special_tokens=False)
-        return [len(one) for one in encoded]
-
-
-class VendorCounter:
-    """The reference for Mistral's own files: the `mistral-common` library."""
-
-    def __init__(self, encode: Callable[..., list[int]]) -> None:
-        self._encode = encode
-        self.version = f"mistral-common {version('mistral-common')}"
-
-    def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
-        return list(self._encode(text, bos=False, eos=False))
-
-    def count(self, texts: Sequence[Text]) -> list[int]:
-        """Return the number of tokens of each text."""
-        return [len(self._encode(decoded(text), bos=False, eos=False)) for text in texts]
-
-
-class GigatokenCounter:
-    """The fast counter. It uses one core, because workers share the machine."""
-
-    def __init__(self, name: str, load: Callable[[Any], Any]) -> None:
-        """Load a tokenizer with a constructor of the module `gigatoken`, which is the argument.
-
-        Raises:
-            UsageError: gigatoken is not installed or does not know this kind of tokenizer.
-        """
-        try:
-            import gigatoken
-        except ImportError as error:
-            msg = "counter gigatoken is not installed; pip install 'ruler-data[build]'"
-            raise UsageError(msg) from error
-        try:
-            self._tokenizer = load(gigatoken)
-        except Exception as error:  # it raises bare exceptions for what it does not support
-            msg = f"counter gigatoken cannot load {name}: {error}"
-            raise UsageError(msg) from error
-        self.version = f"gigatoken {version('gigatoken')}"
-
-    def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
-        ids: list[int] = np.asarray(self._tokenizer.encode(text)).tolist()
+        ids: list[int] = np.asarray(self.encode(text)).tolist()
         return ids
 
     def count(self, texts: Sequence[Text]) -> list[int]:
         """Return the number of tokens of each text."""
-        return [len(self._tokenizer.encode(text)) for text in texts]
+        if self.count_batch:
+            return self.count_batch(texts)
+        return [len(self.encode(text)) for text in texts]
 
 
-class GuardedCounter:
-    """A fast counter that leaves texts with a control symbol's name to the reference.
+def stock_counter(tokenizer: tokenizers.Tokenizer) -> Counter:
+    """Return the reference: Hugging Face `tokenizers`."""
 
-    gigatoken reads the names of SentencePiece's control symbols in a text as those symbols;
-    the reference reads them as text.
+    def encode(text: Text) -> list[int]:
+        return tokenizer.encode(decoded(text), add_special_tokens=False).ids
+
+    def count_batch(texts: Sequence[Text]) -> list[int]:
+        whole = [decoded(text) for text in texts]
+        encoded = tokenizer.encode_batch_fast(whole, add_special_tokens=False)
+        return [len(one) for one in encoded]
+
+    return Counter(f"tokenizers {version('tokenizers')}", encode, count_batch)
+
+
+def gigatoken_counter(name: str, load: Callable[[Any], Any]) -> Counter:
+    """Return the fast counter. It uses one core, because workers share the machine.
+
+    Args:
+        name: of the tokenizer's file, for messages.
+        load: returns the tokenizer, by a constructor of the module `gigatoken`, its argument.
+
+    Raises:
+        UsageError: gigatoken is not installed or does not know this kind of tokenizer.
     """
-
-    def __init__(self, fast: Counter, reference: Counter, names: Sequence[str]) -> None:
-        self._fast, self._reference = fast, reference
-        self._names = [name.encode() for name in names]
-        self.version = fast.version
-
-    def ids(self, text: str) -> list[int]:
-        """Return the token ids of a text."""
-        return self._for(text).ids(text)
-
-    def count(self, texts: Sequence[Text]) -> list[int]:
-        """Return the number of tokens of each text."""
-        return [self._for(text).count([text])[0] for text in texts]
-
-    def _for(self, text: Text) -> Counter:
-        data = utf8(text)
-        return self._reference if any(name in data for name in self._names) else self._fast
+    try:
+        import gigatoken
+    except ImportError as error:
+        msg = "counter gigatoken is not installed; pip install 'ruler-data[build]'"
+        raise UsageError(msg) from error
+    try:
+        tokenizer = load(gigatoken)
+    except Exception as error:  # it raises bare exceptions for what it does not support
+        msg = f"counter gigatoken cannot load {name}: {error}"
+        raise UsageError(msg) from error
+    return Counter(f"gigatoken {version('gigatoken')}", tokenizer.encode)
 
 
 def decoded(text: Text) -> str:
@@ -215,19 +165,19 @@ def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> Non
     Raises:
         UsageError: they differ; it quotes the first text on which they do.
     """
-    text = first_difference(fast, reference, texts)
-    if text is not None:
-        msg = f"{fast.version} gives other ids than {reference.version} on {quote(text)}"
-        raise UsageError(msg)
 
+    def differ(text: str) -> bool:
+        return fast.ids(text) != reference.ids(text) or fast.count([text]) != reference.count(
+            [text]
+        )
 
-def first_difference(fast: Counter, reference: Counter, texts: Iterable[str]) -> str | None:
-    """Return the first text on which two counters give other ids, or None."""
-    for text in (*FUZZ, *texts):
-        if fast.ids(text) != reference.ids(text) or fast.count([text]) != reference.count([text]):
-            return text
+    found = next(filter(differ, (*FUZZ, *texts)), None)
     batch = [text for text in FUZZ if text]
-    return None if fast.count(batch) == reference.count(batch) else batch[0]
+    if found is None and fast.count(batch) != reference.count(batch):
+        found = batch[0]
+    if found is not None:
+        msg = f"{fast.version} gives other ids than {reference.version} on {quote(found)}"
+        raise UsageError(msg)
 
 
 def remembered(

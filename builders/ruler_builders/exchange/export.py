@@ -5,8 +5,9 @@
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
     inspect, lighteval   one module for all configs
+    croissant   JSON-LD for catalogues
 
-`ruler.json` names the data, and for each config its limit, metric and digest. The last three read
+`ruler.json` names the data, and for each config its limit, metric and digest. The last four read
 the rows where they are: on the Hub at the commit of the revision, or in the folder of the build.
 """
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from ruler_builders.exchange.croissant import write_croissant
 from ruler_builders.pipeline.build_config import parse_lengths, parse_tasks
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import RulerError, UsageError
@@ -33,7 +35,7 @@ from ruler_data.row import Row
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
 
-Tool = Literal["kvpress", "lm-eval", "inspect", "lighteval", "upstream", "jsonl"]
+Tool = Literal["kvpress", "lm-eval", "inspect", "lighteval", "upstream", "jsonl", "croissant"]
 #: Writes what a tool reads, from the rows and what `ruler.json` says of them.
 Write = Callable[[Source, Mapping[str, Any], Path], None]
 
@@ -242,4 +244,5 @@ _TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
         '# write {"id": ..., "prediction": ...} for each line'
         + _SCORE.format("predictions.jsonl", "PROTOCOL"),
     ),
+    "croissant": (write_croissant, "", "mlcroissant validate --jsonld EXPORT/croissant.json"),
 }  # fmt: skip

@@ -19,15 +19,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-
 from ruler_builders.checks.prompt_parser import template_of
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import fetch_tables
+from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
-from ruler_data.parquet import UNREADABLE
+from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Niah, Task
 
@@ -167,7 +165,7 @@ def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[O
 def _records(path: Path) -> Iterator[Any]:
     """Yield the records of a file: an error for what is not JSON, None for a blank line."""
     if path.suffix == ".parquet":
-        with pq.ParquetFile(path) as file:
+        with opened(path, in_batches=True) as file:
             for batch in file.iter_batches(16):
                 yield from batch.to_pylist()
     elif path.suffix == ".csv":

@@ -27,7 +27,7 @@ from ruler_builders.publish.release import (
 from ruler_builders.publish.version_rules import Version
 from ruler_builders.sources.library import Kind
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import PushFile, head, put_collection, put_files
+from ruler_data.hub.repo import PushFile, head, put_collection, put_files
 from ruler_data.index import FILENAME, Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.options import Option

@@ -8,7 +8,8 @@ from pathlib import Path
 from ruler_builders.card import EVAL, Address, card_files
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
-from ruler_data.hub import PushFile, Release
+from ruler_data.hub.download import Release
+from ruler_data.hub.repo import PushFile
 from ruler_data.manifest import FILENAME, Manifest, SourceInfo
 from ruler_data.tasks import config_place, task_place
 from ruler_data.version import __version__

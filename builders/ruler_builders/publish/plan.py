@@ -12,7 +12,8 @@ from ruler_builders.pipeline.build_config import WorkersOption
 from ruler_builders.publish.merge import Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub import Release, changed, head, missing, open_release, tags, tree
+from ruler_data.hub.download import Release, open_release
+from ruler_data.hub.repo import changed, head, missing, tags, tree
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
 from ruler_data.names import quote
 from ruler_data.options import Option

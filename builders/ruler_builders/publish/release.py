@@ -18,9 +18,11 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.publish.merge import Dataset, without
 from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
-from ruler_data import hub
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
+from ruler_data.hub.download import check_blobs, open_release
+from ruler_data.hub.repo import ensure_repo, missing, put_files, put_tag, tags, tree
+from ruler_data.hub.retry import check_network, status, token
 from ruler_data.manifest import FILENAME, Manifest
 from ruler_data.names import check_repo, counted
 
@@ -54,10 +56,10 @@ def check_access(*, dry_run: bool) -> None:
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
-    if not dry_run and hub.token() is None:
+    if not dry_run and token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
-    hub.check_network("publish")
+    check_network("publish")
 
 
 def prepare(
@@ -94,12 +96,12 @@ def carry_out(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
 def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     """Commit, verify the commit on the Hub, tag it, and read the tag back."""
     if plan.creates:
-        hub.ensure_repo(config.repo, private=config.private)
+        ensure_repo(config.repo, private=config.private)
     try:
         commit, sent = _commit(config, plan)
     except RulerError as error:
         # The Hub checks `eval.yaml` when it is pushed; the rows do not depend on it.
-        refused = error.__cause__ is not None and hub.status(error.__cause__) == 400
+        refused = error.__cause__ is not None and status(error.__cause__) == 400
         if not refused or EVAL not in plan.dataset.manifest.files:
             raise
         plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
@@ -112,17 +114,17 @@ def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     _check_held(config, plan.dataset, commit)
     tell(_compared(config, plan.dataset, commit))
     new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
-    hub.check_blobs(config.repo, commit, new)
+    check_blobs(config.repo, commit, new)
     tell(f"{config.repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
-    hub.put_tag(config.repo, plan.version.tag, commit)
-    if hub.tags(config.repo).get(plan.version.tag) != commit:
+    put_tag(config.repo, plan.version.tag, commit)
+    if tags(config.repo).get(plan.version.tag) != commit:
         msg = f"{config.repo}: tag {plan.version.tag} cannot be read back; run the command again"
         raise RulerError(msg)
     return ReleaseOutcome(plan, commit, tuple(sent))
 
 
 def _commit(config: PublishConfig, plan: Plan) -> tuple[str, list[str]]:
-    return hub.put_files(
+    return put_files(
         config.repo,
         plan.dataset.files,
         f"Release {plan.version.tag}",
@@ -218,12 +220,12 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest
 
 def _check_held(config: PublishConfig, dataset: Dataset, commit: str) -> None:
     """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
-    wrong = hub.missing(dataset.files, hub.tree(config.repo, commit))
+    wrong = missing(dataset.files, tree(config.repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
         msg = f"{config.repo} at {commit}: missing, or not as uploaded: {names}; no tag was set"
         raise RulerError(msg)
-    if hub.open_release(config.repo, commit).manifest != dataset.manifest:
+    if open_release(config.repo, commit).manifest != dataset.manifest:
         msg = f"{config.repo} at {commit}: the manifest is not as uploaded; no tag was set"
         raise RulerError(msg)
 
