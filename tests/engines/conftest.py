@@ -2,10 +2,12 @@
 
 import importlib.util
 import os
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from ruler_data import Row
 from ruler_data.names import config_file
@@ -68,6 +70,19 @@ def run(module: str, *arguments: object, env: dict[str, str] | None = None) -> D
     finally:
         process.kill()
     return Done(process.args, process.wait(), output, errors)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def listens(url: str) -> bool:
+    try:
+        return requests.get(f"{url}/models", timeout=2).ok
+    except requests.RequestException:
+        return False
 
 
 @pytest.fixture(scope="session")

