@@ -81,4 +81,4 @@ def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
         server.wait()
     assert_same(answers(tmp_path / "one"), answers(tmp_path / "two"))
     (record,) = ruler_eval.score(tmp_path / "one", data).to_records()
-    assert (record["scored"], record["score"]) == (3, 100.0)
+    assert (record["scored"], record["score"]) == (3, 1.0)
