@@ -5,9 +5,11 @@ prompts, by which the engine recognizes the model, it answers with its `voice`.
 """
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -50,7 +52,7 @@ class FakeServer:
         self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.headers: list[dict[str, str]] = []
-        self.connections = 0
+        self.connections: list[socket.socket] = []
         self.lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
@@ -63,9 +65,12 @@ class FakeServer:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def close(self) -> None:
-        """Stop answering; the port is free again."""
+        """Stop answering, also over connections that are open; the port is free again."""
         self._http.shutdown()
         self._http.server_close()
+        for connection in self.connections:
+            with suppress(OSError):  # it has ended
+                connection.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +91,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
         def setup(self) -> None:
             super().setup()
             with server.lock:
-                server.connections += 1
+                server.connections.append(self.connection)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -34,8 +34,11 @@ def head() -> Iterator["Cluster"]:
     """A cluster of one machine with one CPU."""
     from ray.cluster_utils import Cluster  # takes a second to import
 
+    files = tempfile.mkdtemp(prefix="ray-")  # short, for its sockets
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RULER_TEST_MARK", MARK)
+        # Runs without an address look for a cluster in Ray's folder: not for this one.
+        patch.setenv("RAY_TMPDIR", files)
         made = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
         )
@@ -43,6 +46,7 @@ def head() -> Iterator["Cluster"]:
             yield made
         finally:
             made.shutdown()  # type: ignore[no-untyped-call]
+            shutil.rmtree(files, ignore_errors=True)
 
 
 @pytest.fixture
@@ -53,6 +57,7 @@ def cluster(head: "Cluster", monkeypatch: pytest.MonkeyPatch) -> Iterator["Clust
     yield head
     for node in [*head.worker_nodes]:
         head.remove_node(node, allow_graceful=False)
+    head.wait_for_nodes()  # until they are known to have left
 
 
 def machine(process: int) -> int:

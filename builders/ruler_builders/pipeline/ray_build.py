@@ -6,7 +6,6 @@ config's file. They are the same as those of any other build.
 """
 
 import hashlib
-import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +19,9 @@ from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.sources.text_files import sha256_listing
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.files import cache_dir, write_bytes
-from ruler_data.names import quote
+from ruler_data.ray_cluster import connect
 
 #: Folders of an unpacked bundle.
 CACHE, SOURCES, HAYSTACK = "cache", "sources", "haystack"
@@ -102,24 +101,7 @@ def build_on_ray(
         UsageError: Ray is not installed, or no cluster answers at RAY_ADDRESS.
         RulerError: a machine was lost more often than Ray retries.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-    except ImportError as error:
-        msg = "--engine ray needs Ray; pip install 'ruler-data[ray]'"
-        raise UsageError(msg) from error
-    address = os.environ.get("RAY_ADDRESS")
-    try:
-        ray.init(
-            address=address,
-            num_cpus=None if address else config.workers,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (ValueError, ConnectionError) as error:
-        msg = f"RAY_ADDRESS {quote(str(address))}: no Ray cluster answers there; see `ray status`"
-        raise UsageError(msg) from error
+    ray = connect(config.workers)
     folder = BuildDir(config.folder)
     try:
         bundle = ray.put(pack(config, context))

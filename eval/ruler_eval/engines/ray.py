@@ -13,9 +13,6 @@ alone there, is unscored, and takes no other row with it.
 Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and what was tried.
 """
 
-import logging
-import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -26,6 +23,7 @@ from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
+from ruler_data.ray_cluster import connect
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import Engine, Request, installed_versions, read_options
@@ -103,38 +101,11 @@ def _generate(
     longest: int,
     requests: Iterator[Request | None],
 ) -> Iterator[Prediction]:
-    ray = _connect()
+    ray = connect()
     try:
         yield from dispatch(Copies(ray, options, config, model, longest), Rows(requests))
     finally:
         ray.shutdown()
-
-
-def _connect() -> Any:  # noqa: ANN401 - the module ray, imported late
-    """Return Ray, connected to the cluster at RAY_ADDRESS, or to one on this machine."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
-    address = os.environ.get("RAY_ADDRESS")
-    try:
-        _check_port(address)
-        ray.init(
-            address=address,
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.ERROR,
-        )
-    except (ValueError, OSError) as error:
-        msg = f"RAY_ADDRESS {quote(str(address))}: no Ray cluster answers there; see `ray status`"
-        raise UsageError(msg) from error
-    return ray
-
-
-def _check_port(address: str | None) -> None:
-    """Check that something listens at an address; Ray itself needs minutes to notice."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 class EngineActor:
