@@ -37,18 +37,25 @@ class FakeServer:
     """Answers `/v1/completions` and `/v1/chat/completions` on a free port."""
 
     def __init__(
-        self, say: Say, fault: Fault = well, port: int = 0, voice: str = "It was", **card: object
+        self,
+        say: Say,
+        fault: Fault = well,
+        port: int = 0,
+        voice: str = "It was",
+        fingerprint: str | None = None,
+        **card: object,
     ) -> None:
         """Answer with `say(body)`, but for what `fault(number, body)` does instead.
 
-        `voice` begins the answers to short prompts; `card` is added to what `/models` lists.
+        `voice` begins the answers to short prompts; `card` is added to what `/models` lists, and
+        `fingerprint` to each answer.
         """
         self.say, self.fault, self.voice = say, fault, voice
         self.card: Body = {"id": "m", "max_model_len": 4096, **card}
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
         self.refuses: set[str] = set()  # fields
         self.denies = False
-        self.fingerprint: str | None = None
+        self.fingerprint = fingerprint
         self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.headers: list[dict[str, str]] = []

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -41,17 +42,15 @@ def test_another_model_on_resume_is_refused_naming_what_differs(
 def test_a_server_that_comes_back_with_another_model_ends_the_run(
     frozen: Path, tmp_path: Path, golden: Say, change: str
 ) -> None:
-    first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b))
-    first.fingerprint = "vllm-0.32.0-5764c805"
+    known: dict[str, Any] = {"fingerprint": "vllm-0.32.0-5764c805", "max_model_len": 4096}
+    changed = {"fingerprint": "vllm-0.33.0-5764c805", "voice": "Here is", "max_model_len": 8192}
+    first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b), **known)
     slow = order(frozen, first.url, tmp_path, "--option", "timeout=1")
     with started(*slow) as process:
         until(lambda: whole_lines(tmp_path) >= 4, process)
         first.close()
-        other = FakeServer(lambda body: "wrong", port=first.port)
-        newer = "vllm-0.33.0-5764c805"
-        other.fingerprint = newer if change == "fingerprint" else first.fingerprint
-        other.voice = "Here is" if change == "voice" else other.voice
-        other.card["max_model_len"] = 8192 if change == "max_model_len" else 4096
+        now = known | {change: changed[change]}
+        other = FakeServer(lambda body: "wrong", port=first.port, **now)
         with other:
             done = finish(process)
     said = refusal(done, 1)
@@ -60,8 +59,8 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(
         change, "max_model_len was '4096' and is '8192'"
     ) in said
     assert "wrong" not in {line["text"] for line in lines(tmp_path)}
-    with FakeServer(golden, port=first.port) as server:
-        server.fingerprint = "vllm-0.32.0-dp2-0123abcd"  # of other scheduling options
+    known["fingerprint"] = "vllm-0.32.0-dp2-0123abcd"  # of other scheduling options
+    with FakeServer(golden, port=first.port, **known):
         done = evaluate(*slow)
     assert done.returncode == 0, done.stderr
     assert_golden(frozen, tmp_path)
