@@ -15,7 +15,7 @@ import pytest
 from tests import forks
 
 #: Seconds after which something hangs; far more than anything here takes.
-HANG = 120
+HANG = 240
 
 #: Each program's package.
 PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_eval"}
