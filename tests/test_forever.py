@@ -130,14 +130,16 @@ print(json.dumps({name: digest_rows(rows) for name, rows in load(sys.argv[1]).it
 
 
 def previous() -> str:
-    """Return the tag of the previous release, or the commit that RULER_PREVIOUS names."""
+    """Return what came before: RULER_PREVIOUS, the last release's tag, or the last frozen here."""
     if named := os.environ.get("RULER_PREVIOUS"):
         return named
-    git = ("git", "-C", str(FROZEN), "describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^")
-    try:
-        return subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no tag of an earlier release in this clone")
+    tag = ("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^")
+    for question in (tag, ("log", "-1", "--diff-filter=A", "--format=%H", "--", str(FROZEN))):
+        git = ["git", "-C", str(FROZEN), *question]
+        said = subprocess.run(git, capture_output=True, text=True, check=False)
+        if commit := said.stdout.strip():
+            return commit
+    pytest.skip("no history in this copy")
 
 
 @pytest.mark.slow
