@@ -14,7 +14,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from simulate import BY_TASK
 
 from ruler_report.stats.effective_length import OWN_SHARE, weights
 from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
+from ruler_report.stats.ranking import rank_intervals
 from ruler_report.stats.score_table import possible_lengths
 
 #: Gold answers of each task, in the order of the table of tasks; qa has one score for any of them.
@@ -122,10 +123,17 @@ def _held(rng: np.random.Generator, truth: Floats, rows: int) -> Iterator[tuple[
                 yield f"paired {kind}", _holds(minus(two, one, paired=True), gap)
                 yield f"equal {kind}", _holds(minus(same, one, paired=True), 0.0)
                 yield f"unpaired {kind}", _holds(minus(apart, one, paired=False), gap)
+                kept = np.float64(1 + gap / mean)  # a ratio is kept while 0 is in this interval
+                yield f"retention {kind}", _holds(minus(two, one, paired=True, share=kept), 0.0)
     halves = np.array([*[1 / 12] * 6, *[1 / 14] * 7])
     balanced = _mean(first, halves, singles[0]).statistic
     yield "balanced", _holds(balanced, float(halves @ truth[:, 0]))
+    for kind, task in (("evidence shown", 0), ("evidence shown, 5 pieces a question", 8)):
+        shown, questions = first[str(task)][..., 0].mean(axis=1), np.full(BATCH, float(rows))
+        by_depth = Statistic(shown, shown * (1 - shown) / questions, questions)
+        yield kind, _holds(by_depth, float(truth[task, 0]))
     yield from _effective(first, truth)
+    yield "ranks", _ranks([first, equal, second], (1, 1, 3), columns["avg"])
 
 
 def _effective(run: Scores, truth: Floats) -> Iterator[tuple[str, Held]]:
@@ -151,6 +159,20 @@ def _effective(run: Scores, truth: Floats) -> Iterator[tuple[str, Held]]:
             kind,
             np.array([longest in possible_lengths(_one(tested, i), at) for i in range(BATCH)]),
         )
+
+
+def _ranks(runs: Sequence[Scores], true: Sequence[int], column: Floats) -> Held:
+    """Return whether the intervals of all ranks hold the true ones; the first two runs are equal.
+
+    The true rank is one more than the number of runs that are truly better.
+    """
+    means = [_mean(run, np.full(13, 1 / 13), column) for run in runs]
+    gaps = [minus(one, two, paired=True) for one, two in combinations(means, 2)]
+    held = []
+    for draw in range(BATCH):
+        found = rank_intervals(len(runs), [_one({0: gap}, draw)[0] for gap in gaps])
+        held.append(all(low <= rank <= high for rank, (low, high) in zip(true, found, strict=True)))
+    return np.array(held)
 
 
 def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, Statistic]:
@@ -235,7 +257,9 @@ length. """
         + """.
 `equal`: paired differences of two models with equal means, so 100 minus it is how often they are \
 told apart. The other differences are of a model whose means are 4 % lower. The thresholds of \
-`effective` are half a point below the mean of the middle length."""
+`effective` are half a point below the mean of the middle length. `retention`: a mean in percent \
+of another's. `evidence shown`: of a bin of depths, where all pieces of a question count as one. \
+`ranks`: of three runs, two of them equal, all at once."""
     )
 
 

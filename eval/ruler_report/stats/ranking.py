@@ -52,29 +52,35 @@ class Ranking:
             place for place, table in enumerate(self.tables) if table.configs.keys() >= set(cells)
         ]
         means = {place: self.tables[place].mean((tasks,), lengths) for place in whole}
-        pairs = list(combinations(whole, 2))
         gaps = [
             minus(means[i], means[j], paired=self._paired[i, j] and all(
                 self._missing[i][cell] == self._missing[j][cell] for cell in cells
             ))
-            for i, j in pairs
+            for i, j in combinations(whole, 2)
         ]  # fmt: skip
-        value, variance, rows = (
-            np.array([getattr(gap, name) for gap in gaps], dtype=np.float64)
-            for name in ("value", "variance", "rows")
-        )
-        above, below = Statistic(value, variance, rows, -1.0).p_values()
-        adjusted = holm(dict(zip(pairs, 2 * np.minimum(above, below), strict=True)))
-        ranks = {place: [1, len(whole)] for place in whole}
-        for gap, pair in zip(gaps, pairs, strict=True):
-            if adjusted[pair] < LEVEL:
-                winner, loser = pair if gap.value > 0 else pair[::-1]
-                ranks[loser][0] += 1
-                ranks[winner][1] -= 1
-        return [
-            (ranks[place][0], ranks[place][1]) if place in ranks else None
-            for place in range(len(self.tables))
-        ]
+        found = dict(zip(whole, rank_intervals(len(whole), gaps), strict=True))
+        return [found.get(place) for place in range(len(self.tables))]
+
+
+def rank_intervals(number: int, gaps: Sequence[Statistic]) -> list[tuple[int, int]]:
+    """Return the interval of the rank of each of so many runs.
+
+    `gaps` are the differences of all pairs, first minus second, in the order of `combinations`.
+    """
+    value, variance, rows = (
+        np.array([getattr(gap, name) for gap in gaps], dtype=np.float64)
+        for name in ("value", "variance", "rows")
+    )
+    above, below = Statistic(value, variance, rows, -1.0).p_values()
+    pairs = list(combinations(range(number), 2))
+    adjusted = holm(dict(zip(pairs, 2 * np.minimum(above, below), strict=True)))
+    ranks = [[1, number] for _ in range(number)]
+    for gap, pair in zip(gaps, pairs, strict=True):
+        if adjusted[pair] < LEVEL:
+            winner, loser = pair if gap.value > 0 else pair[::-1]
+            ranks[loser][0] += 1
+            ranks[winner][1] -= 1
+    return [(low, high) for low, high in ranks]
 
 
 def format_ranks(ranks: tuple[int, int] | None) -> str:
