@@ -27,6 +27,8 @@ BUFFER = 1 << 20
 
 #: The child of this process, while it has one.
 _child: list["subprocess.Popen[bytes]"] = []
+#: Templates that exceeded the limits before; none of them is waited for again.
+_endless: set[str] = set()
 _lock = Lock()
 
 
@@ -40,8 +42,11 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
     Raises:
         TemplateError: it fails, or takes too much time or memory.
     """
+    endless = f"it takes more than {SECONDS} s, or too much memory"
     request = json.dumps({"source": source, "variables": variables}).encode() + b"\n"
     with _lock:
+        if source in _endless:
+            raise TemplateError(endless)
         if not _child:
             command = [sys.executable, "-P", __file__]
             pipe, null = subprocess.PIPE, subprocess.DEVNULL
@@ -60,8 +65,8 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
                 raise
         if not answer:
             _stop()
-            msg = f"it takes more than {SECONDS} s, or too much memory"
-            raise TemplateError(msg)
+            _endless.add(source)
+            raise TemplateError(endless)
     text, wrong = json.loads(answer)
     if wrong is not None:
         raise TemplateError(wrong)
@@ -116,6 +121,8 @@ def _serve() -> None:
             return [None, f"it does not compile: {_first_line(error)}"]
         try:
             text = program.render(variables) if variables is not None else ""
+        except MemoryError:
+            os._exit(1)  # as the time limit ends this process
         except jinja2.TemplateRuntimeError as error:
             return [None, _first_line(error)]
         except Exception as error:  # a template is a program and may raise anything
