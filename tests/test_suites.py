@@ -95,7 +95,7 @@ def test_a_wrong_suite_is_refused_with_file_line_and_key(what: str, tmp_path: Pa
 def test_a_task_that_cannot_fit_is_refused_before_anything_is_written(
     tmp_path: Path, cli: Cli
 ) -> None:
-    large = "niah_x: {family: niah, haystack: noise, keys: 64, values: 64}"
+    large = "niah_x: {family: niah, haystack: noise, keys: 16, values: 16}"
     text = MINE.replace(
         "niah_grid: {family: niah, haystack: noise, depths: 11, max_new_tokens: 20}", large
     )

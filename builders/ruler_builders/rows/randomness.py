@@ -111,11 +111,11 @@ def depth(seed: int, task: str, index: int, part: str) -> float:
     True
     """
     block, row = divmod(index, BLOCK)
-    return _depths(seed, task, block, part)[row]
+    return _depths(seed, task, block, part).item(row)
 
 
-@lru_cache(maxsize=1024)
-def _depths(seed: int, task: str, block: int, part: str) -> list[float]:
+@lru_cache(maxsize=4096)
+def _depths(seed: int, task: str, block: int, part: str) -> NDArray[np.float64]:
     """Return the depths of one needle in a block of 500 rows; cached for neighbouring rows."""
     source = rng(seed, task, block, f"{part}/depth")
     rows, strata, run = np.arange(BLOCK), np.zeros(BLOCK, dtype=np.intp), 1
@@ -127,8 +127,7 @@ def _depths(seed: int, task: str, block: int, part: str) -> list[float]:
         run *= radix
     # 53 bits, as many as `random.Random.random` has.
     within = np.frombuffer(source.randbytes(8 * BLOCK), dtype="<u8") >> np.uint64(11)
-    depths: list[float] = np.minimum((strata + within * 2.0**-53) / BLOCK, BELOW_ONE).tolist()
-    return depths
+    return np.minimum((strata + within * 2.0**-53) / BLOCK, BELOW_ONE)
 
 
 BELOW_ONE = 1.0 - 2.0**-53
