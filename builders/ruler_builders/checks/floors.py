@@ -103,11 +103,7 @@ def _choices(
     forms = Counter(form_of.values())
     alone = np.array([forms[form_of[text]] for text in texts]) if form_of else sizes * 0
     alike = _likeness(texts)
-    places = np.arange(len(texts))
-    ranks = np.argsort(np.argsort(np.array(texts, dtype=object), kind="stable"), kind="stable")
     keys: dict[str, NDArray[np.int64]] = {
-        "first": places,
-        "last": -places,
         "shortest": sizes,
         "longest": -sizes,
         "rarest": often,
@@ -115,11 +111,14 @@ def _choices(
         "of the rarest form": alone,
         "majority": -alike,
         "odd one out": alike,
-        "first by alphabet": ranks,
-        "last by alphabet": -ranks,
     }
+    yield "first", texts[:wanted]
+    yield "last", texts[: -wanted - 1 : -1]
     for name, key in keys.items():
         yield name, [texts[place] for place in np.argsort(key, kind="stable")[:wanted].tolist()]
+    texts.sort()
+    yield "first by alphabet", texts[:wanted]
+    yield "last by alphabet", texts[: -wanted - 1 : -1]
 
 
 def _likeness(texts: list[str]) -> NDArray[np.int64]:

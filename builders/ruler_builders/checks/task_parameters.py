@@ -115,10 +115,11 @@ def _count_findings(
     if params.haystack == "needles":
         return
     others = {key: found for key, found in values.items() if key not in asked}
-    halves = Counter(half for key in {*values, *asked} for half in _halves(key))
-    alone = [key for key in values if not any(halves[half] > 1 for half in _halves(key))]
-    if params.lookalikes and alone:
-        yield f"{alone[0]} shares no half with another key, and the task has look-alikes"
+    if params.lookalikes:
+        halves = Counter(half for key in {*values, *asked} for half in _halves(key))
+        alone = [key for key in values if not any(halves[half] > 1 for half in _halves(key))]
+        if alone:
+            yield f"{alone[0]} shares no half with another key, and the task has look-alikes"
     expected = params.keys + params.lookalikes - (params.queries if params.none != "true" else 0)
     if len(others) != expected:
         yield f"{len(others)} keys besides those asked for, the task has {expected}"
