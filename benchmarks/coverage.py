@@ -179,7 +179,12 @@ def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, Statistic]:
     """Return the statistics of one of the draws."""
     return {
         place: Statistic(
-            one.value[draw], one.variance[draw], one.rows[draw], one.lowest, one.highest
+            one.value[draw],
+            one.variance[draw],
+            one.rows[draw],
+            one.lowest,
+            one.highest,
+            np.asarray(one.added)[draw],
         )
         for place, one in tested.items()
     }

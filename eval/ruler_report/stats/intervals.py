@@ -5,6 +5,7 @@ binomial interval (Clopper and Pearson 1934) is given an effective number of row
 the variance that the scores show (Korn and Graubard 1998, for means over strata). The variance
 counts two more rows, one at each end of the range. Without them a few rows that happen to be alike
 would claim to know their mean (Bonett and Price 2012, paired; Agresti and Caffo 2000, unpaired).
+In a mean over lengths they are two questions, and independent at each length.
 
     39 of 40 rows right                    97.5 [86.8, 99.9]    the exact binomial interval
     40 rows that all score 3/4             75.0 [71.0, 78.7]    only the two extra rows vary
@@ -39,6 +40,7 @@ class Statistic:
         value: between `lowest` and `highest`.
         variance: of the value, as estimated from the scores.
         rows: effective number of rows; their number in a mean of one config.
+        added: variance of each of the two questions that are added, in that of a row.
     """
 
     value: Floats
@@ -46,6 +48,7 @@ class Statistic:
     rows: Floats
     lowest: float | Floats = 0.0
     highest: float = 1.0
+    added: float | Floats = 1.0
 
     def interval(self) -> tuple[Floats, Floats]:
         """Return the ends of the 95 % interval; it always has a width."""
@@ -76,7 +79,7 @@ class Statistic:
         """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
         span = self.highest - self.lowest
         mean = np.clip((self.value - self.lowest) / span, 0.0, 1.0)
-        pseudo = mean**2 + (1 - mean) ** 2  # two rows, one at each end of the range
+        pseudo = self.added * (mean**2 + (1 - mean) ** 2)  # two, one at each end of the range
         spread = self.variance * (self.rows / span) ** 2 + pseudo
         rows = self.rows * (self.rows * mean * (1 - mean) + pseudo) / spread
         return rows * mean, rows * (1 - mean)
@@ -93,16 +96,19 @@ class Mean:
             of tasks that ask the same.
         rows: effective number of rows (Kish 1965): n in a mean of n rows or of n questions at
             several lengths, 13 n in a mean of 13 tasks.
+        added: variance of a question whose scores at all lengths are independent, in that of a row;
+            1/6 in a plain mean over 6 lengths.
     """
 
     value: Floats
     errors: Mapping[str, Floats]
     rows: Floats
+    added: Floats
 
     @property
     def statistic(self) -> Statistic:
         """The mean with its variance; tasks ask different questions, so they are independent."""
-        return Statistic(self.value, _variance(self.errors), self.rows)
+        return Statistic(self.value, _variance(self.errors), self.rows, added=self.added)
 
 
 def mean_of(
@@ -121,7 +127,7 @@ def mean_of(
     >>> [round(100 * float(end), 1) for end in mean.statistic.interval()]
     [86.8, 99.9]
     """
-    value, spread, tasks = np.float64(0), np.float64(0), 0.0
+    value, spread, alone, tasks = np.float64(0), np.float64(0), np.float64(0), 0.0
     errors = {}
     groups: dict[str, list[str]] = {}
     for task in weights:
@@ -137,12 +143,13 @@ def mean_of(
         errors[task] = ((filled - means[..., None, :] * scored) @ shares[..., None])[..., 0]
         value = value + means @ weight
         spread = spread + ((scored @ shares[..., None]) ** 2).sum(axis=(-2, -1))
+        alone = alone + (scored @ shares[..., None] ** 2).sum(axis=(-2, -1))
         tasks += weight.sum() ** 2
     rows = np.asarray(1 / spread)
     # Each task's own mean costs a degree of freedom; the exact interval allows for the first.
     scale = np.sqrt(rows / (rows - 1 / tasks + 1))
     errors = {task: error * scale[..., None] for task, error in errors.items()}
-    return Mean(np.asarray(value), errors, rows)
+    return Mean(np.asarray(value), errors, rows, np.asarray(alone / spread))
 
 
 def _side_by_side(matrices: Sequence[Floats]) -> Floats:
@@ -175,7 +182,8 @@ def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.
     else:
         variance = _variance(second.errors) + share**2 * _variance(first.errors)
     rows = 2 / (1 / first.rows + 1 / second.rows)
-    return Statistic(second.value - share * first.value, variance, rows, -share, 1.0)
+    added = (first.added + second.added) / 2
+    return Statistic(second.value - share * first.value, variance, rows, -share, 1.0, added)
 
 
 def _variance(errors: Mapping[str, Floats]) -> Floats:

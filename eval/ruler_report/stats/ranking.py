@@ -67,11 +67,11 @@ def rank_intervals(number: int, gaps: Sequence[Statistic]) -> list[tuple[int, in
 
     `gaps` are the differences of all pairs, first minus second, in the order of `combinations`.
     """
-    value, variance, rows = (
+    value, variance, rows, added = (
         np.array([getattr(gap, name) for gap in gaps], dtype=np.float64)
-        for name in ("value", "variance", "rows")
+        for name in ("value", "variance", "rows", "added")
     )
-    above, below = Statistic(value, variance, rows, -1.0).p_values()
+    above, below = Statistic(value, variance, rows, -1.0, added=added).p_values()
     pairs = list(combinations(range(number), 2))
     adjusted = holm(dict(zip(pairs, 2 * np.minimum(above, below), strict=True)))
     ranks = [[1, number] for _ in range(number)]
