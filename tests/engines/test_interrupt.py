@@ -12,7 +12,7 @@ from tests.conftest import Cli
 from tests.engines.conftest import CPU, ENV
 from tests.running.processes import whole_lines
 
-#: The engine holds 256 at once, and short ones end together: the signal comes with many of them waiting.
+#: The engine holds 256 at once, and they end together: the signal comes while many others wait.
 ROWS = 1_500
 
 
