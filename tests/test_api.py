@@ -15,6 +15,7 @@ PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report"]
 HEAVY = {"torch", "pyarrow", "numpy", "tokenizers", "transformers", "vllm", "ray", "matplotlib"}
 
 
+@pytest.mark.slow
 def test_the_examples_of_the_page_run_in_order(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

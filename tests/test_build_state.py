@@ -78,6 +78,7 @@ def test_what_a_killed_build_had_begun_does_not_stay_when_force_replaces_it(
     assert_same(out, snapshot(tmp_path / "fresh"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "left", [b"", b"\0" * 64, b"[1", b"{}"], ids=["empty", "NUL", "torn", "another's"]
 )

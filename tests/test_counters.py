@@ -130,6 +130,7 @@ def mistral(name: str) -> Tokenizer:
     return tokenizer
 
 
+@pytest.mark.slow
 def test_a_tekken_file_converted_is_the_tokenizer_that_hugging_face_reads() -> None:
     import tokenizers
 

@@ -156,6 +156,7 @@ def test_without_the_tokenizer_characters_tell_edition_and_words(tmp_path: Path)
     assert "no tokenizer here counts the stored lengths" in found.untested
 
 
+@pytest.mark.slow
 def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -> None:
     ruler_builders.build("mistral", tasks=["vt", "fwe"], rows=2, out=tmp_path / "own")
     found = ruler_builders.identify(tmp_path / "own")
@@ -249,6 +250,7 @@ def test_a_broken_file_is_one_line(
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.slow
 def test_a_strangers_repo_is_identified_and_imported(tmp_path: Path, hub: Hub) -> None:
     """Beside its rows it keeps what repos keep: settings, a README, scores."""
     lines = "".join(

@@ -153,6 +153,7 @@ def shown(board: Path, state: str) -> list[list[str]]:
     return [[html.unescape(re.sub(r"<[^>]+>", " ", cell)) for cell in row] for row in cells]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium is here")
 def test_a_browser_sorts_and_filters_by_length_task_category_and_size(board: Path) -> None:
     rows = shown(board, "")

@@ -47,6 +47,7 @@ def assert_released(hub: Hub, repo: str, done: Result) -> None:
     assert len(contents(hub, repo, "v1.0.0")) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statuses", [(408, 429), (500, 503)])
 def test_a_fault_that_passes_at_every_step_is_survived(
     statuses: tuple[int, ...], publisher: Publisher, hub: Hub, repo: str, builds: Builds
@@ -62,6 +63,7 @@ HTML = b"<html><body>Bad Gateway</body></html>"
 ODD = {"a 502 page": (502, HTML), "a page": (200, HTML), "no JSON": (200, b'{"sha": ')}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 def test_an_answer_that_is_not_of_the_api_is_asked_for_again_at_every_step(
     odd: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
@@ -120,6 +122,7 @@ def test_what_the_hub_serves_is_compared_before_the_tag(
     assert "new files downloaded, and their bytes compared" in again.said
 
 
+@pytest.mark.slow
 def test_connections_that_end_at_every_step_are_survived(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
@@ -149,6 +152,7 @@ def test_a_lost_answer_is_not_done_twice(
     assert_released(hub, repo, publisher(builds(), repo))
 
 
+@pytest.mark.slow
 def test_a_hub_that_says_nothing_is_asked_again(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:

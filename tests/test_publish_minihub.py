@@ -64,6 +64,7 @@ FAULTS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of the other server's connections
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_release_is_one_commit_and_one_tag_whatever_fails(

@@ -41,6 +41,7 @@ def store(hub: Hub, builds: Builds, tmp_path: Path) -> Iterator[Path]:
     hub.xet, hub.vault, hub.xet_hashes = None, {}, {}
 
 
+@pytest.mark.slow
 def test_a_release_goes_through_xet_and_is_the_same(
     xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
 ) -> None:

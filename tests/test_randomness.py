@@ -68,6 +68,7 @@ def test_every_order_is_as_likely_as_another() -> None:
     assert is_fair([tuple(one.tolist()) for one in draws], outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 30_000, 150_000])
 def test_of_neighbours_in_an_order_either_is_as_often_the_greater(size: int) -> None:
     draws = 600_000 // size

@@ -45,6 +45,7 @@ def shot(page: Path, name: str, width: int, *options: str) -> Image.Image:
         return image.convert("RGB")
 
 
+@pytest.mark.slow
 def test_the_page_is_light_or_dark_as_its_reader_likes(page: Path) -> None:
     light = shot(page, "light", 1000)
     dark = shot(page, "dark", 1000, "--blink-settings=preferredColorScheme=0")
@@ -84,6 +85,7 @@ def test_the_page_is_no_wider_than_the_screen(page: Path, width: int) -> None:
     assert 'data-fits="true"' in probe(page, width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["sweep_needles", "depth", "domains"])
 def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_is_too_small(
     suite: str, tmp_path: Path

@@ -21,6 +21,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
+@pytest.mark.slow
 def test_tables_are_booktabs_with_as_many_cells_as_columns(paper: Path) -> None:
     text = (paper / "report.tex").read_text(encoding="utf-8")
     tables = re.findall(

@@ -92,6 +92,7 @@ def test_a_log_gets_a_line_about_progress_now_and_then(
     assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %, ")
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) -> None:
     ours, theirs = pty.openpty()
     command = line("ruler-data", "verify", sample_build, "--lengths", "4k", "--tasks", "cwe")

@@ -97,6 +97,7 @@ def test_a_tokenizer_that_is_not_at_hand_is_asked_for(
     assert cli("verify", copy, "--no-lengths").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_tokenizer_from_a_folder_is_found_again_without_it(
     llama3: str, tmp_path: Path, cli: Cli
 ) -> None:

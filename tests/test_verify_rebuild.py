@@ -113,6 +113,7 @@ def test_a_row_that_only_the_manifest_has_is_named(small: Path, tmp_path: Path, 
     must_find(done, f"rows expected {ROWS + 1}, found {ROWS}", f"vt_1024/{ROWS}: ")
 
 
+@pytest.mark.slow
 def test_an_edited_essay_is_found_without_the_model_that_cuts_sentences(
     shared: Path, tmp_path: Path, cli: Cli
 ) -> None:

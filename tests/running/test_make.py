@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.commands import HANG, Done, succeeded
 from tests.conftest import ROOT
 
@@ -20,6 +22,7 @@ def make(*arguments: object) -> Done:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_model_is_run_and_scored_by_one_command(frozen: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     done = make("eval", f"DATA={frozen}", "MODEL=golden", "ENGINE=oracle", "ROWS=2", f"OUT={out}")

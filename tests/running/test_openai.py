@@ -82,6 +82,7 @@ LASTING: dict[str, tuple[Fault, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", LASTING)
 def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
     frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer, fault: str

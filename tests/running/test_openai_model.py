@@ -38,6 +38,7 @@ def test_another_model_on_resume_is_refused_naming_what_differs(
     assert starts[0]["concurrency"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["voice", "max_model_len", "fingerprint"])
 def test_a_server_that_comes_back_with_another_model_ends_the_run(
     frozen: Path, tmp_path: Path, golden: Say, change: str

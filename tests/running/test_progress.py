@@ -5,9 +5,12 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.commands import HANG, line
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_bar_moves_and_in_a_log_there_is_none(frozen: Path, tmp_path: Path) -> None:
     asked = line(
         "ruler-eval", "run", "--data", frozen, "--model", "golden", "--engine", "oracle",

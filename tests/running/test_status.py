@@ -30,6 +30,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_run_is_watched_while_it_goes_on(frozen: Path, tmp_path: Path) -> None:
     with started(*order(frozen, tmp_path, "--option", "seconds=0.2")) as process:
         until(lambda: whole_lines(tmp_path) >= 10, process)
