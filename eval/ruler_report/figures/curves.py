@@ -155,7 +155,8 @@ def dots(runs: Sequence[ScoredRun]) -> Drawing:
     )
     return Drawing(
         "tasks",
-        "Score of each task in percent, mean over its lengths, with 95 % intervals",
+        "Score of each task in percent, mean over its lengths"
+        + (", with 95 % intervals" if len(runs) <= FEW else ", from the lowest run to the highest"),
         f"Score in percent, by run ({', '.join(names)}): {'; '.join(pairs)}.",
         [partial(_draw_dots, tasks=tasks, columns=columns)],
         (4.6, 0.5 + 0.24 * len(tasks)),
