@@ -279,4 +279,5 @@ def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:  # noq
             if not (free or unknown):
                 yield from _differences(there.get(key), here.get(key), inner)
     elif there != here:
-        yield f"{name} is {quote(str(there))} in the folder and {quote(str(here))} now"
+        before, now = ("missing" if one is None else quote(str(one)) for one in (there, here))
+        yield f"{name} is {before} in the folder and {now} now"

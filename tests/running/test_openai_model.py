@@ -25,7 +25,7 @@ def test_another_model_on_resume_is_refused_naming_what_differs(
         said = refusal(evaluate(*asked))
         assert "another model than when the run began: the answer to" in said
         server.voice, server.card["root"] = "It was", "/models/other"
-        assert "engine_info.server.root is 'None' in the folder and 'other' now" in refusal(
+        assert "engine_info.server.root is missing in the folder and 'other' now" in refusal(
             evaluate(*asked)
         )
         assert len(server.seen) <= 9 and before.count(b'"error":null') == 6
