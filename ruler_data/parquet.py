@@ -3,6 +3,7 @@
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from io import SEEK_END
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
@@ -164,11 +165,17 @@ LARGEST_GROUP = 1 << 29
 #: Bytes of the header of a page; its statistics are most of it.
 LARGEST_HEADER = 1 << 16
 
+#: Types of fields in Thrift's compact protocol: integers of 32 and 64 bits, lists, structs.
+_I32, _I64, _LIST, _STRUCT = 5, 6, 9, 12
+#: Fields of a file's footer: its row groups, of these the columns, of these the description.
+_ROW_GROUPS, _COLUMNS, _COLUMN = (_LIST, 4), (_LIST, 1), (_STRUCT, 3)
+#: Fields of a column's description: values, bytes, and where data and a dictionary begin.
+_VALUES, _BYTES, _DATA_AT, _DICTIONARY_AT = (_I64, 5), (_I64, 7), (_I64, 9), (_I64, 11)
+#: Fields of the header of a page: bytes decoded and in the file, and a page that is a dictionary.
+_SIZE, _PACKED, _DICTIONARY = (_I32, 2), (_I32, 3), (_STRUCT, 7)
 #: For both versions of a page of values, its field in the header, and there the field of its
 #: encoding. Two encodings refer to a dictionary; one repeats the beginning of the previous value.
-_ENCODINGS, _CODED, _REPEATING = {5: 2, 8: 4}, (2, 8), 7
-#: Field of a page that is a dictionary.
-_DICTIONARY = 7
+_ENCODINGS, _CODED, _REPEATING = {(_STRUCT, 5): (_I32, 2), (_STRUCT, 8): (_I32, 4)}, (2, 8), 7
 #: Before 1.3, parquet-mr stated wrong sizes, and readers read on behind the end of a column.
 _OLD_WRITER = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.IGNORECASE)
 
@@ -176,89 +183,116 @@ _OLD_WRITER = re.compile(r"parquet-mr(?! version (1\.([3-9]|\d\d)|[2-9]))", re.I
 def _check_sizes(file: pq.ParquetFile, raw: BinaryIO, in_batches: bool) -> None:
     """Refuse a file that would fill the memory: a small one can hold gigabytes.
 
+    The footer is read here, because asking pyarrow for a column's description aborts the process
+    where the description contradicts itself.
+
     Raises:
         ValueError: a row group is too large, or for a file that is read in batches, a page.
     """
     if _OLD_WRITER.search(file.metadata.created_by or ""):
         msg = f"written by {file.metadata.created_by}; write it again with a newer version"
         raise ValueError(msg)
-    for number in range(file.metadata.num_row_groups):
-        group = file.metadata.row_group(number)
-        columns = map(group.column, range(group.num_columns))
-        try:
-            sizes = [size for column in columns for size in _page_sizes(raw, column)]
-        except (IndexError, KeyError) as error:
-            msg = f"row group {number} has a page without a whole header"
-            raise ValueError(msg) from error
-        size = max(sizes, default=0) if in_batches else sum(sizes)
-        if size > LARGEST_GROUP:
-            msg = f"row group {number} holds up to {size:,} bytes, more than {LARGEST_GROUP:,}"
-            raise ValueError(msg)
+    raw.seek(-8, SEEK_END)
+    length = int.from_bytes(raw.read(4), "little")
+    raw.seek(-8 - length, SEEK_END)
+    footer = raw.read(length)
+    kinds = [file.schema.column(place).physical_type for place in range(len(file.schema))]
+    try:
+        for number, group in enumerate(_struct(footer)[0][_ROW_GROUPS]):
+            columns = zip(group[_COLUMNS], kinds, strict=False)
+            sizes = [
+                size for column, kind in columns for size in _pages(raw, column[_COLUMN], kind)
+            ]
+            size = max(sizes, default=0) if in_batches else sum(sizes)
+            if size > LARGEST_GROUP:
+                msg = f"row group {number} holds up to {size:,} bytes, more than {LARGEST_GROUP:,}"
+                raise ValueError(msg)
+    except (IndexError, KeyError) as error:
+        msg = "its footer, or the header of a page, is damaged"
+        raise ValueError(msg) from error
 
 
-def _page_sizes(raw: BinaryIO, column: pq.ColumnChunkMetaData) -> Iterator[int]:
+def _pages(raw: BinaryIO, column: dict[tuple[int, int], Any], kind: str) -> Iterator[int]:
     """Yield the bytes that reading each page of a column may take.
 
     Readers go by the headers of pages; the footer of the file may claim less. A dictionary is
     counted as often as there are values, since reading writes out each of them.
     """
-    at, first, dictionary = column.data_page_offset, column.dictionary_page_offset or 0, 0
+    at, first, dictionary = column[_DATA_AT], column.get(_DICTIONARY_AT, 0), 0
     at = first if 0 < first < at else at
-    end = at + column.total_compressed_size if column.num_values else at  # then none is read
-    is_text = column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    end = at + column[_BYTES] if column[_VALUES] else at  # then none is read
     while at < end:
         raw.seek(at)
         header, used = _struct(raw.read(LARGEST_HEADER))
-        size, packed = header[2], header[3]
+        size, packed = header[_SIZE], header[_PACKED]
         if size < 0 or packed < 0:
             msg = "a page has a negative size"
             raise ValueError(msg)
         at += used + packed
         most = size
         for version in header.keys() & _ENCODINGS.keys():
-            values, encoding = header[version][1], header[version][_ENCODINGS[version]]
+            values, encoding = header[version][_I32, 1], header[version][_ENCODINGS[version]]
             repeated = {**dict.fromkeys(_CODED, dictionary), _REPEATING: size}.get(encoding, 0)
+            is_text = kind in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
             most = max(most, 16 * values, repeated * values * is_text)  # 16: levels, and a number
         if _DICTIONARY in header:
             dictionary = size
         yield most
 
 
-def _struct(data: bytes, at: int = 0, depth: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the structs and 32-bit integers of a struct by field, and where it ends.
+def _struct(data: bytes, at: int = 0, depth: int = 0) -> tuple[dict[tuple[int, int], Any], int]:
+    """Return the fields of a struct by type and number, and where it ends.
+
+    As in other readers, a field of another type than its number should have is another field.
+    Texts, fractions and truth values are left out.
 
     Format: https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 
     Raises:
-        ValueError: it has a field that no header of a page has.
-        IndexError: it is cut off.
+        IndexError: it is cut off, or has a field that no footer and no header of a page has.
     """
 
     def integer() -> int:
         nonlocal at
         value = shift = 0
-        while True:
+        while shift < 64:
             value |= (data[at] & 127) << shift
             shift, at = shift + 7, at + 1
             if data[at - 1] < 128:
                 return value
+        raise IndexError(value)
 
-    fields, number = dict[int, Any](), 0
-    while kind := data[at] & 15:
-        step, at = data[at] >> 4, at + 1
-        number += step
-        if not step or number > 15 or depth > 3 or kind not in (1, 2, 4, 5, 6, 8, 12):
-            msg = f"the header of a page has a field {number} of type {kind}"
-            raise ValueError(msg)
+    def value(kind: int) -> Any:  # noqa: ANN401 - an integer, a list or a struct
+        nonlocal at
+        if kind in (4, _I32, _I64):
+            bits = integer() & (1 << (64 if kind == _I64 else 32)) - 1
+            return bits >> 1 ^ -(bits & 1)
         if kind == 8:  # text
             length = integer()
             at += length
-        elif kind == 12:
-            fields[number], at = _struct(data, at, depth + 1)
-        elif kind > 2:  # not true or false: integers of 16, 32 and 64 bits
-            value = integer() & 0xFFFFFFFF
-            if kind == 5:
-                fields[number] = value >> 1 ^ -(value & 1)
+        elif kind == _LIST:
+            head, at = data[at], at + 1
+            size = integer() if head >> 4 == 15 else head >> 4
+            if size > len(data):
+                raise IndexError(size)
+            # A truth value in a list takes a byte; a byte is type 3, and a fraction 7.
+            return [value(3 if head & 15 < 3 else head & 15) for _ in range(size)]
+        elif kind == _STRUCT:
+            fields, at = _struct(data, at, depth + 1)
+            return fields
+        elif kind in (3, 7):
+            at += 1 if kind == 3 else 8
+        else:
+            raise IndexError(kind)
+        return None
+
+    fields, number = dict[tuple[int, int], Any](), 0
+    while kind := data[at] & 15:
+        step, at = data[at] >> 4, at + 1
+        number += step
+        if not step or number > 31 or depth > 7:
+            raise IndexError(number)
+        fields[kind, number] = value(kind) if kind > 2 else None  # not true or false
     return fields, at + 1
 
 
