@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -116,6 +117,29 @@ def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> No
     assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | " in text
     assert "| org/one | all tasks | 85.6 |" in text
     assert "| org/one, on other rows | " in text and "Table 16 of arXiv" in text
+    assert "most likely measured on upstream-2024-04); the runs are on other rows" in text
+
+
+def test_only_a_run_of_their_edition_stands_beside_published_scores_as_their_like(
+    tmp_path: Path,
+) -> None:
+    ours = few("one", tasks=TASKS)
+    for edition, sample, alike in (
+        ("upstream-2024-04", False, True),
+        ("upstream-2024-04", True, False),  # sample sources
+        ("upstream-2026-07", False, False),
+    ):
+        data = replace(ours.run.data, edition=edition, sample=sample)
+        run = replace(ours.run, data=data)
+        place = save(
+            tmp_path / f"{edition}-{sample}", replace(ours, run=run, fingerprint=run.fingerprint)
+        )
+        out = place / "report"
+        assert evaluate("report", place, "--out", out, "--no-pictures").returncode == 0
+        text = (out / "report.md").read_text(encoding="utf-8")
+        assert ("on rows of this edition with other questions" in text) == alike, edition
+        assert ("on other rows" in text) != alike, edition
+        assert "most likely measured on upstream-2024-04" in text
 
 
 def test_every_picture_is_there_twice_and_in_the_markdown(report: Path) -> None:

@@ -1,10 +1,15 @@
 """Real engines give the same answers to the same rows, exactly those that were asked."""
 
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 from ruler_data import Row
 from tests.commands import succeeded
-from tests.engines.conftest import CPU, FLOAT, ONE, Answers, Order, answers, assert_same
+from tests.conftest import ROOT
+from tests.engines.conftest import CPU, FLOAT, HANG, ONE, Answers, Order, answers, assert_same
 from tests.running.processes import refusal
 
 
@@ -74,3 +79,20 @@ def test_a_model_that_cannot_load_is_one_line_and_a_file(
     done = order("transformers", tmp_path / "run", *FLOAT, "--model", broken)
     assert "engine transformers failed" in refusal(done, 1)
     assert (tmp_path / "run" / "failure-0-of-1.txt").is_file()
+
+
+def test_the_benchmark_of_a_gpu_runs_tiny_on_a_cpu() -> None:
+    line = [sys.executable, "benchmarks/gpu.py", "--size", "tiny", "--lengths", "512,1024"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "100"}
+    done = subprocess.run(
+        [*line, "--rows", "2"], env=env, cwd=ROOT, text=True, capture_output=True, timeout=HANG
+    )
+    assert done.returncode == 0, done.stderr
+    said, head, *lines = done.stdout.splitlines()
+    assert re.match("tiny on .*, engine (transformers|vllm)", said), said
+    assert head.split()[:3] == ["tokens", "run", "/"]
+    measured = [
+        [float(part.rstrip("/s").replace(",", "")) for part in x.split()[:3]] for x in lines
+    ]
+    assert [numbers[0] for numbers in measured] == [512, 1024]
+    assert all(ratio > 0 and speed > 0 for _, ratio, speed in measured)
