@@ -1,5 +1,6 @@
 """Printing, progress bars, signals and exit codes of all commands."""
 
+import errno
 import os
 import signal
 import sys
@@ -106,7 +107,10 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     except BrokenPipeError:  # the program that reads the output has ended
         code = 1
     except OSError as error:
-        code = _fail(program, f"{error.filename or 'system'}: {error.strerror or error}", 1)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = "; free space, and run the same command again" if full else ""
+        where = error.filename or ("a file cannot be written" if full else "system")
+        code = _fail(program, f"{where}: {error.strerror or error}{remedy}", 1)
     try:
         sys.stdout.flush()
     except OSError as error:

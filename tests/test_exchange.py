@@ -128,9 +128,35 @@ def test_rows_of_every_layout_are_identified_and_imported(layout: str, tmp_path:
 
 @pytest.mark.parametrize("edition", ["upstream-2024-04", OLD, NEW])
 def test_vt_tells_all_three_editions(edition: str, tmp_path: Path) -> None:
-    write(tmp_path / "vt_4096.jsonl", map(as_upstream, upstream_rows(edition, "vt")))
-    (found,) = ruler_builders.identify(tmp_path / "vt_4096.jsonl")
+    theirs = upstream_rows(edition, "vt")
+    path = write(tmp_path / "vt_4096.jsonl", map(as_upstream, theirs))
+    (found,) = ruler_builders.identify(path)
     assert (found.edition, found.same, found.tokenizer) == (edition, 3, TOKENIZER)
+    done = ruler_builders.import_rows(path, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    assert not any("answer" in defect for defect in done.defects["vt_4096"])
+    for row, other in zip(ruler_data.load(tmp_path / "mine", "vt_4096"), theirs, strict=True):
+        assert [row.context[start:end] for start, end in row.evidence] == other.evidence
+
+
+@pytest.mark.parametrize("tool", ["upstream", "kvpress", "jsonl"])
+def test_rows_that_were_exported_are_imported_as_they_were(
+    tool: str, sample_build: Path, tmp_path: Path
+) -> None:
+    theirs = ruler_builders.export(sample_build, tool=tool, out=tmp_path / "theirs")  # type: ignore[arg-type]
+    (tmp_path / "theirs" / "ruler.json").unlink()
+    done = ruler_builders.import_rows(theirs, tokenizer=TOKENIZER, out=tmp_path / "mine")
+    assert done.manifest.configs.keys() == ruler_data.load(sample_build).manifest.configs.keys()
+    for name in done.manifest.configs:
+        before, after = (
+            ruler_data.load(sample_build, name),
+            ruler_data.load(tmp_path / "mine", name),
+        )
+        assert [row.prompt for row in after] == [row.prompt for row in before]
+        if TASKS[name.rpartition("_")[0]].category == "question answering":
+            continue  # needs the sources
+        assert [row.evidence for row in after] == [row.evidence for row in before], name
+        found = [what for what in done.defects[name] if "answer" in what]
+        assert not found, (name, found)
 
 
 @pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multikey_3"])

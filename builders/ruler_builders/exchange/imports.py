@@ -212,7 +212,7 @@ class _Spool:
         # The solvers know neither a chat template nor vt's assignments within a line.
         question, context = made.question.removesuffix(row.parts.closing), made.context
         if isinstance(task.params, Vt):
-            context = re.sub(r" ?(VAR [A-Z]+ = (?:VAR [A-Z]+|[0-9]+)) ?", r"\n\1\n", context)
+            context = _ASSIGNMENT.sub(r"\1\n", _BEFORE.sub("\n", context.rstrip("\n")))
         texts, wrong = _solve(replace(made, context=context, question=question), self._gold)
         figures.update(wrong)
         figures["answer prefix lost, and put back"] += not row.has_prefix
@@ -262,6 +262,9 @@ def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> Con
     return replace(info, audit=checks)
 
 
+#: An assignment to the end of its line, and what is before one.
+_ASSIGNMENT = re.compile(r"(VAR [A-Z]+ = (?:VAR [A-Z]+|[0-9]+)) ?\n?")
+_BEFORE = re.compile(rf"(?:\n ?| |(?<=[^\n ]))(?={_ASSIGNMENT.pattern})")
 _DOCUMENTS = re.compile(r"Document [0-9]+:\n(.*?)(?=\n\n(?:Document [0-9]+:\n|\Z))", re.DOTALL)
 _LISTED = re.compile(r"[0-9]+\. (.+?)(?= [0-9]+\. |\s*$)")
 
