@@ -110,6 +110,21 @@ def test_the_verdict_comes_before_warnings_numbers_and_pictures(report: Path) ->
     assert text.count('<details class="chapter"') == 2 and "<details open" not in text
 
 
+def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: Path) -> None:
+    easy = {"cwe_4096": [1.0] * 40, "vt_4096": [1.0] * 20 + [0.0] * 20}
+    hard = {"fwe_4096": [0.0] * 40, "vt_4096": [1.0] * 39 + [0.0]}
+    places = [
+        save(tmp_path / name, results_of(scores, model=f"org/{name}"))
+        for name, scores in (("easy", easy), ("hard", hard))
+    ]
+    done = evaluate("report", *places, "--out", tmp_path / "out", "--no-pictures")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert (
+        "org/hard has the highest mean over the configs that all runs have (1); it is better" in text
+    )
+
+
 def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> None:
     place = save(tmp_path / "run", few("one", tasks=TASKS))
     assert evaluate("report", place, "--out", tmp_path / "out", "--no-pictures").returncode == 0

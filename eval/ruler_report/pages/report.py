@@ -167,24 +167,31 @@ def build(
     )
 
 
+def _shared(runs: Sequence[ScoredRun]) -> tuple[tuple[str, ...], list[int]]:
+    """Return the tasks that all runs have, and the lengths at which all of them have these."""
+    first, *others = (run.summary for run in runs)
+    tasks = tuple(task for task in first.tasks if all(task in one.tasks for one in others))
+    columns = [{*run.summary.cells[task]} for run in runs for task in tasks]
+    return tasks, sorted(set.intersection(*columns)) if columns else []
+
+
 def _by_score(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
     """Return the runs by their mean score over the lengths and tasks that all have."""
-    shared = set.intersection(*({*run.summary.overall} for run in runs))
+    tasks, lengths = _shared(runs)
 
     def mean(run: ScoredRun) -> float:
-        return sum(run.summary.overall[length].value for length in shared)
+        return sum(run.summary.cells[task][length].value for task in tasks for length in lengths)
 
     return sorted(runs, key=lambda run: -mean(run))
 
 
 def _ranks(runs: Sequence[ScoredRun]) -> list[tuple[int, int] | None]:
     """Return the interval of each run's rank by the mean over shared tasks and lengths."""
-    shared = sorted(set.intersection(*({*run.summary.overall} for run in runs)))
-    tasks = [t for t in runs[0].summary.tasks if all(t in run.summary.tasks for run in runs)]
-    if len(runs) < 2 or not shared or not tasks:
+    tasks, lengths = _shared(runs)
+    if len(runs) < 2 or not lengths:
         return [None] * len(runs)
     ranking = Ranking([run.results for run in runs])
-    return ranking.ranks(tasks, dict.fromkeys(shared, 1 / len(shared)))
+    return ranking.ranks(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
 
 
 def _verdict(
@@ -194,7 +201,8 @@ def _verdict(
     comparisons: Sequence[Comparison],
 ) -> Iterator[str]:
     best = runs[0]
-    if best.summary.mean and len(runs) > 1:
+    tasks, shared = _shared(runs)
+    if shared and len(runs) > 1:
         equal = [run.label for run, rank in zip(runs[1:], ranks[1:], strict=True)
                  if rank and ranks[0] and (rank[0] == 1 or ranks[0][1] > 1)]  # fmt: skip
         said = "it is better than every other run"
@@ -202,8 +210,11 @@ def _verdict(
             said = f"it cannot be told apart from {_listed(equal)}"
         ties = [run for run in runs if run.summary.mean == best.summary.mean]
         has = "shares" if len(ties) > 1 else "has"
-        yield f"{best.label} {has} the highest mean, {best.summary.mean}; {said}."
-    elif best.summary.mean:
+        mean = f"mean, {best.summary.mean}"
+        if any(run.summary.tasks != tasks or [*run.summary.overall] != shared for run in runs):
+            mean = f"mean over the configs that all runs have ({len(tasks) * len(shared)})"
+        yield f"{best.label} {has} the highest {mean}; {said}."
+    elif best.summary.mean and len(runs) == 1:
         lengths = best.summary.overall
         first, last = min(lengths), max(lengths)
         falls = ""
