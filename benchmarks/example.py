@@ -6,8 +6,8 @@
 SmolLM2-135M-Instruct and Gemma 3 270M (base) come as GGUF files from the Python package index.
 Both are run in the protocol `base`, which compares them across their tokenizers, and SmolLM2 also
 in `completion` at 1,024 tokens. Folder OUT gets manifests, answers, scores and the report; models
-and rows stay in dist/example. `--repeat N` runs the first N rows of each config at 1,024 tokens
-again and compares the answers.
+and rows stay in dist/example. Cards show the scores of `results`, as `--card` prints them.
+`--repeat N` runs the first N rows of each config at 1,024 tokens again and compares the answers.
 """
 
 import argparse
@@ -84,6 +84,7 @@ def main() -> None:
     parser.add_argument("--rows", default=ROWS, help="LENGTH:ROWS,…")
     parser.add_argument("--sources", help="folder with the source texts")
     parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--card", action="store_true", help="print the scores for cards instead")
     parser.add_argument("--repeat", type=int, metavar="N", help="compare N rows a config instead")
     options = parser.parse_args()
     rows = parse_rows(options.rows)
@@ -92,6 +93,10 @@ def main() -> None:
     shortest = min(rows)
     runs = [(SMOLLM2, "base", rows), (GEMMA, "base", rows)]
     runs.append((SMOLLM2, "completion", {shortest: rows[shortest]}))
+    folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
+    if options.card:
+        print(card_table(folders[:2]), end="")
+        return
     if options.repeat:
         repeat(runs, {shortest: options.repeat}, options.out)
         return
@@ -108,7 +113,6 @@ def main() -> None:
         shutil.copy(data / "manifest.json", kept)
     for name, protocol, wanted in runs:
         run(name, protocol, wanted, options.out)
-    folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
     ruler("eval", "report", *folders[:2], "--out", options.out / "report")
     ruler("eval", "compare", *folders[:2])
 
@@ -154,6 +158,40 @@ def run(name: str, protocol: str, rows: dict[int, int], out: Path) -> None:
         *("--configs", ",".join(sorted(configs)), "--out", target),
     )
     ruler("eval", "score", target, "--data", data)
+
+
+def card_table(folders: list[Path]) -> str:
+    """Return the scores of runs as the table that cards show (`cards/scores.md`)."""
+    found = [json.loads((one / "results.json").read_text(encoding="utf-8")) for one in folders]
+    run = found[0]["run"]
+    lengths = found[0]["summary"]["lengths"]
+    rows = [run["data"]["rows"][f"vt_{length}"] for length in lengths]
+    columns = [(one, length) for one in found for length in one["summary"]["overall"]]
+    heads = [f"{one['run']['model']}, {int(length):,}" for one, length in columns]
+    lines = [["task", *heads], ["---", *("--:" for _ in heads)]]
+    for task in found[0]["summary"]["tasks"]:
+        cells = [one["summary"]["cells"][task][length] for one, length in columns]
+        lines.append([f"`{task}`", *(f"{cell['value']:.1f}" for cell in cells)])
+    means = [one["summary"]["overall"][length] for one, length in columns]
+    shown = [f"{mean['value']:.1f} [{mean['low']:.1f}, {mean['high']:.1f}]" for mean in means]
+    lines.append(["mean", *shown])
+    about = (
+        f"Protocol `{run['protocol']}`, the first {_listed(rows)} rows of each task at "
+        f"{_listed(lengths)} tokens in each model's own tokenizer, data version "
+        f"{run['data']['data_version']}; `qa_2` is from a sample of HotpotQA. Scores in percent, the "
+        "mean of all tasks with its 95 % interval.\n\n"
+    )
+    return about + "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _listed(numbers: list[int]) -> str:
+    """Return numbers as text.
+
+    >>> _listed([40, 1024, 15])
+    '40, 1,024 and 15'
+    """
+    *others, last = (f"{number:,}" for number in numbers)
+    return f"{', '.join(others)} and {last}"
 
 
 def repeat(runs: list[tuple[str, str, dict[int, int]]], rows: dict[int, int], out: Path) -> None:

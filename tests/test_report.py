@@ -121,7 +121,8 @@ def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: P
     assert done.returncode == 0, done.stderr
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert (
-        "org/hard has the highest mean over the configs that all runs have (1); it is better" in text
+        "org/hard has the highest mean over the configs that all runs have (1); it is better"
+        in text
     )
 
 
