@@ -60,11 +60,12 @@ class Run:
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
         names = [field.name for field in fields(ConfigSummary)]
-        lines = [list(asdict(config).values()) for config in self.configs]
-        return [
-            [name.replace("_", " ") for name in names],
-            *([line[0], *(f"{number:,}" for number in line[1:])] for line in lines),
-        ]
+        lines = [[name.replace("_", " ") for name in names]]
+        for config in self.configs:
+            first, *numbers = asdict(config).values()
+            shown = (f"{one:,}" if isinstance(one, int) else f"{one:,.1f}" for one in numbers)
+            lines.append([first, *shown])
+        return lines
 
     @property
     def coverage(self) -> str:
