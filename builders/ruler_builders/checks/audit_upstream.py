@@ -12,6 +12,8 @@ from ruler_builders.checks.prompt_parser import queried_keys
 from ruler_data.row import PackedRow, Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
 
+#: A place of the gold document is named if it is so many times as frequent as by chance.
+UNLIKELY = 3
 #: Characters before a word of cwe that hold its number.
 LABEL = 12
 _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
@@ -28,6 +30,7 @@ def audit_upstream(
     seen: Counter[tuple[str, str]] = Counter()
     figures: Counter[str] = Counter()
     layouts: set[object] = set()
+    gold: Counter[tuple[int, int]] = Counter()
     count = 0
     for place, packed in enumerate(rows):
         row = packed.unpack()
@@ -38,7 +41,7 @@ def audit_upstream(
         if isinstance(task.params, Niah):
             figures["queried key is not unique"] += _repeats_key(row, task.params)
         elif isinstance(task.params, Qa) and row.evidence:
-            figures[f"gold document is {_gold_place(row)}"] += 1
+            gold[_gold_place(row)] += 1
         elif isinstance(task.params, Cwe | Fwe):
             layouts.add(_layout(row))
     if not count:
@@ -46,10 +49,14 @@ def audit_upstream(
         return audit
     audit.checks = {"rows in order": f"{count}"}
     figures["same prompt as an earlier row"] = count - len(seen)
+    for (place, documents), often in gold.items():
+        alike = sum(times for (_, total), times in gold.items() if total == documents)
+        if often > max(1, UNLIKELY * alike / documents):
+            figures[f"gold document is {place} of {documents}"] = often
     for what, often in figures.most_common(4):
         if often:
             audit.checks[what] = f"{often} of {count} rows"
-    if layouts:
+    if 0 < len(layouts) < count:
         audit.checks["different layouts"] = f"{len(layouts)} in {count} rows"
     return audit
 
@@ -70,12 +77,11 @@ def _repeats_key(row: Row, params: Niah) -> bool:
     return any(count > params.values for count in counts)
 
 
-def _gold_place(row: Row) -> str:
-    """Return number and total of the documents, of the first document with evidence."""
-    numbers = list(_DOCUMENT.finditer(row.context))
-    starts = [match.end() for match in numbers]
+def _gold_place(row: Row) -> tuple[int, int]:
+    """Return the number of the first document with evidence (0: none), and of all documents."""
+    starts = [match.end() for match in _DOCUMENT.finditer(row.context)]
     gold = [starts.index(span.start) + 1 for span in row.evidence if span.start in starts]
-    return f"{gold[0] if gold else 'none'} of {len(numbers)}"
+    return (gold or [0])[0], len(starts)
 
 
 def _layout(row: Row) -> object:
