@@ -95,7 +95,7 @@ def main() -> None:
     runs.append((SMOLLM2, "completion", {shortest: rows[shortest]}))
     folders = [options.out / folder(name, protocol) for name, protocol, _ in runs]
     if options.card:
-        print(card_table(folders[:2]), end="")
+        print(card_table([one for one in folders[:2] if (one / "results.json").exists()]), end="")
         return
     if options.repeat:
         repeat(runs, {shortest: options.repeat}, options.out)
@@ -178,8 +178,8 @@ def card_table(folders: list[Path]) -> str:
     about = (
         f"Protocol `{run['protocol']}`, the first {_listed(rows)} rows of each task at "
         f"{_listed(lengths)} tokens in each model's own tokenizer, data version "
-        f"{run['data']['data_version']}; `qa_2` is from a sample of HotpotQA. Scores in percent, the "
-        "mean of all tasks with its 95 % interval.\n\n"
+        f"{run['data']['data_version']}; `qa_2` is from a sample of HotpotQA. Scores in percent, "
+        "the mean of all tasks with its 95 % interval.\n\n"
     )
     return about + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
