@@ -1,13 +1,14 @@
 """Two small real models on all 13 tasks, from download to report; needs no GPU and no Hub.
 
-    make example                                 # about 4 CPU hours; stop and resume at any time
+    make example                                 # about 5 CPU hours; stop and resume at any time
     make example ROWS=1024:2,2048:1 OUT=/tmp/x   # the same in minutes, with few rows
 
 SmolLM2-135M-Instruct and Gemma 3 270M (base) come as GGUF files from the Python package index.
 Both are run in the protocol `base`, which compares them across their tokenizers, and SmolLM2 also
 in `completion` at 1,024 tokens. Folder OUT gets manifests, answers, scores and the report; models
 and rows stay in dist/example. Cards show the scores of `results`, as `--card` prints them.
-`--repeat N` runs the first N rows of each config at 1,024 tokens again and compares the answers.
+`--repeat TASK,…` runs all rows of these tasks at the least length again, in the same batches, and
+compares the answers.
 """
 
 import argparse
@@ -16,8 +17,10 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_eval.eval_config import parse_rows
 
@@ -85,7 +88,7 @@ def main() -> None:
     parser.add_argument("--sources", help="folder with the source texts")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--card", action="store_true", help="print the scores for cards instead")
-    parser.add_argument("--repeat", type=int, metavar="N", help="compare N rows a config instead")
+    parser.add_argument("--repeat", metavar="TASK,…", help="compare with a second run instead")
     options = parser.parse_args()
     rows = parse_rows(options.rows)
     if not isinstance(rows, dict):
@@ -98,7 +101,7 @@ def main() -> None:
         print(card_table([one for one in folders[:2] if (one / "results.json").exists()]), end="")
         return
     if options.repeat:
-        repeat(runs, {shortest: options.repeat}, options.out)
+        repeat(runs, options.repeat.split(","), {shortest: rows[shortest]}, options.out)
         return
     for name in MODELS:
         model, data = WORK / name, WORK / f"data-{name}"
@@ -141,13 +144,13 @@ def convert(name: str, model: Path) -> None:
     (model / "complete").touch()
 
 
-def run(name: str, protocol: str, rows: dict[int, int], out: Path) -> None:
+def run(
+    name: str, protocol: str, rows: dict[int, int], out: Path, tasks: Iterable[str] = TASKS
+) -> None:
     """Run a model on the rows of its tokenizer, and score it."""
     data, target = WORK / f"data-{name}", out / folder(name, protocol)
     wanted = ",".join(f"{length}:{count}" for length, count in rows.items())
-    configs = [
-        path.name for path in data.iterdir() if path.name.endswith(tuple(f"_{n}" for n in rows))
-    ]
+    configs = [f"{task}_{length}" for task in tasks for length in rows]
     ruler(
         *("eval", "run", "--data", data, "--model", WORK / name, "--model-name", name),
         *("--engine", "python", "--option", "function=batched_generate:generate"),
@@ -194,12 +197,17 @@ def _listed(numbers: list[int]) -> str:
     return f"{', '.join(others)} and {last}"
 
 
-def repeat(runs: list[tuple[str, str, dict[int, int]]], rows: dict[int, int], out: Path) -> None:
-    """Run some rows again in a new folder, and compare the answers with those in `out`."""
+def repeat(
+    runs: list[tuple[str, str, dict[int, int]]],
+    tasks: list[str],
+    rows: dict[int, int],
+    out: Path,
+) -> None:
+    """Run some tasks again in a new folder, and compare the answers with those in `out`."""
     for name, protocol, _ in runs:
         again = WORK / "again"
         shutil.rmtree(again, ignore_errors=True)
-        run(name, protocol, rows, again)
+        run(name, protocol, rows, again, tasks)
         before, after = (answers(one / folder(name, protocol)) for one in (out, again))
         differing = [row for row, text in after.items() if before.get(row) != text]
         print(f"{name}, {protocol}: {len(after)} rows again, {len(differing)} answers differ")
