@@ -1,11 +1,14 @@
 """`ruler-eval report --format latex`: tables and figures that a paper can include."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from ruler_report.format import latex_text
+from tests.conftest import ROOT
 from tests.running.processes import evaluate
 from tests.runs import refused
 from tests.test_report import few, save
@@ -47,6 +50,24 @@ def test_every_figure_is_there_as_pdf_and_svg(paper: Path) -> None:
     for path in (paper / "figures").glob("*.pdf"):
         assert path.read_bytes().startswith(b"%PDF") and path.with_suffix(".svg").is_file()
     assert (paper / "report.csv").is_file() and not (paper / "index.html").exists()
+
+
+@pytest.mark.slow
+def test_the_report_of_the_results_fits_on_the_pages_of_a_paper(tmp_path: Path) -> None:
+    runs = [ROOT / "results" / f"{one}-base" for one in ("smollm2-135m-instruct", "gemma-3-270m")]
+    done = evaluate("report", *runs, "--format", "latex", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for path in (tmp_path / "figures").glob("*.pdf"):
+        box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+)", path.read_bytes())
+        assert box and float(box[1]) == 3.25 * 72 and float(box[2]) < 7 * 72, path.name
+    if not shutil.which("pdflatex"):
+        pytest.skip("no pdflatex, which would set the report")
+    head = r"\documentclass[twocolumn]{article}\usepackage{booktabs,graphicx}\begin{document}"
+    (tmp_path / "paper.tex").write_text(head + "\n" + r"\input{report}\end{document}")
+    command = ["pdflatex", "-interaction=nonstopmode", "paper.tex"]
+    log = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False).stdout.decode()
+    assert "Output written on paper.pdf" in log
+    assert not re.findall(r"^!.*|.*too large for page.*", log, re.MULTILINE)
 
 
 def test_hostile_names_stay_text_in_latex(tmp_path: Path) -> None:

@@ -81,11 +81,12 @@ class Table:
         def line(cells: Iterable[str]) -> str:
             return " & ".join(map(_latex_cell, cells)) + r" \\"
 
+        size = r"\footnotesize" if len(self.head) > 8 else r"\small"
         body = [
             r"\begin{table*}[t]",
             rf"\caption{{{latex_text(self.caption)}.}}",
             rf"\label{{tab:ruler-{self.name}}}",
-            r"\centering\small\setlength{\tabcolsep}{4pt}",
+            rf"\centering{size}\setlength{{\tabcolsep}}{{3pt}}",
             rf"\begin{{tabular}}{{@{{}}l{'r' * (len(self.head) - 1)}@{{}}}}",
             r"\toprule",
             line(self.head),

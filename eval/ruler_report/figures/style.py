@@ -38,6 +38,8 @@ MARKERS = "osD^vPX*<>ph"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
 #: Width in inches of the files: of a page's images, and of a column of a paper.
 WIDTHS: dict[Medium, float] = {"page": 9.6, "paper": 3.25}
+#: In inches: a column of a paper that has room for a caption below. LaTeX never places taller ones.
+TALLEST = 6.5
 _STYLE: Any = {  # matplotlib types each setting by its name
     "text.parse_math": False,  # names of models may contain dollar signs
     "pdf.fonttype": 42,  # TrueType, which venues ask for
@@ -140,10 +142,14 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     scale = 1.0 if medium == "page" else 0.72
     fit = max(1, int(width / (panel_width * scale * 0.95)))
     columns = min(len(drawing.panels), fit)
+    if medium == "paper" and len(drawing.panels) * panel_height * scale > TALLEST * columns:
+        columns += 1
     rows = -(-len(drawing.panels) // columns)
     if medium == "page":
         width = min(width, columns * panel_width)
     height = rows * panel_height * min(1.0, max(scale, width / (columns * panel_width)))
+    if medium == "paper":
+        height = min(height, TALLEST)
     figure, axes = _figure(width, height, rows, columns)
     for panel, place in zip(drawing.panels, axes, strict=False):
         panel(place)
