@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shlex
 from collections.abc import Sequence
 from os import PathLike
@@ -12,7 +13,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
-from ruler_report.figures.style import Medium
+from ruler_report.figures.style import FILES, Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build
@@ -155,6 +156,8 @@ def report(
     _check_shared(every, results_of_all, folder)
     medium: Medium = "paper" if form == "latex" else "page"
     made = build(results, baseline=base, medium=medium if pictures else None, force=force)
+    page = folder / ("report.tex" if form == "latex" else "report.md")
+    earlier = _pictures_of(page)
     for picture in made.pictures:
         for kind, data in picture.files.items():
             write_bytes(folder / "figures" / f"{picture.name}.{kind}", data)
@@ -165,11 +168,20 @@ def report(
         write_results(folder / name, one, summary.to_record())
     write_file(folder / "report.csv", csv_text(made.runs))
     if form == "latex":
-        write_file(folder / "report.tex", latex_page(made))
+        write_file(page, latex_page(made))
     else:
-        write_file(folder / "report.md", markdown_page(made))
+        write_file(page, markdown_page(made))
         write_file(folder / "index.html", html_page(made))
+    for name in earlier - {picture.name for picture in made.pictures}:
+        for kind in FILES[medium]:
+            (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
     return made
+
+
+def _pictures_of(page: Path) -> set[str]:
+    """Return the names of the pictures that an earlier report in this place shows."""
+    text = page.read_text(encoding="utf-8", errors="replace") if page.is_file() else ""
+    return set(re.findall(r"figures/([\w-]+)\.(?:png|pdf)", text))
 
 
 #: Columns of `report.csv`; scores are in percent.

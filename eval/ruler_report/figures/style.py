@@ -36,6 +36,8 @@ DARK = (
 )  # fmt: skip
 MARKERS = "osD^vPX*<>ph"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)))
+#: Kinds of files of a picture.
+FILES: dict[Medium, tuple[str, ...]] = {"page": ("png",), "paper": ("pdf", "svg")}
 #: Width in inches of the files: of a page's images, and of a column of a paper.
 WIDTHS: dict[Medium, float] = {"page": 9.6, "paper": 3.25}
 #: In inches: a column of a paper that has room for a caption below. LaTeX never places taller ones.
@@ -129,8 +131,8 @@ def render(drawing: Drawing, medium: Medium) -> Picture:
     style = _STYLE if page else {**_STYLE, **_SMALL}
     with rc_context({**style, "svg.hashsalt": drawing.name, "svg.fonttype": "path"}):
         figure = _whole(drawing, medium)
-        kinds = ("png",) if page else ("pdf", "svg")
-        files = {kind: _saved(figure, kind, None if page else WIDTHS[medium]) for kind in kinds}
+        width = None if page else WIDTHS[medium]
+        files = {kind: _saved(figure, kind, width) for kind in FILES[medium]}
     return Picture(drawing.name, drawing.title, drawing.alt, tuple(elements), files)
 
 
