@@ -12,7 +12,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import read_index
-from ruler_data.names import is_repo, parse_config, quote
+from ruler_data.names import counted, is_repo, parse_config, quote
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
@@ -111,9 +111,13 @@ def open_inputs(config: EvalConfig) -> Inputs:
     """Return the inputs that the options name."""
     indexed = _indexed(config) if config.revision is None else None
     data = indexed or open_dataset(str(config.data), config.revision)
-    data = data.choose(
-        parse_names(config.configs), config.first_rows, parse_names(config.tasks)
-    ).fetch()
+    asked = config.first_rows
+    data = data.choose(parse_names(config.configs), asked, parse_names(config.tasks)).fetch()
+    for name, rows in data.rows.items():
+        wanted = asked.get(parse_config(name)[1]) if isinstance(asked, dict) else asked
+        if wanted and wanted > rows:
+            warn(f"{name} has only {counted(rows, 'row')}, not {wanted}")
+            break
     model = _open_model(config)
     tokenizer = _open_tokenizer(config, model, data)
     config.prompts.check(tokenizer)

@@ -23,6 +23,9 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
 
     Bars move by the cost of rows, so that short rows promise nothing about long ones.
     """
+    if not pending:
+        yield lambda _: None
+        return
     tokens = {item.key: item.tokens for item in pending}
     rows = Counter(item.config for item in pending)
     costs: Counter[str] = Counter()
@@ -32,7 +35,10 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
     prefilled, started = 0, time.monotonic()
     with progress_bars() as bars:
         total = bars.add_task(
-            "loading the model", total=costs.total(), items=f"0/{len(pending)} rows", speed=""
+            "waiting for the first answer",
+            total=costs.total(),
+            items=f"0/{len(pending)} rows",
+            speed="",
         )
         tasks: dict[str, TaskID] = {}
 

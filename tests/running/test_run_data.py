@@ -109,6 +109,16 @@ def test_rows_counted_in_another_tokenizer_are_counted_anew_and_told(
     assert "is not the one that the data's lengths are counted in (tiny)" in done.stderr
 
 
+def test_more_rows_than_there_are_is_told_and_a_run_with_nothing_left_shows_no_bar(
+    frozen: Path, tmp_path: Path
+) -> None:
+    asked = order(frozen, tmp_path / "out", "--configs", "vt_2048", "--rows", 99)
+    done = evaluate(*asked)
+    assert done.returncode == 0 and "vt_2048 has only 20 rows, not 99" in done.stderr
+    done = evaluate(*asked)
+    assert done.returncode == 0 and "0/0" not in done.stderr and "waiting" not in done.stderr
+
+
 @pytest.mark.slow
 def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     publisher: Publisher, hub: Hub, repo: str, builds: Callable[..., Path], tmp_path: Path
