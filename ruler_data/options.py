@@ -84,18 +84,20 @@ def takes_options(
     def decorate(function: Callable[[Config], Result]) -> Callable[P, Result]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            signature.bind(*args, **kwargs)  # Python's own error for an argument that is missing
             for name, value in {**dict(zip(options, args, strict=False)), **kwargs}.items():
                 if name in options:
                     _check_type(name, value, options[name][0])
             return function(config(*args, **kwargs))
 
-        about, raises, errors = inspect.cleandoc(function.__doc__ or "").partition("Raises:\n")
-        lines = [f"    {one.name}: {option.help}" for one, option in options.values()]
-        call.__doc__ = "\n".join([f"{about}Args:", *lines, "", raises + errors])
-        call.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        signature = inspect.Signature(
             [one.replace(annotation=_type(one)) for one, _ in options.values()],
             return_annotation=inspect.signature(function).return_annotation,
         )
+        about, raises, errors = inspect.cleandoc(function.__doc__ or "").partition("Raises:\n")
+        lines = [f"    {one.name}: {option.help}" for one, option in options.values()]
+        call.__doc__ = "\n".join([f"{about}Args:", *lines, "", raises + errors])
+        call.__signature__ = signature  # type: ignore[attr-defined]
         return call
 
     return decorate

@@ -1,5 +1,6 @@
 """`ruler-eval compare`: what it pairs, what it refuses, what it prints."""
 
+import io
 import json
 import re
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from ruler_data import RulerError
 from ruler_report.results import Depth, Results, read_results, write_results
@@ -155,6 +157,36 @@ def test_only_rows_that_both_scored_are_paired() -> None:
     second = results_of({"vt_4096": [1.0, None, 1.0, 1.0]})
     cell = compare(first, second).differences["vt", 4096]
     assert (cell.rows, cell.value) == ((2, 2), 50)
+
+
+def test_what_prompts_and_rows_have_apart_is_noted() -> None:
+    more, fewer = results_of(SCORES), results_of({**SCORES, "vt_4096": SCORES["vt_4096"][:20]})
+    plain = replace(more.run, frame="{content}{answer_prefix}", model_tokenizer="another")
+    notes = compare(replace(more, run=plain), fewer, force=True).notes
+    assert "only rows that both runs have: 20 of 50 of vt_4096" in notes
+    said = " ".join(notes)
+    assert "completion is plain text, as in base" in said
+    assert "other tokenizer files than those that the rows are counted in" in said
+
+
+def test_a_terminal_shows_the_whole_conclusion(tmp_path: Path) -> None:
+    places = [
+        save(tmp_path / name, results_of(SCORES, model=f"organization/{name * 20}"))
+        for name in ("one", "two")
+    ]
+    made = compare(*places)
+    file = io.StringIO()
+    Console(file=file, width=80, force_terminal=True, color_system=None).print(made)
+    shown = file.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert made.conclusion.replace(" ", "") in "".join(shown.split())
+
+
+def test_results_print_as_their_table() -> None:
+    results = results_of(SCORES, model="org/one")
+    assert repr(results) == "<Results org/one, completion: 100 of 100 rows scored>"
+    assert "mean of" in str(results) or "vt" in str(results)
+    assert "<table" in results._repr_html_()
 
 
 def test_configs_that_only_one_run_has_are_named() -> None:

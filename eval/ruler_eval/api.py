@@ -63,8 +63,7 @@ class Run:
         lines = [[name.replace("_", " ") for name in names]]
         for config in self.configs:
             first, *numbers = asdict(config).values()
-            shown = (f"{one:,}" if isinstance(one, int) else f"{one:,.1f}" for one in numbers)
-            lines.append([first, *shown])
+            lines.append([first, *map(_shown, numbers)])
         return lines
 
     @property
@@ -87,6 +86,12 @@ class Run:
     def _repr_html_(self) -> str:
         names, *lines = self.table()
         return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
+
+
+def _shown(number: float | None) -> str:
+    if number is None:
+        return "unknown"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.1f}"
 
 
 @others_to("options")

@@ -136,8 +136,8 @@ def _indexed(config: EvalConfig) -> Dataset | None:
         index, reason = None, str(error)
     if index is None:
         msg = (
-            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
-            f"revision, e.g. v1.0.0, since it does not lead to rows for a model ({reason})"
+            f"data {quote(where)}: no such folder; for the Hub repo of that name give a revision, "
+            f"e.g. --revision v1.0.0, since no index of it was found ({reason})"
         )
         raise UsageError(msg)
     model = _open_model(config)

@@ -34,7 +34,8 @@ class ConfigSummary:
         rows: number of rows of the run; of samples, where there are several of each row.
         truncated: answers that ended at their limit of tokens.
         prompt_tokens: sent.
-        cached_tokens: sent, and held by a prefix cache.
+        cached_tokens: sent, and held by a prefix cache; None if the engine does not tell.
+        answer_tokens: generated; None if the engine does not tell.
         seconds: of all requests together; they may have run side by side.
     """
 
@@ -44,8 +45,8 @@ class ConfigSummary:
     unscored: int = 0
     truncated: int = 0
     prompt_tokens: int = 0
-    cached_tokens: int = 0
-    answer_tokens: int = 0
+    cached_tokens: int | None = None
+    answer_tokens: int | None = None
     seconds: float = 0.0
 
 
@@ -170,8 +171,9 @@ def tally(info: RunInfo, predictions: Iterable[Prediction]) -> dict[str, ConfigS
         summary.answered += 1
         summary.truncated += prediction.finish == "length"
         summary.prompt_tokens += prediction.prompt_tokens or 0
-        summary.cached_tokens += prediction.cached_tokens or 0
-        summary.answer_tokens += prediction.answer_tokens or 0
+        for name in ("cached_tokens", "answer_tokens"):
+            if (tokens := getattr(prediction, name)) is not None:
+                setattr(summary, name, (getattr(summary, name) or 0) + tokens)
         summary.seconds = round(summary.seconds + (prediction.seconds or 0.0), 4)
     return configs
 

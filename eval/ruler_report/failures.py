@@ -36,7 +36,7 @@ OTHER = "other"
 
 #: The families of each kind and its meaning, in the order in which a report lists them.
 KINDS: dict[str, tuple[str, str]] = {
-    EMPTY: ("all", "the answer has no letter and no digit"),
+    EMPTY: ("all", "the answer has no letter and no digit, but for the number of a list"),
     REFUSAL: ("all", "the model declines or says that the answer is not there"),
     COPIED: ("vt, cwe", "at least half of what it names is the answer of the in-context example"),
     FALSE_NONE: ("niah", "says that there is no answer, although there is one"),

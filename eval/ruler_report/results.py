@@ -136,9 +136,9 @@ class Example:
     said: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
-    """The results of a run.
+    """The results of a run; they print as the table of scores.
 
     Attributes:
         run: the description of the run.
@@ -168,6 +168,20 @@ class Results:
     def scored(self) -> int:
         """Number of rows scored."""
         return sum(config.scored for config in self.configs.values())
+
+    def __repr__(self) -> str:
+        done = f"{self.scored:,} of {self.rows:,} rows scored"
+        return f"<Results {self.run.model}, {self.run.protocol}: {done}>"
+
+    def __str__(self) -> str:
+        from ruler_report.stats.summary import summarize  # which is made of results
+
+        return str(summarize(self))
+
+    def _repr_html_(self) -> str:
+        from ruler_report.stats.summary import summarize
+
+        return summarize(self)._repr_html_()
 
 
 _RESULTS = TypeAdapter(Results)

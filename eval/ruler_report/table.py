@@ -2,12 +2,12 @@
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 from markupsafe import escape as html_text
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape as rich_text
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -40,11 +40,12 @@ class Table:
     def __str__(self) -> str:
         return plain_text(self)
 
-    def __rich__(self) -> RichTable:
-        table = RichTable(*map(rich_text, self.head), box=None, caption=rich_text(self.caption))
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
+        table = RichTable(*map(rich_text, self.head), box=None)
         for place, row in enumerate(self.rows):
             table.add_row(*map(rich_text, row), style="bold" if place in self.marked else None)
-        return table
+        yield table
+        yield Text(f" {self.caption}\n", style="italic")
 
     def _repr_html_(self) -> str:
         return str(self.__html__())
@@ -135,13 +136,13 @@ class Shown(ABC):
     def shown(self) -> Sequence[Table | str]:
         """Return what is printed, without the notes."""
 
-    def __rich__(self) -> Group:
-        return Group(
-            *(
-                Text(part, no_wrap=True, overflow="ignore") if isinstance(part, str) else part
-                for part in self.shown()
-            )
-        )
+    def __rich_console__(self, console: Console, _: ConsoleOptions) -> Iterator[RenderableType]:
+        for part in self.shown():
+            if isinstance(part, str):  # what reads a pipe gets a line as one
+                wide = not console.is_terminal
+                yield Text(part, no_wrap=wide, overflow="ignore" if wide else "fold")
+            else:
+                yield part
 
     def __str__(self) -> str:
         return "\n".join([plain_text(self), *(f"note: {note}" for note in self.notes)])

@@ -185,6 +185,24 @@ def test_a_callable_without_a_name_of_its_own_is_named_by_its_class_or_function(
         assert info["function"].endswith(name) and info["source"]
 
 
+def kept(requests: Sequence[Request], share: float, model: object) -> list[str]:
+    return gold(requests)
+
+
+def test_what_a_partial_gives_a_function_is_part_of_the_run(frozen: Path, tmp_path: Path) -> None:
+    half = partial(kept, share=0.5, model=object())
+    assert run(frozen, tmp_path, generate=half, configs="vt_2048", rows=1).complete
+    info = json.loads((tmp_path / "run.json").read_text())["engine_info"]
+    assert info["arguments"] == {"share": 0.5, "model": "object"}
+    with pytest.raises(UsageError, match=r"engine_info\.arguments\.share is"):
+        less = partial(kept, share=0.25, model=object())
+        run(frozen, tmp_path, generate=less, configs="vt_2048", rows=1)
+    with pytest.raises(UsageError, match="missing a required argument: 'share'; give what it"):
+        run(frozen, tmp_path / "other", generate=kept, rows=1)
+    with pytest.raises(TypeError, match="missing a required argument: 'out'"):
+        ruler_eval.run(frozen, generate=gold)
+
+
 def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
     done = run(frozen, tmp_path, generate=gold, rows=3)
     assert repr(done) == f"<Run {tmp_path}: 6 of 6 rows answered>"

@@ -296,11 +296,10 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
         if names:
             option = "--haystack" if sources.kinds[source] == "own" else "--sources"
             lost = "texts" if is_text(source) else "texts, questions and answers"
+            why, _, _ = reason.partition("; give ")
+            why = why if why.startswith(f"source {source}") else f"source {source}: {why}"
             remedy = "" if "pip install" in reason else f": give {option} DIR"
-            yield (
-                f"source {source}: {reason}; the {lost} of {', '.join(names)} were not compared "
-                f"with it{remedy}"
-            )
+            yield f"{why}; the {lost} of {', '.join(names)} were not compared with it{remedy}"
     if not sources.is_current:
         yield f"rows of data version {manifest.rows_version} were not compared with the seed"
     if manifest.suite not in packaged():

@@ -149,7 +149,7 @@ class Library:
         found = sha256_of(paths)
         if found not in spec.pinned:
             pinned = " or ".join(one.sha256 for one in spec.mirrors)
-            expected = pinned or f"{len(spec.downloads)} pinned files"
+            expected = pinned or f"that of {len(spec.downloads)} pinned files together"
             message = (
                 f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
                 f"found {found}"

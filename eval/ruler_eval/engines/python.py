@@ -92,7 +92,11 @@ def prepare(
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
     except TypeError as error:
-        msg = f"{_name(function)}: cannot be called with requests and these options: {error}"
+        msg = (
+            f"{_name(function)}: cannot be called with requests and these options: {error}; give "
+            "what it needs by --option NAME=VALUE (in Python as a keyword argument, or with "
+            "functools.partial)"
+        )
         raise UsageError(msg) from error
     call = partial(function, **arguments)
     return Engine(
@@ -101,7 +105,7 @@ def prepare(
             "function": _name(function),
             "source": _source_hash(function),
             "batch": options.batch,
-            "arguments": published_options(arguments),
+            "arguments": published_options({**_bound(function), **arguments}),
         },
         sampling={},
         window=model.window,
@@ -184,6 +188,25 @@ def _unwrapped(function: Function) -> Function:
     while isinstance(inner, partial):
         inner = inner.func
     return cast(Function, inspect.unwrap(inner))
+
+
+def _bound(function: Function) -> dict[str, Any]:
+    """Return what `functools.partial` gives a function; of what JSON has no form for, its type.
+
+    >>> _bound(partial(partial(print, 1, sep="-"), sep=" ", file=sys.stdout))
+    {'0': 1, 'sep': ' ', 'file': 'TextIOWrapper'}
+    """
+    if not isinstance(function, partial):
+        return {}
+    inner = _bound(function.func)
+    places = enumerate(function.args, sum(map(str.isdigit, inner)))
+    given = {**{str(place): value for place, value in places}, **function.keywords}
+    for name, value in given.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            given[name] = type(value).__name__
+    return inner | given
 
 
 def _load(spec: str) -> Function:

@@ -14,7 +14,7 @@ from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
 from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparability import SAME_ROWS
+from ruler_report.stats.comparability import SAME_ROWS, prompt_caveats
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     FIRST,
@@ -161,7 +161,7 @@ def build(
         runs=tuple(ordered),
         notes=tuple(notes),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(one, medium) for one in sections), folded)
+            Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
@@ -270,14 +270,14 @@ def _notes(runs: Sequence[ScoredRun], comparisons: Sequence[Comparison]) -> Iter
         yield f"{whose}: {note}"
 
 
-def _finished(section: Section, medium: Medium | None) -> Section:
-    """Return a section with its pictures drawn, if they are wanted, and without empty tables."""
-    return replace(
-        section,
-        drawings=(),
-        pictures=tuple(render(one, medium) for one in section.drawings) if medium else (),
-        tables=tuple(table for table in section.tables if table.rows),
-    )
+def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Section]:
+    """Yield sections with their pictures drawn, if wanted, and without what is empty."""
+    for section in sections:
+        drawings = [*section.drawings] if medium else []
+        pictures = tuple(render(one, medium) for one in drawings if medium)
+        tables = tuple(table for table in section.tables if table.rows)
+        if pictures or tables or section.examples or (section.text and section.tables):
+            yield replace(section, drawings=(), pictures=pictures, tables=tables)
 
 
 def _overview(
@@ -378,6 +378,7 @@ def caveats_of(results: Results) -> Iterator[str]:
         )
     if run.no_context:
         yield "run without the context, as a baseline"
+    yield from prompt_caveats(run)
     missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
     error = stated_error(results)
     if error is not None:

@@ -108,8 +108,9 @@ class Retention:
     """A run's mean score in percent of the baseline's, with its 95 % interval.
 
     Attributes:
-        flag: `floor` if the baseline is not shown to be above the floor, so that the ratio says
-            nothing; `ceiling` if both are at the ceiling, so that only a large loss would show.
+        flag: `floor` if the baseline is not shown to be above the floor, so that guessing would
+            be retained as well; `ceiling` if both are at the ceiling, so that only a large loss
+            would show.
     """
 
     value: float
@@ -118,8 +119,6 @@ class Retention:
     flag: str
 
     def __str__(self) -> str:
-        if self.flag == "floor":
-            return "floor"
         high = f"{self.high:.1f}" if self.high < 100 * MOST else "…"
         return f"{self.value:.1f} [{self.low:.1f}, {high}] {self.flag}".rstrip()
 
@@ -162,8 +161,8 @@ def retention_table(name: str, labels: Sequence[str], run: Results, baseline: Re
     )
     caption = (
         f"{labels[1]} in percent of {labels[0]}, with 95 % intervals; floor: {labels[0]} is not "
-        f"shown to be above what answers score that ignore the question; ceiling: both score "
-        f"{CEILING:g} or more"
+        f"shown to be above what answers score that ignore the question, though they have the "
+        f"whole context; ceiling: both score {CEILING:g} or more"
     )
     head = ("task", "mean", *map(format_length, lengths))
     return Table(name, caption, head, rows, (len(rows) - 1,))

@@ -5,13 +5,15 @@ on other questions of the same kind (another seed, an edition of upstream with a
 are compared unpaired. Runs that differ in more than that are not compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ruler_eval.schema import RunInfo
 from ruler_report.format import visible
 from ruler_report.results import Results
 
+#: A prompt without a chat template.
+PLAIN = "{content}{answer_prefix}"
 SAME_ROWS = "paired: the same rows"
 #: What must be the same in two runs, in the words of a refusal.
 ALIKE: dict[str, Callable[[RunInfo], object]] = {
@@ -22,6 +24,14 @@ ALIKE: dict[str, Callable[[RunInfo], object]] = {
     "contexts": lambda run: "left out" if run.no_context else "given",
     "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
 }
+
+
+def prompt_caveats(run: RunInfo) -> Iterator[str]:
+    """Yield in what prompts were not those that the rows and the protocol promise."""
+    if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
+        yield "prompts rendered with other tokenizer files than those that the rows are counted in"
+    if run.protocol == "completion" and run.frame == PLAIN:
+        yield "the tokenizer has no chat template, so completion is plain text, as in base"
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
-from ruler_report.stats.comparability import Comparability, comparability
+from ruler_report.stats.comparability import Comparability, comparability, prompt_caveats
 from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
 from ruler_report.stats.score_table import asks_of, configs_of, score_matrix
 from ruler_report.table import Shown, Table
@@ -381,6 +381,16 @@ def measure(
     for label, run in zip(labels, (first, second), strict=True):
         if run.scored < run.rows:
             notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
+        notes += [f"{label}: {caveat}" for caveat in prompt_caveats(run.run)]
+    if how.paired:
+        names = [f"{task}_{length}" for task, length in product(tasks, lengths)]
+        sizes = {name: (first.configs[name].rows, second.configs[name].rows) for name in names}
+        uneven = [(name, *sorted(both)) for name, both in sizes.items() if both[0] != both[1]]
+        for name, fewer, more in uneven[:1]:
+            notes.append(
+                f"only rows that both runs have: {fewer:,} of {more:,} of {name}"
+                + (f", and likewise of {counted(len(uneven) - 1, 'config')}" if uneven[1:] else "")
+            )
     if left_out:
         notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
     return Comparison(

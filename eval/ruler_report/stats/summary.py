@@ -140,9 +140,10 @@ class Summary(Shown):
         effective = self.effective.get(OVERALL) or self.effective.get(OWN)
         if effective:
             longest = self.lengths[-1]
+            possible = effective.format_possible(longest)
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
-                f"{effective.threshold:.1f}); not excluded: {effective.format_possible(longest)}"
+                f"{effective.threshold:.1f}); cannot be excluded: {possible}"
             )
         caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""
         head = ("task", *map(format_length, self.lengths))
