@@ -87,7 +87,9 @@ def test_floor_and_ceiling_are_flagged() -> None:
     top.configs["cwe_4096"] = replace(top.configs["cwe_4096"], floor=floor)
     found = retention(top, top)
     assert found["vt", 4096].flag == "ceiling" and found["cwe", 4096].flag == "floor"
-    assert str(found["cwe", 4096]).endswith("] floor") and str(found["vt", 4096]).endswith("] ceiling")
+    assert str(found["cwe", 4096]).endswith("] floor") and str(found["vt", 4096]).endswith(
+        "] ceiling"
+    )
 
 
 def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path) -> None:
