@@ -445,14 +445,14 @@ def _costs(theirs: float, ours: float) -> str:
 HEADER = """# Editions beside upstream's own scripts
 
 Written by `benchmarks/editions.py`. `index`, `input`, `outputs`, `length` and `answer_prefix` of
-every row (1 to 4 a config) are compared with what upstream's unmodified scripts write. A cell says
+every row (2 or 3 a config) are compared with what upstream's unmodified scripts write. A cell says
 how many configs are compared and the same in every row, of how many in the matrix. A config is one
 task: all 13 with wonderwords 3.0.1; with 2.2.0 the 8 whose rows depend on words. The scripts of
-2024-04 are those of 2025-01 but for vt's, so the other tasks are planned at 4,096 tokens with Llama
-3's tokenizer alone. HotpotQA is a sample of 298 questions, and english_words.json a stand-in of
-made-up words (upstream's file is in git-lfs). The scripts' token counts come from the fast counter;
-the first row of every config is counted again with Hugging Face `tokenizers` or sentencepiece. The
-scripts of some configs ran in processes of their own, with the counts of those libraries.
+2024-04 are those of 2025-01 but for vt's, so the other tasks are compared at 4,096 tokens with
+Llama 3's tokenizer alone. HotpotQA is a sample of 298 questions, and english_words.json a stand-in
+of made-up words (upstream's file is in git-lfs). The scripts' token counts come from the fast
+counter; the first row of every config is counted again with Hugging Face `tokenizers` or
+sentencepiece.
 """
 
 

@@ -20,6 +20,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import fetch_file
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
+from ruler_data.terminal import warn
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
@@ -152,7 +153,8 @@ class Found:
             return ""
         named = self.model in REGISTRY or self.model in ALIASES
         model = "MODEL" if named else shlex.quote(self.model)
-        return f"ruler-eval run --data {one.repo} --revision {one.tag} --model {model}"
+        rows = f"--data {one.repo} --revision {one.tag}"
+        return f"ruler-eval run {rows} --model {model} --out runs/{one.tokenizer}"
 
 
 def find(model: str | Path, repo: str | None = None) -> Found:
@@ -179,7 +181,13 @@ def find(model: str | Path, repo: str | None = None) -> Found:
         if (release := index.of_model(model)) is None:
             raise
         return Found(model, None, release, build)
-    return Found(model, info, index.of_tokenizer(info) or index.of_model(model), build)
+    release = index.of_tokenizer(info)
+    if release is None and (release := index.of_model(model)):
+        warn(
+            f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
+            "template that is not the model's; `ruler-eval doctor` says by how much they differ"
+        )
+    return Found(model, info, release, build)
 
 
 def _tokenizer(model: str, known: str | None) -> TokenizerInfo:

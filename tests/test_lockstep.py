@@ -87,6 +87,20 @@ def test_siblings_have_one_version_and_the_first_lists_them_all(
 
 
 @pytest.mark.slow
+def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) -> None:
+    succeeded(owner.release("dry"))
+    first, folder = "dry/ruler", owner.root / "dist" / "other"
+    owner.hub.foreign_commit(first, INDEX, Index().to_json().encode())
+    owner.hub.requests.clear()
+    asked = ("publish", folder, "--repo", "dry/ruler-other", "--version", "1.0.0")
+    more = ("--allow-sample", "--index", first)
+    done = succeeded(spawn("ruler-data", *asked, *more, "--dry-run", env=owner.env))
+    assert "is published already" in done.stdout and owner.hub.writes() == []
+    done = succeeded(spawn("ruler-data", *asked, *more, env=owner.env))
+    assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
+
+
+@pytest.mark.slow
 def test_a_card_names_the_sibling_datasets(owner: Owner, released: str) -> None:
     cards = {
         name: owner.hub.repos[f"{released}/{name}"].files("v1.0.0")["README.md"].data.decode()
@@ -155,6 +169,17 @@ def test_a_model_finds_its_rows_and_a_run_takes_them(owner: Owner, released: str
     assert recorded["revision"] == found["release"]["commit"]
     scored = succeeded(owner.reader("ruler-eval", "score", out, "--data", repo))
     assert "100" in scored.stdout
+
+
+@pytest.mark.slow
+def test_verifying_some_configs_of_a_release_does_not_speak_of_its_card(
+    owner: Owner, released: str
+) -> None:
+    asked = ("verify", f"{released}/ruler-other", "--revision", "v1.0.0", "--tasks", "vt")
+    env = {**owner.env, "HF_HOME": str(owner.root / "empty")}
+    done = succeeded(spawn("ruler-data", *asked, "--tokenizer", owner.models[1], env=env))
+    assert "not rendered again: that needs the first rows of every config" in done.stderr
+    assert "Errno" not in done.stderr and "card" not in done.stdout
 
 
 @pytest.mark.slow

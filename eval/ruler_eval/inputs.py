@@ -136,8 +136,8 @@ def _indexed(config: EvalConfig) -> Dataset | None:
         index, reason = None, str(error)
     if index is None:
         msg = (
-            f"data {quote(where)}: no such folder; for the Hub repo of that name give a revision, "
-            f"e.g. --revision v1.0.0, since no index of it was found ({reason})"
+            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
+            f"revision, e.g. v1.0.0, since no index of rows by model was found there ({reason})"
         )
         raise UsageError(msg)
     model = _open_model(config)

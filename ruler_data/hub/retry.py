@@ -153,8 +153,8 @@ def check_network(doing: str) -> None:
 
 #: What to do where there is no network.
 UNREACHABLE = (
-    "the Hub cannot be reached; without network, give a local folder, or HF_HOME with a cache that "
-    "holds it; HF_ENDPOINT names a mirror"
+    "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
+    "cache that holds it; HF_ENDPOINT names a mirror; else run the same command again later"
 )
 
 

@@ -87,6 +87,10 @@ REGISTRY = TypeAdapter(dict[str, Known]).validate_python(tomllib.loads(_TABLE))
 ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
 
 
+#: Where files under a known name come from that nobody compared with the pinned ones.
+LOCAL_COPY = "a local folder"
+
+
 def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer:
     """Return the tokenizer that a registry name, a folder or a Hub id stands for.
 
@@ -158,8 +162,8 @@ def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenize
     if local and (folder := Path(local) / name).is_dir():
         if known.split and (folder / RANKED).is_file():
             folder = _from_ranks(folder, name, known.split)
-        hub_id = known.source if known.revision else None
-        return load_folder(folder, name, Origin(hub_id, known.revision))
+        origin = Origin(known.source, known.revision, LOCAL_COPY) if known.revision else LOCAL
+        return load_folder(folder, name, origin)
     if known.source in RANKS:
         return TiktokenTokenizer(known.source, name, allow_download=allow_download)
     if known.revision is None:

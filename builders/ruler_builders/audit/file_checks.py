@@ -33,6 +33,7 @@ from ruler_data.names import config_file, is_repo, parse_config, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS
+from ruler_data.tokenizers.llama import LLAMA
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -205,6 +206,9 @@ def _registry_findings(tokenizer: TokenizerInfo) -> Iterator[str]:
     if known and known.revision:
         wanted = f"{known.source} at {known.revision}"
         is_right = is_right or origin == (known.source, known.revision)
+        if tokenizer.name in LLAMA:
+            wanted += ", or Meta's package"
+            is_right = is_right or (origin[0] is None and bool(_META.fullmatch(origin[1] or "")))
     elif known:
         wanted = "a package"
         is_right = origin[0] is None and bool(_PACKAGE.fullmatch(origin[1] or ""))
@@ -213,7 +217,7 @@ def _registry_findings(tokenizer: TokenizerInfo) -> Iterator[str]:
         is_named = tokenizer.hub_id.rpartition("/")[2] == tokenizer.name
         is_right = is_named and bool(_COMMIT.fullmatch(tokenizer.revision or ""))
     if not is_right:
-        where = " at ".join(quote(str(part)) for part in origin)
+        where = " at ".join(quote(part) for part in origin if part) or "a local folder"
         yield f"{FILENAME}: tokenizer {quote(tokenizer.name)} is from {where}, expected {wanted}"
     if not _ENGINE.fullmatch(tokenizer.engine):
         yield f"{FILENAME}: tokenizer engine {quote(tokenizer.engine)} is none of this package"
@@ -221,6 +225,7 @@ def _registry_findings(tokenizer: TokenizerInfo) -> Iterator[str]:
 
 _COMMIT = re.compile("[0-9a-f]{40}")
 _PACKAGE = re.compile(r"(mistral-common|tiktoken) [0-9][0-9a-z.]*")
+_META = re.compile(r"llama-models [0-9][0-9a-z.]*")
 _ENGINE = re.compile(r"(tokenizers|gigatoken|mistral-common|tiktoken) [0-9][0-9a-z.+]*")
 
 
@@ -241,6 +246,9 @@ def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str
     try:
         if manifest.package_version != __version__:
             msg = f"version {manifest.package_version} wrote them"
+            raise ValueError(msg)
+        if not all((folder / info.file).is_file() for info in manifest.configs.values()):
+            msg = "that needs the first rows of every config, and only some are here"
             raise ValueError(msg)
         expected = card_files(manifest, folder.joinpath, _address(folder))
     except (RulerError, StopIteration, *UNREADABLE) as error:

@@ -44,7 +44,7 @@ from ruler_data.suites import packaged
 from ruler_data.tasks import Qa, Task, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.protocol import template_reserve
-from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
+from ruler_data.tokenizers.registry import LOCAL_COPY, REGISTRY, find_by_fingerprint
 
 
 @dataclass(frozen=True, repr=False)
@@ -193,6 +193,7 @@ def verify(config: VerifyConfig) -> AuditReport:
         if not name_findings(name, info, manifest) and (folder / info.file).is_file()
     ]
     wrong, untested = text_findings(folder, manifest)
+    is_rendered = not any("not rendered again" in one for one in untested)
     findings += wrong
     again = None if config.count_lengths else _at_random(chosen, readable, config.rebuild)
     sources, wrong = find_sources(manifest, config.sources, config.haystack)
@@ -212,14 +213,14 @@ def verify(config: VerifyConfig) -> AuditReport:
     if manifest.is_imported:
         untested.append("imported rows: files, digests and lengths hold; who made them is unknown")
     rows = sum(info.rows for info in chosen.configs.values())
-    proved = () if findings else _proved(chosen, verdicts, sources, config.count_lengths, rebuilt)
+    proved = _proved(chosen, verdicts, sources, config.count_lengths, rebuilt, is_rendered)
     return AuditReport(
         tuple(dict.fromkeys(findings)),
         tuple(untested),
         len(chosen.configs),
         rows,
         rebuilt,
-        tuple(proved),
+        () if findings else tuple(proved),
     )
 
 
@@ -304,6 +305,9 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
         yield f"rows of data version {manifest.rows_version} were not compared with the seed"
     if manifest.suite not in packaged():
         yield f"suite {quote(manifest.suite)}: not of this package, so its tasks are not compared"
+    if manifest.tokenizer.mirror == LOCAL_COPY:
+        name, hub_id = quote(manifest.tokenizer.name), manifest.tokenizer.hub_id
+        yield f"tokenizer {name}: from a local folder; not compared with the files of {hub_id}"
     if manifest.tokenizer.name not in REGISTRY and manifest.tokenizer.hub_id is None:
         name = quote(manifest.tokenizer.name)
         yield f"tokenizer {name}: of a local folder; only its files are proved, not its name"
@@ -315,9 +319,11 @@ def _proved(
     sources: Available,
     is_counted: bool,
     rebuilt: int,
+    is_rendered: bool,
 ) -> Iterator[str]:
     """Say what was proved of a clean folder."""
-    yield "files, columns, digests, depths, card, licences and eval.yaml follow from the manifest"
+    rendered = ", card, licences and eval.yaml" if is_rendered else ""
+    yield f"files, columns, digests, depths{rendered} follow from the manifest"
     if manifest.is_upstream:
         yield f"rows replayed by upstream's generator, byte for byte: {rebuilt}"
     if manifest.edition != BALANCED:

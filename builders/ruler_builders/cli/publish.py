@@ -28,12 +28,12 @@ def publish(
         config = replace(config, siblings=lockstep.listed(check_repo(index)))
     with progress(VerifyConfig(config.folder).tokens) as advance:
         outcome = publish_release(config, advance, tell)
-    if index and outcome.commit:
-        lockstep.put_index(index, [lockstep.sibling_of(config.repo, outcome)], tell)
     if as_json:
         out.print_json(json.dumps(_record(config.repo, outcome)))
     else:
         _report(config.repo, outcome)
+    if index and outcome.commit and not config.dry_run:
+        lockstep.put_index(index, [lockstep.sibling_of(config.repo, outcome)], tell)
 
 
 @command()

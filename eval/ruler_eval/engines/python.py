@@ -193,8 +193,8 @@ def _unwrapped(function: Function) -> Function:
 def _bound(function: Function) -> dict[str, Any]:
     """Return what `functools.partial` gives a function; of what JSON has no form for, its type.
 
-    >>> _bound(partial(partial(print, 1, sep="-"), sep=" ", file=sys.stdout))
-    {'0': 1, 'sep': ' ', 'file': 'TextIOWrapper'}
+    >>> _bound(partial(partial(print, 1, sep="-"), sep=" ", file=object()))
+    {'0': 1, 'sep': ' ', 'file': 'object'}
     """
     if not isinstance(function, partial):
         return {}
