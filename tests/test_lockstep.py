@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ruler_data import RulerError
+from ruler_builders.publish.lockstep import LockstepConfig
+from ruler_data import RulerError, UsageError
 from ruler_data.index import Index, Sibling
 from tests import commands
 from tests.commands import Done, finish, spawn, started, succeeded
@@ -98,6 +99,11 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     assert "is published already" in done.stdout and owner.hub.writes() == []
     done = succeeded(spawn("ruler-data", *asked, *more, env=owner.env))
     assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
+
+
+def test_two_names_of_one_tokenizer_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
+        LockstepConfig(org="acme", version="1.0.0", tokenizers="llama3,llama3.3")
 
 
 @pytest.mark.slow

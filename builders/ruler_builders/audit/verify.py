@@ -331,12 +331,14 @@ def _proved(
     count, drawn = len(verdicts), sum(one.is_drawn for one in verdicts.values())
     qa = [name for name in verdicts if isinstance(_task(manifest, name).params, Qa)]
     yield (
-        f"every prompt has the parameters of its task ({count} configs), and a solver that reads "
-        f"only the prompt finds its answers ({count - len(qa)} configs)"
+        f"every prompt has the parameters of its task ({counted(count, 'config')}), and a solver "
+        f"that reads only the prompt finds its answers ({counted(count - len(qa), 'config')})"
     )
     if qa:
-        yield f"the gold documents of qa are there and contain an answer ({len(qa)} configs)"
-    yield f"questions, answers and examples are those of the seed ({drawn} of {count} configs)"
+        whose = counted(len(qa), "config")
+        yield f"the gold documents of qa are there and contain an answer ({whose})"
+    whose = f"{drawn} of {counted(count, 'config')}"
+    yield f"questions, answers and examples are those of the seed ({whose})"
     texts = [name for name in sources.kinds if name not in sources.missing]
     yield f"texts are those of the sources: {', '.join(texts) or 'none compared'}"
     if is_counted:

@@ -32,7 +32,7 @@ from ruler_data.index import FILENAME, Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.options import Option
 from ruler_data.terminal import warn
-from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
 #: Shows the progress of a number of tokens; None where it is not known.
 Bar = Callable[[int | None], AbstractContextManager[Progress]]
@@ -76,8 +76,10 @@ class LockstepConfig:
         """The repo of each tokenizer, by its name, folder or Hub id."""
         specs = [spec.strip() for spec in self.tokenizers.split(",") if spec.strip()]
         names = [check_name("tokenizer", Path(spec).name) for spec in specs]
-        if not names or len({*names}) < len(names):
-            msg = f"--tokenizers {self.tokenizers}: name each tokenizer once, comma-separated"
+        if not names or len({ALIASES.get(name, name) for name in names}) < len(names):
+            same = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
+            given = f"--tokenizers {self.tokenizers}"
+            msg = f"{given}: name each tokenizer once, comma-separated ({same})"
             raise UsageError(msg)
         repos = [self.name, *(f"{self.name}-{name}" for name in names[1:])]
         return {
