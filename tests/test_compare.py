@@ -185,8 +185,9 @@ def test_a_terminal_shows_the_whole_conclusion(tmp_path: Path) -> None:
 def test_results_print_as_their_table() -> None:
     results = results_of(SCORES, model="org/one")
     assert repr(results) == "<Results org/one, completion: 100 of 100 rows scored>"
-    assert "mean of" in str(results) or "vt" in str(results)
-    assert "<table" in results._repr_html_()
+    (head, row) = str(results).splitlines()
+    assert head.split() == ["task", "4K", "8K"] and row.startswith("vt")
+    assert "<table" in results._repr_html_() and results.to_records()[0]["rows"] == 50
 
 
 def test_configs_that_only_one_run_has_are_named() -> None:

@@ -20,6 +20,7 @@ from ruler_data.manifest import Floor
 from ruler_data.names import quote
 from ruler_data.version import __version__
 from ruler_eval.schema import RunInfo
+from ruler_report.scores import Scores
 
 #: Version of the layout of the file.
 FORMAT = 1
@@ -174,14 +175,29 @@ class Results:
         return f"<Results {self.run.model}, {self.run.protocol}: {done}>"
 
     def __str__(self) -> str:
-        from ruler_report.stats.summary import summarize  # which is made of results
-
-        return str(summarize(self))
+        return repr(self._shown())
 
     def _repr_html_(self) -> str:
-        from ruler_report.stats.summary import summarize
+        return self._shown()._repr_html_()
 
-        return summarize(self)._repr_html_()
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one record for each config, as `Scores.to_records`."""
+        return self._shown().to_records()
+
+    def _shown(self) -> Scores:
+        exact = {
+            name: tuple(
+                None if score is None else (one or 0.0, f1 or 0.0)
+                for score, one, f1 in zip(
+                    config.scores,
+                    config.scores_of("exact"),
+                    config.scores_of("f1"),
+                    strict=True,
+                )
+            )
+            for name, config in self.configs.items()
+        }
+        return Scores({name: one.scores for name, one in self.configs.items()}, exact)
 
 
 _RESULTS = TypeAdapter(Results)
