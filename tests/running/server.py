@@ -58,6 +58,7 @@ class FakeServer:
         self.fingerprint = fingerprint
         self.probes: list[Body] = []
         self.seen: list[Body] = []
+        self.answered = 0  # of those seen
         self.headers: list[dict[str, str]] = []
         self.connections: list[socket.socket] = []
         self.lock = threading.Lock()
@@ -127,9 +128,12 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             reply = server.fault(number, body)
             if isinstance(reply, Answer):
                 reply = 200, {}, json.dumps(_reply(server.say(body), body, server)).encode()
-            if reply is not None:
-                return self._send(*reply)
-            self.close_connection = True
+            if reply is None:
+                self.close_connection = True
+                return None
+            self._send(*reply)
+            with server.lock:
+                server.answered += 1
             return None
 
         def _send(self, status: int, headers: dict[str, str], data: bytes) -> None:

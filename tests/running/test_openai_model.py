@@ -128,13 +128,17 @@ def test_a_server_that_is_gone_at_the_end_costs_no_answer(
 ) -> None:
     server = FakeServer(golden)
 
-    def leave(number: int, body: Body) -> object:
+    def leave() -> None:
+        until(lambda: server.answered == 12)  # those asked last are still on their way
+        server.close()
+
+    def last(number: int, body: Body) -> object:
         if number == 12:
             server.refuses = {"prompt"}  # keeps to itself from now on
-            Thread(target=server.close).start()
+            Thread(target=leave).start()
         return well(number, body)
 
-    server.fault = leave  # type: ignore[assignment]
+    server.fault = last  # type: ignore[assignment]
     asked = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
     done = evaluate(*asked)
     assert done.returncode == 0, done.stderr
