@@ -55,6 +55,7 @@ def test_the_card_of_a_folder_is_printed_checked_and_written(
     released = cli("card", copy, "--repo", "org/ruler", "--version", "1.2.0").stdout
     assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.2.0")' in released
     assert "ruler-data verify org/ruler --revision v1.2.0" in released
+    assert "- Data version 1.2.0, built" in released and "version: 1.2.0\n" in released
 
 
 @pytest.mark.parametrize(

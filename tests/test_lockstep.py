@@ -97,6 +97,9 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     more = ("--allow-sample", "--index", first)
     done = succeeded(spawn("ruler-data", *asked, *more, "--dry-run", env=owner.env))
     assert "is published already" in done.stdout and owner.hub.writes() == []
+    missing = spawn("ruler-data", *asked, *more[:-1], "dry/none", env=owner.env)
+    assert missing.returncode == 2 and owner.hub.writes() == []
+    assert "--index dry/none: the Hub has no such dataset" in missing.stderr
     done = succeeded(spawn("ruler-data", *asked, *more, env=owner.env))
     assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
 

@@ -1,5 +1,6 @@
 """`ruler-data card`: print the card of a folder, check it or write it again."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from ruler_data.errors import RulerError, UsageError
@@ -26,7 +27,8 @@ def card(
     if write and (check or repo):
         msg = "--write cannot be combined with --check or --repo; `publish` writes a repo's card"
         raise UsageError(msg)
-    address = Address(check_repo(repo), Version.parse(version).tag) if repo else None
+    released = Version.parse(version)
+    address = Address(check_repo(repo), released.tag) if repo else None
     source = open_source(data, revision)
     folder, manifest = source.folder, source.manifest
     if source.release:
@@ -40,7 +42,8 @@ def card(
     if build.intact(manifest.configs) != manifest.configs:
         msg = f"{folder}: its rows are not those of its manifest; verify it"
         raise RulerError(msg)
-    texts = card_files(manifest, folder.joinpath, address)
+    shown = replace(manifest, data_version=str(released)) if repo else manifest
+    texts = card_files(shown, folder.joinpath, address)
     if write:
         with locked(build):
             build.seal(manifest, texts)

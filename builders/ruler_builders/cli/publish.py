@@ -9,6 +9,8 @@ from ruler_builders.publish import lockstep
 from ruler_builders.publish.plan import PublishConfig
 from ruler_builders.publish.release import ReleaseOutcome
 from ruler_builders.publish.release import publish as publish_release
+from ruler_data.errors import UsageError
+from ruler_data.hub.repo import head
 from ruler_data.names import check_repo, counted
 from ruler_data.options import JsonFlag, Option, command
 from ruler_data.terminal import out, progress, say
@@ -25,7 +27,10 @@ def publish(
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves."""
     tell = _silent if as_json else say
     if index:
-        config = replace(config, siblings=lockstep.listed(check_repo(index)))
+        if check_repo(index) != config.repo and head(index) is None:
+            msg = f"--index {index}: the Hub has no such dataset; publish it first"
+            raise UsageError(msg)
+        config = replace(config, siblings=lockstep.listed(index))
     with progress(VerifyConfig(config.folder).tokens) as advance:
         outcome = publish_release(config, advance, tell)
     if as_json:
