@@ -184,7 +184,8 @@ def _words(row: Row) -> Candidates:
     For a question about the count of one word, return the counts of all.
     """
     text = row.context.rpartition("coded words. ")[2]  # fwe: no line feed before it
-    counts = Counter(text.rstrip("\n").rpartition("\n")[2].split())
+    pieces = text.rstrip("\n").rpartition("\n")[2].split()
+    counts = Counter(pieces[1::2] if pieces[:1] == ["1."] else pieces)  # of a list, not its numbers
     words = Counter({word: count for word, count in counts.items() if word[0].islower()})
     if row.outputs[0].isdecimal():
         return Counter(map(str, words.values())), {}

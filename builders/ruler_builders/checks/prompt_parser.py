@@ -5,8 +5,9 @@ compared with that of `prompts`.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple, assert_never
 
 from ruler_builders import prompts
@@ -26,8 +27,7 @@ _FORMS = [
         wording,
         max(re.split("KEY|VALUE|KIND", form), key=len),
         re.compile(
-            re.escape(form)
-            .replace("KIND", r"(?P<kind>\w+)")
+            f"({re.escape(form)})".replace("KIND", r"(?P<kind>\w+)")
             .replace("KEY", r"(?P<key>\S+)")
             .replace("VALUE", r"(?P<value>\S+)")
             + r"(?=\s|$)"
@@ -52,10 +52,43 @@ class NeedleSentence(NamedTuple):
 @lru_cache(maxsize=1)  # of a row, the solver and the parameters ask for the same
 def needle_sentences(text: str) -> tuple[list[NeedleSentence], list[str]]:
     """Return all needles of a text in any wording, and the lines of what is no needle."""
+    forms = [(wording, form) for wording, words, form in _FORMS if words in text]
+    if len(forms) == 1 and forms[0][0] != "split":
+        found, pieces = _of_one_form(text, *forms[0])
+    else:
+        found, pieces = _of_forms(text, forms)
+    return found, [
+        line for piece in pieces if len(piece) > 1 for line in piece.split("\n") if line.strip()
+    ]
+
+
+def _of_one_form(
+    text: str, wording: str, form: re.Pattern[str]
+) -> tuple[list[NeedleSentence], Iterable[str]]:
+    """Return needles, of which there may be thousands, and what is between them, at once."""
+    parts = form.split(text)
+    columns = [parts[place :: form.groups + 1] for place in range(form.groups + 1)]
+    named = {name: columns[place] for name, place in form.groupindex.items()}
+    kinds = named.get("kind", [""] * len(columns[1]))
+    fields = zip(
+        zip(columns[1], strict=True),
+        kinds,
+        named["key"],
+        named["value"],
+        repeat(wording),
+        strict=False,
+    )
+    return list(map(NeedleSentence._make, fields)), columns[0]
+
+
+def _of_forms(
+    text: str, forms: Iterable[tuple[str, re.Pattern[str]]]
+) -> tuple[list[NeedleSentence], Iterable[str]]:
+    """Return needles form by form, and what is between them."""
     filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
     found, spans = list[NeedleSentence](), list[tuple[int, int]]()
-    for wording, words, form in _FORMS:
-        for match in form.finditer(text) if words in text else ():
+    for wording, form in forms:
+        for match in form.finditer(text):
             matches, value = [match], match["value"]
             if wording == "split":
                 if value not in filed:
@@ -69,8 +102,7 @@ def needle_sentences(text: str) -> tuple[list[NeedleSentence], list[str]]:
     spans.sort()
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), len(text)]
-    pieces = (text[end:start] for end, start in zip(ends, starts, strict=True) if end < start - 1)
-    return found, [line for piece in pieces for line in piece.split("\n") if line.strip()]
+    return found, (text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def queried_keys(row: Row) -> list[str]:

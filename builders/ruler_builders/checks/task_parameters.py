@@ -47,7 +47,7 @@ def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
     values: dict[str, list[str]] = {}
     for one in found:
         values.setdefault(one.key, []).append(one.value)
-        yield from _sentence_findings(params, one)
+    yield from _sentence_findings(params, found)
     parts = [*values, *(value for several in values.values() for value in several)]
     if len(set(parts)) != len(parts):
         yield f"{Counter(parts).most_common(1)[0][0]!r} is more than one key or value"
@@ -74,22 +74,23 @@ def _haystack_findings(params: Niah, others: Sequence[str]) -> Iterator[str]:
         yield f"the haystack is of {kind}, the task's of {expected}, e.g. {example!r}"
 
 
-def _sentence_findings(params: Niah, one: NeedleSentence) -> Iterator[str]:
-    """Check the wording of a needle, and the kinds of its key and value."""
-    several = one.wording in ("plain", "json", "assignment")
-    kind = params.value_type if several else params.value_type.removesuffix("s")
-    if one.kind not in (kind, params.value_type.removesuffix("s")) and one.kind:
-        yield f"the needle {one.texts[0]!r} is about {one.kind}, the task about {kind}"
+def _sentence_findings(params: Niah, found: Sequence[NeedleSentence]) -> Iterator[str]:
+    """Check the wording of needles, and the kinds of their keys and values."""
+    is_key: Callable[[str], object] = _form(params.key_type).fullmatch
     if params.wording == "associated":
-        is_key = any(one.key in things for things in associations().values())
-    else:
-        is_key = bool(_form(params.key_type).fullmatch(one.key))
-    if not is_key:
-        yield f"{one.key!r} in the needle {one.texts[0]!r} is not of the kind {params.key_type}"
-    if not _form(params.value_type, params.value_length).fullmatch(one.value):
-        yield f"{one.value!r} in the needle {one.texts[0]!r} is not of the kind {params.value_type}"
-    if one.wording != params.wording:
-        yield f"the needle {one.texts[0]!r} is {one.wording}, the task's are {params.wording}"
+        is_key = {thing for things in associations().values() for thing in things}.__contains__
+    is_value = _form(params.value_type, params.value_length).fullmatch
+    singular = params.value_type.removesuffix("s")
+    for (text, *_), kind, key, value, wording in found:
+        expected = params.value_type if wording in ("plain", "json", "assignment") else singular
+        if kind and kind not in (expected, singular):
+            yield f"the needle {text!r} is about {kind}, the task about {expected}"
+        if not is_key(key):
+            yield f"{key!r} in the needle {text!r} is not of the kind {params.key_type}"
+        if not is_value(value):
+            yield f"{value!r} in the needle {text!r} is not of the kind {params.value_type}"
+        if wording != params.wording:
+            yield f"the needle {text!r} is {wording}, the task's are {params.wording}"
 
 
 @cache
