@@ -19,16 +19,17 @@ class BudgetError(UsageError):
     Attributes:
         task: name of the task.
         need: tokens that the row needs with an empty haystack, room for the answer included.
-        limit: tokens allowed, i.e. the config's length minus the reserves.
+        limit: the config's length, in tokens.
     """
 
-    def __init__(self, task: str, need: int, limit: int) -> None:
+    def __init__(self, task: str, need: int, limit: int, message: str = "") -> None:
         self.task, self.need, self.limit = task, need, limit
         super().__init__(
-            f"{task}: an empty haystack needs {need} tokens with room for the answer, "
+            message
+            or f"{task}: an empty haystack needs {need} tokens with room for the answer, "
             f"and the limit is {limit}; use a length >= {need}"
         )
 
-    def __reduce__(self) -> tuple[type["BudgetError"], tuple[str, int, int]]:
+    def __reduce__(self) -> tuple[type["BudgetError"], tuple[str, int, int, str]]:
         """Keep the arguments when the error is sent to another process."""
-        return type(self), (self.task, self.need, self.limit)
+        return type(self), (self.task, self.need, self.limit, str(self))

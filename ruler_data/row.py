@@ -38,7 +38,8 @@ class Row:
         outputs: gold answers; never empty.
         max_new_tokens: largest number of tokens of the answer.
         length: tokens of the prompt as the `completion` protocol sends it plus
-            `max_new_tokens`; at most the config's length.
+            `max_new_tokens`; at most the config's length, but in upstream editions, whose rows can
+            be a few tokens over.
         evidence: spans of `context` that the answer depends on, in order; empty for fwe, whose
             evidence is the whole text, and if a suite leaves out the needle (`none: "true"`) or the
             documents.

@@ -144,6 +144,19 @@ def test_changed_rows_are_a_major_release(
     assert manifest_at(hub, repo, "v2.0.0").seed == 43
 
 
+def test_rows_added_to_those_of_a_config_are_a_minor_release(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    publisher(builds(rows=2), repo, "1.0.0")
+    refused = publisher(builds(rows=3), repo, "2.0.0")
+    assert refused.code == 2 and "new: vt_1024 (2 rows, now 3), fwe_1024" in refused.said
+    done = publisher(builds(rows=3), repo)
+    assert (done.code, done.change) == (0, "MINOR"), done.said
+    assert manifest_at(hub, repo, "v1.1.0").configs["vt_1024"].rows == 3
+    other = publisher(builds(rows=5, seed=43), repo)
+    assert other.code == 2 and "name the new version: --version 2.0.0" in other.said
+
+
 def test_a_short_trial_does_not_replace_a_release_by_accident(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:

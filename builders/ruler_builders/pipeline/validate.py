@@ -13,7 +13,7 @@ from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.user_texts import absent
 from ruler_builders.upstream import edition_of, model_template
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah
@@ -94,7 +94,7 @@ def check_texts(config: BuildConfig, context: BuildContext) -> None:
 
 def check_lengths(config: BuildConfig, context: BuildContext) -> None:
     """Refuse lengths at which a row of a task does not fit."""
-    short = []
+    short: dict[str, tuple[str, int, int]] = {}
     for name, (task, length) in config.configs.items():
         # All rows show whether a task fits where it is close, a few elsewhere.
         tried = config.selection.rows
@@ -104,10 +104,11 @@ def check_lengths(config: BuildConfig, context: BuildContext) -> None:
         needs = (need(task, context.sources, index, target) for index in range(tried))
         least = max(needs, default=0)
         if least > length:
-            short.append(f"{name} needs at least {least} tokens")
+            short[name] = task.name, least, length
     if short:
-        msg = f"too short: {'; '.join(short)}; use a greater length or leave the task out"
-        raise UsageError(msg)
+        every = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
+        msg = f"too short: {'; '.join(every)}; use a greater length or leave the task out"
+        raise BudgetError(*next(iter(short.values())), msg)
 
 
 def check_rows(config: BuildConfig, context: BuildContext) -> None:

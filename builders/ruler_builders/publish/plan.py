@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +18,8 @@ from ruler_data.hub.repo import changed, head, missing, tags, tree
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
 from ruler_data.names import quote
 from ruler_data.options import Option
+from ruler_data.parquet import read_packed
+from ruler_data.row import digest_rows
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
@@ -210,7 +213,9 @@ def _version(
         return config.requested or Version.parse(built.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
     kind, why = change(
-        base.manifest, compose(config.folder, built, base, before, config.repo).manifest
+        base.manifest,
+        compose(config.folder, built, base, before, config.repo).manifest,
+        lambda info, rows: digest_rows(islice(read_packed(config.folder / info.file), rows)),
     )
     fitting = before.after(kind)
     version = config.requested or fitting

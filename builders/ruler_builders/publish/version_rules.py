@@ -1,11 +1,12 @@
 """Version numbers of a dataset: MAJOR.MINOR.PATCH states how its rows changed."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ruler_data.errors import UsageError
-from ruler_data.manifest import Manifest
+from ruler_data.manifest import ConfigInfo, Manifest
 from ruler_data.names import quote
 
 _VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
@@ -88,15 +89,24 @@ class Version:
         return Change.PATCH if same and self > before else None
 
 
-def change(before: Manifest, after: Manifest) -> tuple[Change, str]:
-    """Return the change between two manifests of one version number, and its first difference."""
+def change(
+    before: Manifest, after: Manifest, digest_of_first: Callable[[ConfigInfo, int], str]
+) -> tuple[Change, str]:
+    """Return the change between two manifests of one version number, and its first difference.
+
+    `digest_of_first` returns the digest of so many rows of a config of `after`, its first ones: a
+    config to whose rows others are added keeps those that it had.
+    """
+    grown = []
     for name, info in before.configs.items():
         now = after.configs.get(name)
         if now is None:
             return Change.MAJOR, f"{name} is removed"
-        if (now.digest, now.rows) != (info.digest, info.rows):
+        if now.rows > info.rows and digest_of_first(now, info.rows) == info.digest:
+            grown.append(f"{name} ({info.rows} rows, now {now.rows})")
+        elif (now.digest, now.rows) != (info.digest, info.rows):
             return Change.MAJOR, f"other rows in {name}"
-    added = [name for name in after.configs if name not in before.configs]
+    added = [*(name for name in after.configs if name not in before.configs), *grown]
     if added:
         return Change.MINOR, f"new: {', '.join(added)}"
     for name, info in before.configs.items():
