@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ruler_data import RulerError
 from ruler_report.results import Depth, Results, read_results, write_results
+from ruler_report.stats.comparability import caveats
 from ruler_report.stats.comparison import compare, holm
 from tests.conftest import Cli
 from tests.results import coin, config_result, results_of
@@ -167,6 +168,19 @@ def test_what_prompts_and_rows_have_apart_is_noted() -> None:
     said = " ".join(notes)
     assert "completion is plain text, as in base" in said
     assert "other tokenizer files than those that the rows are counted in" in said
+
+
+def test_answers_that_could_be_longer_or_were_sampled_are_noted() -> None:
+    usual = results_of(SCORES)
+    asked = {"extra_tokens": 500, "temperature": 0.7}
+    other = replace(usual, run=replace(usual.run, sampling=asked))
+    notes = compare(usual, other).notes
+    assert [note for note in notes if "answers" in note] == [
+        "org/model-7b (2): answers could be 500 tokens longer than the rows say, by the protocol 0",
+        "org/model-7b (2): answers sampled at temperature 0.7; the default is greedy",
+    ]
+    thinking = replace(usual.run, protocol="thinking", sampling={"extra_tokens": 8192})
+    assert [*caveats(thinking)] == []
 
 
 def test_a_terminal_shows_the_whole_conclusion(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ruler_data.names import check_repo, quote
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results import FILENAME, Results, read_results
-from ruler_report.stats.comparability import comparability
+from ruler_report.stats.comparability import caveats, comparability
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.ranking import Ranking
@@ -213,6 +213,11 @@ def build(
     notes = [f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
              for entry in entries if entry.rows < entry.asked]  # fmt: skip
     notes += [f"{e.model}: lacks tasks or lengths of others; no overall rank" for e in incomplete]
+    notes += [
+        f"{label}: {caveat}"
+        for label, one in zip(labels, results, strict=True)
+        for caveat in caveats(one.run)
+    ]
     if any(one.run.data.sample for one in results):
         notes.append("rows of the small sample corpus; not comparable with RULER scores")
     data = first.data

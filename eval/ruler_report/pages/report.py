@@ -14,7 +14,7 @@ from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results import Example, Results
 from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparability import SAME_ROWS, prompt_caveats
+from ruler_report.stats.comparability import SAME_ROWS, caveats
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     FIRST,
@@ -378,7 +378,7 @@ def caveats_of(results: Results) -> Iterator[str]:
         )
     if run.no_context:
         yield "run without the context, as a baseline"
-    yield from prompt_caveats(run)
+    yield from caveats(run)
     missing = set(TASKS) - {parse_config(name)[0] for name in results.configs}
     error = stated_error(results)
     if error is not None:

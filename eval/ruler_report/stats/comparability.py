@@ -8,6 +8,7 @@ are compared unpaired. Runs that differ in more than that are not compared.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RunInfo
 from ruler_report.format import visible
 from ruler_report.results import Results
@@ -26,12 +27,18 @@ ALIKE: dict[str, Callable[[RunInfo], object]] = {
 }
 
 
-def prompt_caveats(run: RunInfo) -> Iterator[str]:
-    """Yield in what prompts were not those that the rows and the protocol promise."""
+def caveats(run: RunInfo) -> Iterator[str]:
+    """Yield in what prompts or answers were not those that the rows and the protocol promise."""
     if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
         yield "prompts rendered with other tokenizer files than those that the rows are counted in"
     if run.protocol == "completion" and run.frame == PLAIN:
         yield "the tokenizer has no chat template, so completion is plain text, as in base"
+    usual = PROTOCOLS[run.protocol].extra_tokens if run.protocol in PROTOCOLS else 0
+    extra = run.sampling.get("extra_tokens", usual)
+    if extra != usual:
+        yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
+    if temperature := run.sampling.get("temperature"):
+        yield f"answers sampled at temperature {temperature}; the default is greedy"
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ruler_data.names import counted, quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
-from ruler_report.stats.comparability import Comparability, comparability, prompt_caveats
+from ruler_report.stats.comparability import Comparability, caveats, comparability
 from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
 from ruler_report.stats.score_table import asks_of, configs_of, score_matrix
 from ruler_report.table import Shown, Table
@@ -381,7 +381,7 @@ def measure(
     for label, run in zip(labels, (first, second), strict=True):
         if run.scored < run.rows:
             notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
-        notes += [f"{label}: {caveat}" for caveat in prompt_caveats(run.run)]
+        notes += [f"{label}: {caveat}" for caveat in caveats(run.run)]
     if how.paired:
         names = [f"{task}_{length}" for task, length in product(tasks, lengths)]
         sizes = {name: (first.configs[name].rows, second.configs[name].rows) for name in names}
