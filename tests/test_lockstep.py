@@ -104,6 +104,20 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
 
 
+@pytest.mark.slow
+def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner) -> None:
+    succeeded(owner.release("own"))
+    first, grown = "own/ruler", owner.root / "grown"
+    ours = ("--tokenizer", owner.models[0], "--tasks", "vt,fwe", "--lengths", "2048", "--rows", "4")
+    succeeded(spawn("ruler-data", "build", *ours, "--sources-kind", "sample", "--out", grown))
+    again = ("publish", grown, "--repo", first, "--allow-sample")
+    succeeded(spawn("ruler-data", *again, env=owner.env))
+    assert {one["repo"]: one["tag"] for one in owner.index("own")} == {
+        first: "v1.1.0",
+        "own/ruler-other": "v1.0.0",
+    }
+
+
 def test_two_names_of_one_tokenizer_are_refused() -> None:
     with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
         LockstepConfig(org="acme", version="1.0.0", tokenizers="llama3,llama3.3")

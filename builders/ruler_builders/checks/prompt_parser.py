@@ -70,14 +70,8 @@ def _of_one_form(
     columns = [parts[place :: form.groups + 1] for place in range(form.groups + 1)]
     named = {name: columns[place] for name, place in form.groupindex.items()}
     kinds = named.get("kind", [""] * len(columns[1]))
-    fields = zip(
-        zip(columns[1], strict=True),
-        kinds,
-        named["key"],
-        named["value"],
-        repeat(wording),
-        strict=False,
-    )
+    texts = [(text,) for text in columns[1]]
+    fields = zip(texts, kinds, named["key"], named["value"], repeat(wording))
     return list(map(NeedleSentence._make, fields)), columns[0]
 
 

@@ -20,7 +20,7 @@ from ruler_data.terminal import out, progress, say
 def publish(
     config: PublishConfig,
     index: Annotated[
-        str, Option("Repo whose index.json is to list the release, e.g. org/ruler.")
+        str, Option("Repo whose index.json is to list the release [default: its own, if any].")
     ] = "",
     as_json: JsonFlag = False,
 ) -> None:
@@ -37,8 +37,9 @@ def publish(
         out.print_json(json.dumps(_record(config.repo, outcome)))
     else:
         _report(config.repo, outcome)
-    if index and outcome.commit and not config.dry_run:
-        lockstep.put_index(index, [lockstep.sibling_of(config.repo, outcome)], tell)
+    if outcome.commit and not config.dry_run and (index or lockstep.listed(config.repo)):
+        entry = lockstep.sibling_of(config.repo, outcome)
+        lockstep.put_index(index or config.repo, [entry], tell)
 
 
 @command()
