@@ -112,12 +112,14 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Out
         folder.failure(shard).unlink(missing_ok=True)
         share = shares_of(job.inputs.data, shard.count, inputs.config.samples)[shard.index]
         pending = [item for item in share if item.key not in answered]
-        progress_at = {
+        start = {
+            "first": blank,
             "kept": mended.kept,
             "pending": len(pending),
             "cost": round(sum(cost(item.tokens) for item in pending)),
+            "data": str(job.inputs.data.source.folder.absolute()),
         }
-        folder.log_start(job.info, shard, {"first": blank, **progress_at, **job.engine.start})
+        folder.log_start(job.info, shard, {**start, **job.engine.start})
         done = unscored = 0
         first_error = None
         journal = Journal(folder.journal(shard))

@@ -30,7 +30,7 @@ def score(
     ],
     data: Annotated[
         str | None,
-        typer.Option(help="Folder or Hub repo of the rows [default: the repo of the run]."),
+        typer.Option(help="Folder or Hub repo of the rows [default: those of the run]."),
     ] = None,
     revision: Annotated[
         str | None,

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
@@ -25,6 +26,7 @@ from ruler_eval import journal
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import clean, opens_reasoning, without_reasoning
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Prediction, RunInfo, read_info
 from ruler_eval.sharding import Key
 from ruler_report.prediction_formats import (
@@ -107,9 +109,6 @@ def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
         UsageError: there are no predictions.
         RulerError: a record is refused.
     """
-    if not place.exists():
-        msg = f"{quote(str(place))}: no such run, file or folder"
-        raise UsageError(msg)
     parse = partial(parse_line, configs=frozenset(rows))
     files = [place] if place.is_file() else sorted(place.rglob("*"))
     lines = [path for path in files if path.suffix not in READERS]
@@ -234,16 +233,25 @@ def load(
         # A repo without a revision may be the one whose index led the run to another repo.
         is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
         led = revision is None and run.data.repo and is_repo_name
-        source = run.data.repo if led else data or run.data.repo
+        source = run.data.repo if led else data or run.data.repo or _folder_of(place)
         commit = run.data.revision if source == run.data.repo else None
         return run, found, _rows_of_run(_open(source, revision or commit), run.data)
+    if place and not place.exists():
+        msg = f"{quote(str(place))}: no such run, file or folder"
+        raise UsageError(msg)
     rows = _open(data, revision)
-    if isinstance(predictions, str | os.PathLike):
-        found = read_files(Path(predictions), rows.rows)
+    if place:
+        found = read_files(place, rows.rows)
     else:
         found = from_records(predictions, rows.rows)
     rows = rows.choose(found.configs)
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
+
+
+def _folder_of(run: Path) -> str | None:
+    """Return the folder that a run read its rows from, if it is still there."""
+    folders = [start["data"] for start in RunFolder(run).starts() if "data" in start]
+    return folders[-1] if folders and (Path(folders[-1]) / FILENAME).is_file() else None
 
 
 def _open(data: Data | None, revision: str | None) -> Dataset:
