@@ -71,12 +71,12 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
 	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)
 
-verify: $(VENV)/.build ## Check everything that the build in OUT promises
-	$(BIN)/ruler-data verify '$(OUT)' --workers '$(WORKERS)'
+verify: $(VENV)/.build ## Check everything that the build in OUT promises: SOURCES
+	$(BIN)/ruler-data verify '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') --workers '$(WORKERS)'
 
-publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, PUBLISH_FLAGS
+publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, SOURCES, PUBLISH_FLAGS
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
-	$(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
+	$(if $(SOURCES),RULER_SOURCES='$(SOURCES)') $(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
 release: $(VENV)/.build ## Build, verify and publish several tokenizers in lockstep: ORG, VERSION, TOKENIZERS, LENGTHS, PUBLISH_FLAGS
 	@test -n '$(ORG)' -a -n '$(VERSION)' -a -n '$(TOKENIZERS)' || { echo 'make: ORG, VERSION or TOKENIZERS is missing: make release ORG=org VERSION=1.0.0 TOKENIZERS=llama3,qwen3' >&2; exit 2; }
@@ -95,11 +95,11 @@ $(VENV)/.engine-%: $(VENV)/.build
 
 eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)
-	$(BIN)/ruler-eval score '$(RUN)' --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)')
+	$(BIN)/ruler-eval score '$(RUN)'
 
-report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces -> report/
+report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces; OUT (report)
 	@test -n '$(RUNS)' || { echo 'make: RUNS is missing: make report RUNS="runs/x runs/y"' >&2; exit 2; }
-	$(BIN)/ruler-eval report $(RUNS) --out report
+	$(BIN)/ruler-eval report $(RUNS) --out '$(if $(filter file,$(origin OUT)),report,$(OUT))'
 
 # Many tests wait for a process: one worker more than there are cores keeps them busy.
 PYTEST = $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal

@@ -52,7 +52,7 @@ def run_info(data: Path, configs: Iterable[str], **changes: Any) -> RunInfo:  # 
             "model": "org/model-7b",
             "model_revision": "0" * 40,
             "protocol": "completion",
-            "engine": "oracle",
+            "engine": "vllm",
             "engine_info": {"version": "1.0", "dtype": "bfloat16", "tensor_parallel": 1},
             "sampling": {"temperature": 0.0},
             **changes,

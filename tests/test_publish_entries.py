@@ -84,6 +84,7 @@ NO_SCORE: list[tuple[Results, str]] = [
     (of_data(sample=True), "rows are of the sample corpus"),
     (of_data(suite="mini"), "its suite is mini, not ruler"),
     (full(no_context=True), "without context"),
+    (full(engine="oracle"), "of no model"),
     (results_of({name: coin(name, 0.9, 9) for name in FULL[:-2]}), "not have exactly the 13 tasks"),
     (results_of({name: [1.0, None] for name in FULL}), "26 of 52 rows are scored"),
 ]

@@ -230,6 +230,7 @@ def _check(results: Results, summary: Summary) -> None:
         (data.sample, "its rows are of the sample corpus"),
         (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
         (results.run.no_context, "it was run without context"),
+        (results.run.engine == "oracle", "its answers are the gold answers, of no model"),
         (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
         (set(summary.tasks) != set(TASKS), "it does not have exactly the 13 tasks"),
         (not summary.overall, "it has no length with all 13 tasks"),

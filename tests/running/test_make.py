@@ -1,6 +1,7 @@
 """`make eval`: a run and its score by one command."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
         "--dry-run", "eval", "MODEL=m", "ENGINE=vllm", "OUT=runs/x", "DATA=org/r", "REVISION=v1.0.0"
     )
     assert "--editable '.[vllm]'" in done.stdout and "--out 'runs/x'" in done.stdout
-    assert done.stdout.count("--revision 'v1.0.0'") == 2
+    assert done.stdout.count("--revision 'v1.0.0'") == 1
     # What is missing is said before an engine is installed.
     assert done.stdout.index("MODEL is missing") < done.stdout.index("--editable '.[vllm]'")
 
@@ -95,3 +96,12 @@ def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
         [line, *of_make] = done.stderr.splitlines()
         assert line.startswith("make: ") and said in line
         assert len(of_make) == 1 and "Error 2" in of_make[0]
+
+
+@pytest.mark.parametrize("target", ["verify", "publish", "report"])
+def test_sources_and_out_are_variables_wherever_they_mean_something(target: str) -> None:
+    asked = (target, "REPO=org/r", "RUNS=runs/x", "SOURCES=src", "OUT=there")
+    done = make("--dry-run", "-o", f"{VENV}/.dev", *asked)
+    succeeded(done)
+    assert "'there'" in done.stdout
+    assert target == "report" or re.search("(--sources |RULER_SOURCES=)'src'", done.stdout)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruler_data.names import config_file
+from tests.commands import succeeded
 from tests.hub import Hub
 from tests.publishing import Publisher
 from tests.running.processes import evaluate, lines, order, refusal
@@ -138,3 +139,16 @@ def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     said = refusal(evaluate(*asked, "--revision", "v2.0.0", env=env))
     assert "data.revision is" in said and hub.repos[repo].tags["v1.0.0"][:20] in said
     assert "give a revision" in refusal(evaluate(*asked, env=env))
+
+
+def test_a_run_is_scored_on_the_rows_that_it_read_wherever_it_is_scored(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(copy.parent)
+    assert evaluate(*order(Path(copy.name), tmp_path / "run")).returncode == 0
+    monkeypatch.chdir("/")
+    succeeded(evaluate("score", tmp_path / "run"))
+    copy.rename(tmp_path / "moved")
+    said = refusal(evaluate("score", tmp_path / "run"))
+    assert "--data is missing: give the folder or Hub repo of the rows" in said
+    succeeded(evaluate("score", tmp_path / "run", "--data", tmp_path / "moved"))
