@@ -240,8 +240,8 @@ def load(
         msg = f"{quote(str(place))}: no such run, file or folder"
         raise UsageError(msg)
     rows = _open(data, revision)
-    if place:
-        found = read_files(place, rows.rows)
+    if isinstance(predictions, str | os.PathLike):
+        found = read_files(Path(predictions), rows.rows)
     else:
         found = from_records(predictions, rows.rows)
     rows = rows.choose(found.configs)

@@ -1,7 +1,7 @@
 """A platform of vLLM: CPUs that it starts workers on where Ray has GPUs.
 
-vLLM's own platform for CPUs has no kind of device that Ray knows, so Ray places none of its workers.
-The nodes of a test's cluster have GPUs in name only: one each places a worker of the CPU on each.
+vLLM's own platform for CPUs names no device that Ray knows, so Ray would place none of its workers.
+The nodes of a test's cluster have one GPU each, in name only: so each gets one worker.
 """
 
 from vllm.platforms.cpu import CpuPlatform
