@@ -29,13 +29,12 @@ def cluster() -> Iterator["Cluster"]:
     from ray.cluster_utils import Cluster
 
     files = tempfile.mkdtemp(prefix="ray-")  # short, for its sockets
-    node = {"num_cpus": 1, "num_gpus": 1}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**ENV, "RAY_TMPDIR": files}.items():
             patch.setenv(name, value)
         made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
         try:
-            made.add_node(**node)
+            made.add_node(num_cpus=1, num_gpus=1)
             patch.setenv("RAY_ADDRESS", made.address)
             yield made
         finally:

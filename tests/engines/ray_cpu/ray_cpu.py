@@ -12,7 +12,7 @@ def plugin() -> str:
     return f"{__name__}.{RayCpu.__name__}"
 
 
-class RayCpu(CpuPlatform):
+class RayCpu(CpuPlatform):  # type: ignore[misc]
     """CPUs, on nodes that have GPUs in name only."""
 
     ray_device_key = "GPU"
