@@ -32,7 +32,8 @@ def cluster() -> Iterator["Cluster"]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {**ENV, "RAY_TMPDIR": files}.items():
             patch.setenv(name, value)
-        made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+        head = {"num_cpus": 1, "num_gpus": 1, "include_dashboard": False}
+        made = Cluster(initialize_head=True, head_node_args=head)
         try:
             made.add_node(num_cpus=1, num_gpus=1)
             patch.setenv("RAY_ADDRESS", made.address)
