@@ -140,8 +140,8 @@ class RunFolder:
         """Yield the records of all starts, the newest last."""
         with suppress(OSError):
             for line in (self.path / STARTS_FILE).read_bytes().splitlines():
-                with suppress(ValueError):  # a crash may have cut a line
-                    yield json.loads(line)
+                with suppress(ValueError, TypeError):  # a crash may have cut a line
+                    yield dict(json.loads(line))
 
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:

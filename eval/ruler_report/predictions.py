@@ -249,9 +249,9 @@ def load(
 
 
 def _folder_of(run: Path) -> str | None:
-    """Return the folder that a run read its rows from, if it is still there."""
-    folders = [start["data"] for start in RunFolder(run).starts() if "data" in start]
-    return folders[-1] if folders and (Path(folders[-1]) / FILENAME).is_file() else None
+    """Return the last folder that a run read its rows from, of those that are on this machine."""
+    folders = [str(start["data"]) for start in RunFolder(run).starts() if "data" in start]
+    return next((path for path in reversed(folders) if Path(path, FILENAME).is_file()), None)
 
 
 def _open(data: Data | None, revision: str | None) -> Dataset:

@@ -147,6 +147,8 @@ def test_a_run_is_scored_on_the_rows_that_it_read_wherever_it_is_scored(
     monkeypatch.chdir(copy.parent)
     assert evaluate(*order(Path(copy.name), tmp_path / "run")).returncode == 0
     monkeypatch.chdir("/")
+    with (tmp_path / "run" / "starts.jsonl").open("a") as starts:  # by another machine, and torn
+        starts.write('{"first": false, "data": "/elsewhere/data"}\n[3]\n7\n{"data": "/el')
     succeeded(evaluate("score", tmp_path / "run"))
     copy.rename(tmp_path / "moved")
     said = refusal(evaluate("score", tmp_path / "run"))
