@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.checks.prompt_parser import NeedleSentence, needle_sentences
+from ruler_builders.checks.prompt_parser import lines_between, needle_sentences
 from ruler_builders.prompts import NEEDLES
 
 WORDS = st.sampled_from(["hat", "red-cloth", "8090293", "e8a0fa1c-2f0e-4f6a-9b9b-0a6f2d3c4b5a"])
@@ -17,13 +17,13 @@ FILLER = st.sampled_from(["The grass is green.", "A text of one needle: no.", ""
 def test_needles_of_one_wording_or_of_several_are_found_with_the_lines_between_them(
     drawn: list[tuple[tuple[str, str], str, str, str]], one: bool
 ) -> None:
-    lines, expected = list[str](), list[NeedleSentence]()
+    lines, expected = list[str](), list[tuple[tuple[str], str, str, str, str]]()
     for form, key, value, filler in drawn:
         wording, text = drawn[0][0] if one else form
         kind = "numbers" if "{kind}" in text else "number" if "{one}" in text else ""
         sentence = text.format(kind=kind, one=kind, key=key, value=value)
-        expected.append(NeedleSentence((sentence,), kind, key, value, wording))
+        expected.append(((sentence,), kind, key, value, wording))
         lines += [filler, sentence]
-    found, others = needle_sentences("\n".join(lines))
-    assert sorted(found) == sorted(expected)
-    assert others == [line for line in lines[::2] if line.strip()]
+    found, pieces = needle_sentences("\n".join(lines))
+    assert sorted(zip(*found, strict=True)) == sorted(expected)
+    assert lines_between(pieces, "") == [line for line in lines[::2] if line.strip()]

@@ -16,7 +16,12 @@ import numpy as np
 
 from ruler_builders.audit.file_checks import entry_findings
 from ruler_builders.checks.depth_uniformity import drift, row_depths
-from ruler_builders.checks.prompt_parser import example_and_list, needle_sentences, template_of
+from ruler_builders.checks.prompt_parser import (
+    example_and_list,
+    lines_between,
+    needle_sentences,
+    template_of,
+)
 from ruler_builders.checks.solvers import documents
 from ruler_builders.pipeline.build_context import PROBES, ByteCounter
 from ruler_builders.pipeline.fit import Target, make_rows
@@ -210,7 +215,7 @@ class RowCheck:
         depths, grain, places = row_depths(self._task, row)
         tolerance = 2 * max(grain, len(drawn) / max(places, 1)) + 2 * drift(self._task)
         if isinstance(self._task.params, Qa) and depths:
-            tolerance += max(map(len, documents(row)[1])) / len(row.context)
+            tolerance += max(map(len, documents(row.context)[1])) / len(row.context)
         if len(depths) > len(drawn):  # repeated gold documents, of which one is at each depth
             depths = [min(depths, key=lambda one: abs(one - wanted)) for wanted in drawn]
         for depth, wanted in zip(depths, drawn, strict=False):
@@ -218,17 +223,16 @@ class RowCheck:
                 yield f"evidence is at depth {depth:.3f}, at {wanted:.3f} by the seed"
 
     def _haystack(self, params: Niah, row: Row) -> Iterator[str]:
-        needles, others = needle_sentences(row.context)
-        head = template_of(self._task, row).head
-        others = others[sum(bool(line.strip()) for line in head.split("\n")) :]
+        needles, pieces = needle_sentences(row.context)
+        others = lines_between(pieces, template_of(self._task, row).head)
         text = " ".join(piece.strip(" ") for piece in others)
         if params.haystack == "essays" and self.has_texts:
             yield from self._essays(text)
         elif params.haystack == "domains" and self.has_texts:
             yield from self._domains(params.domains, others)
         for kind, parts in (
-            (params.key_type, {needle.key for needle in needles}),
-            (params.value_type, {needle.value for needle in needles}),
+            (params.key_type, {*needles.keys}),
+            (params.value_type, {*needles.values}),
         ):
             is_thing = params.wording == "associated" and kind == params.key_type
             if kind == "words" and not is_thing and params.value_length is None:
@@ -271,7 +275,7 @@ class RowCheck:
     def _documents(self, params: Qa, row: Row) -> Iterator[str]:
         """Check that all documents are of the source, the gold ones those of the question."""
         texts, numbers, questions = _corpus(self._library, params.source)
-        listed = documents(row)[1]
+        listed = documents(row.context)[1]
         shown = {*listed}
         if strange := min(shown - numbers.keys(), default=None):
             yield f"document {strange[:60]!r} is not in {params.source}"

@@ -13,13 +13,14 @@ are measured by the task's headline: upstream's score or the exact one.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ruler_builders.checks.prompt_parser import needle_sentences
+from ruler_builders.checks.prompt_parser import needle_sentences, word_list
 from ruler_data.manifest import Floor
 from ruler_data.row import PackedRow, Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
@@ -115,10 +116,22 @@ def _choices(
     yield "first", texts[:wanted]
     yield "last", texts[: -wanted - 1 : -1]
     for name, key in keys.items():
-        yield name, [texts[place] for place in np.argsort(key, kind="stable")[:wanted].tolist()]
-    texts.sort()
-    yield "first by alphabet", texts[:wanted]
-    yield "last by alphabet", texts[: -wanted - 1 : -1]
+        yield name, [texts[place] for place in _least(key, wanted)]
+    yield "first by alphabet", nsmallest(wanted, texts)
+    yield "last by alphabet", nlargest(wanted, texts)
+
+
+def _least(keys: NDArray[np.int64], wanted: int) -> list[int]:
+    """Return the places of the least keys, the first of equal ones first.
+
+    >>> _least(np.array([3, 1, 2, 1]), 3)
+    [1, 3, 2]
+    """
+    if wanted < len(keys):
+        near = np.flatnonzero(keys <= np.partition(keys, wanted - 1)[wanted - 1])
+    else:
+        near = np.arange(len(keys))
+    return near[np.argsort(keys[near], kind="stable")][:wanted].tolist()  # type: ignore[no-any-return]
 
 
 def _likeness(texts: list[str]) -> NDArray[np.int64]:
@@ -132,17 +145,17 @@ def _likeness(texts: list[str]) -> NDArray[np.int64]:
     [4, 3, 3]
     """
     total = np.zeros(len(texts), dtype=np.int64)
-    if len({len(text) for text in texts}) == 1 and "".join(texts).isascii():
+    if len(set(map(len, texts))) == 1 and "".join(texts).isascii():
         for column in np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1).T:
             total += np.bincount(column)[column]
         return total
     ends = [(first, last) for first, _, last in (text.partition("-") for text in texts)]
     for parts in zip(*ends, strict=True):
-        counts = Counter(parts)
-        total += [counts[part] for part in parts]
+        total += [*map(Counter(parts).__getitem__, parts)]
     return total
 
 
+_DOCUMENT = re.compile(r"\n\nDocument [0-9]+:\n")
 _EDGE = re.compile(r"\b([A-Z]+) -> ([A-Z]+)\n")
 #: Names or numbers taken of each document.
 _NAMES = 3
@@ -152,9 +165,11 @@ _NAMED = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|[0-9](?:[0-9,.]*[0-9])?")
 def _values(row: Row) -> Candidates:
     """Return the values of all needles, with their wordings."""
     found, _ = needle_sentences(row.context)
-    if len({one.wording for one in found} - {"plain"}):  # of several forms, which are not in order
-        found = sorted(found, key=lambda one: row.context.find(one.value))
-    return Counter(one.value for one in found), {one.value: one.wording for one in found}
+    form_of = dict(zip(found.values, found.wordings, strict=True))
+    counts = Counter(found.values)
+    if {*found.wordings} - {"plain"}:  # of several forms, which are not in order
+        counts = Counter({value: counts[value] for value in sorted(counts, key=row.context.find)})
+    return counts, form_of
 
 
 def _variables(row: Row) -> Candidates:
@@ -184,8 +199,7 @@ def _words(row: Row) -> Candidates:
     For a question about the count of one word, return the counts of all.
     """
     text = row.context.rpartition("coded words. ")[2]  # fwe: no line feed before it
-    pieces = text.rstrip("\n").rpartition("\n")[2].split()
-    counts = Counter(pieces[1::2] if pieces[:1] == ["1."] else pieces)  # of a list, not its numbers
+    counts = word_list(text.rstrip("\n").rpartition("\n")[2].strip()).counts
     words = Counter({word: count for word, count in counts.items() if word[0].islower()})
     if row.outputs[0].isdecimal():
         return Counter(map(str, words.values())), {}
@@ -194,7 +208,7 @@ def _words(row: Row) -> Candidates:
 
 def _names(row: Row) -> Candidates:
     """Return the first names and numbers of the documents; the form is how often each occurs."""
-    documents = re.split(r"(?:^|\n\n)Document [0-9]+:\n", row.context)[1:]
+    documents = _DOCUMENT.split("\n\n" + row.context)[1:]
     often = Counter(document.strip() for document in documents)
     named = [
         (match[0], often[text]) for text in often for match in islice(_NAMED.finditer(text), _NAMES)

@@ -5,7 +5,8 @@ compared with that of `prompts`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple, assert_never
@@ -39,48 +40,52 @@ _FORMS = [
 _FILED = re.compile(NEEDLES["split"][1].format(alias=r"(\S+)", value=r"(\S+?)") + r"(?=\s|$)")
 
 
-class NeedleSentence(NamedTuple):
-    """A needle: its sentence, or both if it is split, in the order of the text."""
+class Needles(NamedTuple):
+    """The needles of a text, in columns: by form, and those of a form in the order of the text.
 
-    texts: tuple[str, ...]
-    kind: str
-    key: str
-    value: str
-    wording: str
+    Attributes:
+        texts: the sentence of each, or both sentences if it is split, in the order of the text.
+    """
+
+    texts: Sequence[tuple[str, ...]]
+    kinds: Sequence[str]
+    keys: Sequence[str]
+    values: Sequence[str]
+    wordings: Sequence[str]
 
 
-@lru_cache(maxsize=1)  # of a row, the solver and the parameters ask for the same
-def needle_sentences(text: str) -> tuple[list[NeedleSentence], list[str]]:
-    """Return all needles of a text in any wording, and the lines of what is no needle."""
+@lru_cache(maxsize=1)  # of a row, all checks ask for the same
+def needle_sentences(text: str) -> tuple[Needles, list[str]]:
+    """Return all needles of a text in any wording, and the pieces of text between them."""
     forms = [(wording, form) for wording, words, form in _FORMS if words in text]
     if len(forms) == 1 and forms[0][0] != "split":
-        found, pieces = _of_one_form(text, *forms[0])
-    else:
-        found, pieces = _of_forms(text, forms)
-    return found, [
+        return _of_one_form(text, *forms[0])
+    return _of_forms(text, forms)
+
+
+def lines_between(pieces: Iterable[str], head: str) -> list[str]:
+    """Return the lines of the pieces between needles, without those of the instruction."""
+    lines = [
         line for piece in pieces if len(piece) > 1 for line in piece.split("\n") if line.strip()
     ]
+    return lines[sum(bool(line.strip()) for line in head.split("\n")) :]
 
 
-def _of_one_form(
-    text: str, wording: str, form: re.Pattern[str]
-) -> tuple[list[NeedleSentence], Iterable[str]]:
+def _of_one_form(text: str, wording: str, form: re.Pattern[str]) -> tuple[Needles, list[str]]:
     """Return needles, of which there may be thousands, and what is between them, at once."""
     parts = form.split(text)
     columns = [parts[place :: form.groups + 1] for place in range(form.groups + 1)]
     named = {name: columns[place] for name, place in form.groupindex.items()}
-    kinds = named.get("kind", [""] * len(columns[1]))
-    texts = [(text,) for text in columns[1]]
-    fields = zip(texts, kinds, named["key"], named["value"], repeat(wording))
-    return list(map(NeedleSentence._make, fields)), columns[0]
+    count = len(columns[1])
+    kinds = named.get("kind", [""] * count)
+    texts = list(zip(columns[1], strict=True))
+    return Needles(texts, kinds, named["key"], named["value"], [wording] * count), columns[0]
 
 
-def _of_forms(
-    text: str, forms: Iterable[tuple[str, re.Pattern[str]]]
-) -> tuple[list[NeedleSentence], Iterable[str]]:
+def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[Needles, list[str]]:
     """Return needles form by form, and what is between them."""
     filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
-    found, spans = list[NeedleSentence](), list[tuple[int, int]]()
+    found, spans = list[tuple[tuple[str, ...], str, str, str, str]](), list[tuple[int, int]]()
     for wording, form in forms:
         for match in form.finditer(text):
             matches, value = [match], match["value"]
@@ -91,12 +96,29 @@ def _of_forms(
                 value = filed[value][2]
             texts = tuple(one[0] for one in matches)
             kind = match["kind"] if "kind" in form.groupindex else ""
-            found.append(NeedleSentence(texts, kind, match["key"], value, wording))
+            found.append((texts, kind, match["key"], value, wording))
             spans += [one.span() for one in matches]
     spans.sort()
     ends = [0, *(end for _, end in spans)]
     starts = [*(start for start, _ in spans), len(text)]
-    return found, (text[end:start] for end, start in zip(ends, starts, strict=True))
+    pieces = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    return Needles(*(zip(*found, strict=True) if found else repeat((), 5))), pieces
+
+
+class WordList(NamedTuple):
+    """The words of a list or a coded text, in order, with the numbers of a list and all counts."""
+
+    numbers: list[str]
+    words: list[str]
+    counts: Counter[str]
+
+
+@lru_cache(maxsize=1)  # of a row, all checks ask for the same
+def word_list(text: str) -> WordList:
+    """Return the words of a text, which are numbered from "1." if it is a list."""
+    pieces = text.split()
+    numbers, words = (pieces[::2], pieces[1::2]) if pieces[:1] == ["1."] else ([], pieces)
+    return WordList(numbers, words, Counter(words))
 
 
 def queried_keys(row: Row) -> list[str]:

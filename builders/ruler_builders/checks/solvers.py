@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 
-from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of
+from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of, word_list
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.associations import associations
 from ruler_data.row import Row
@@ -57,16 +58,18 @@ def _niah(row: Row) -> Solved:
     place, query = question.groups()
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
-    known = [one for one in needle_sentences(row.context)[0] if one.key in (things or keys)]
+    needles = needle_sentences(row.context)[0]
+    is_asked = map(frozenset(things or keys).__contains__, needles.keys)
+    known = list(compress(zip(needles.texts, needles.keys, needles.values, strict=True), is_asked))
     if len(known) > 1:
-        known.sort(key=lambda needle: row.context.index(needle.texts[0]))
-    found = [needle.value for needle in known]
-    evidence = [text for needle in known for text in needle.texts]
+        known.sort(key=lambda needle: row.context.index(needle[0][0]))
+    found = [value for _, _, value in known]
+    evidence = [text for texts, _, _ in known for text in texts]
     if len(evidence) > 1:
         evidence.sort(key=row.context.index)
     if len(set(found)) != len(found):
         return Solved(frozenset(found), evidence, "a value occurs twice")
-    hidden = {needle.key for needle in known}
+    hidden = {key for _, key, _ in known}
     if things and hidden:
         keys = [*hidden]
     missing = [key for key in keys if key not in hidden]
@@ -118,25 +121,25 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _cwe(row: Row) -> Solved:
-    pieces = row.context[row.context.rfind("\n1. ") + 1 :].split()
-    words = pieces[1::2]
+    numbers, words, counts = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
     asked = {counted[1]} if counted else {*row.outputs}
     evidence = [word for word in words if word in asked]
-    if pieces[::2] != _numbers(len(words).bit_length())[: len(words)]:
+    if not numbers or numbers != _numbers(len(words).bit_length())[: len(words)]:
         return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
     if counted:
         return Solved(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
-    return _top(Counter(words), size, evidence)
+    return _top(counts, size, evidence)
 
 
 def _fwe(row: Row) -> Solved:
-    counts = Counter(row.context.rpartition("frequently appeared coded words. ")[2].split())
+    text = row.context.rpartition("frequently appeared coded words. ")[2]
+    counts = word_list(text.strip()).counts
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    coded = {word: count for word, count in counts.items() if re.fullmatch("[a-z]+", word)}
-    return _top(Counter(coded), size, [])
+    coded = Counter({word: counts[word] for word in counts if word.isalpha() and word.islower()})
+    return _top(coded, size, [])
 
 
 def _graph(row: Row) -> Solved:
@@ -174,7 +177,7 @@ def _top(counts: Counter[str], size: int, evidence: list[str]) -> Solved:
 
 
 def _qa(params: Qa, row: Row) -> Solved:
-    numbers, texts = documents(row)
+    numbers, texts = documents(row.context)
     if numbers != [str(number) for number in range(1, len(texts) + 1)]:
         return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
     held = Counter(row.context[span.start : span.end] for span in row.evidence)
@@ -218,9 +221,10 @@ def _numbers(bits: int) -> list[str]:
     return [f"{number}." for number in range(1, 1 << bits)]
 
 
-def documents(row: Row) -> tuple[list[str], list[str]]:
+@lru_cache(maxsize=1)  # of a row, all checks ask for the same
+def documents(context: str) -> tuple[list[str], list[str]]:
     """Return the numbers and the documents, without the trailing spaces that evidence omits."""
-    _, opening, text = row.context.partition("The following are given documents.\n\n")
+    _, opening, text = context.partition("The following are given documents.\n\n")
     pieces = _DOCUMENT.split(opening[-2:] + text.removesuffix("\n\n"))
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
