@@ -6,10 +6,15 @@ compared with that of `prompts`.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import NamedTuple, assert_never
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES, PromptTemplate
@@ -21,12 +26,23 @@ def _named(form: str) -> str:
     return form.format(kind="KIND", one="KIND", key="KEY", value="VALUE", alias="VALUE")
 
 
-#: Each wording of a needle, with its longest fixed words. These are searched first, since a regular
+def _words(form: str) -> str:
+    """Return fixed words of a form: up to the magic ones, or else the longest."""
+    parts = re.split("KEY|VALUE|KIND", form)
+    return next((part[: part.index(MAGIC)] + MAGIC for part in parts if MAGIC in part), "") or max(
+        parts, key=len
+    )
+
+
+MAGIC = "special magic"
+#: Characters before the magic words that tell the forms of a needle apart.
+LONGEST_START = 25
+#: Each wording of a needle, with fixed words of it. These are searched first, since a regular
 #: expression takes a hundred times longer on a long text.
 _FORMS = [
     (
         wording,
-        max(re.split("KEY|VALUE|KIND", form), key=len),
+        _words(form),
         re.compile(
             f"({re.escape(form)})".replace("KIND", r"(?P<kind>\w+)")
             .replace("KEY", r"(?P<key>\S+)")
@@ -57,7 +73,12 @@ class Needles(NamedTuple):
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     """Return all needles of a text in any wording, and the pieces of text between them."""
-    forms = [(wording, form) for wording, words, form in _FORMS if words in text]
+    magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in text.split(MAGIC)[:-1]})
+    forms = [
+        (wording, form)
+        for wording, words, form in _FORMS
+        if words in (magic if MAGIC in words else text)
+    ]
     if len(forms) == 1 and forms[0][0] != "split":
         return _of_one_form(text, *forms[0])
     return _of_forms(text, forms)
@@ -106,19 +127,48 @@ def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[
 
 
 class WordList(NamedTuple):
-    """The words of a list or a coded text, in order, with the numbers of a list and all counts."""
+    """The words of a coded text or of a list.
 
-    numbers: list[str]
-    words: list[str]
+    Attributes:
+        places: of each word in order, its place in `counts`.
+        counts: how often each different word occurs, in the order of first occurrence.
+        is_numbered: whether they are a list that is numbered from 1 without gaps.
+    """
+
+    places: NDArray[np.integer[Any]]
     counts: Counter[str]
+    is_numbered: bool
+
+    def chosen(self, words: Collection[str]) -> list[str]:
+        """Return these words, as often and in the order in which they occur."""
+        each = list(self.counts)
+        wanted = [place for place, word in enumerate(each) if word in words]
+        return [each[place] for place in self.places[np.isin(self.places, wanted)].tolist()]
+
+    def repeats(self) -> int:
+        """Return how often equal words stand side by side."""
+        return int((self.places[1:] == self.places[:-1]).sum())
 
 
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def word_list(text: str) -> WordList:
-    """Return the words of a text, which are numbered from "1." if it is a list."""
-    pieces = text.split()
-    numbers, words = (pieces[::2], pieces[1::2]) if pieces[:1] == ["1."] else ([], pieces)
-    return WordList(numbers, words, Counter(words))
+    """Return the words of a stripped text, which are a list if the first is "1."."""
+    words = pieces = pc.utf8_split_whitespace(pa.array([text])).values
+    is_numbered = False
+    if pieces[0].as_py() == "1.":
+        at = np.arange(len(pieces))
+        words, numbers = pieces.take(at[1::2]), pieces.take(at[::2])
+        is_numbered = numbers.equals(_numbers(len(words).bit_length())[: len(words)])
+    coded = words.dictionary_encode()
+    places = coded.indices.to_numpy()
+    often = zip(coded.dictionary.to_pylist(), np.bincount(places).tolist(), strict=True)
+    return WordList(places, Counter(dict(often)), is_numbered)
+
+
+@lru_cache(maxsize=1)
+def _numbers(bits: int) -> pa.Array:
+    """Return the numbers of a list as text: 1 to 2^bits - 1."""
+    return pa.array([f"{number}." for number in range(1, 1 << bits)])
 
 
 def queried_keys(row: Row) -> list[str]:

@@ -121,16 +121,16 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 
 
 def _cwe(row: Row) -> Solved:
-    numbers, words, counts = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
+    words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
     asked = {counted[1]} if counted else {*row.outputs}
-    evidence = [word for word in words if word in asked]
-    if not numbers or numbers != _numbers(len(words).bit_length())[: len(words)]:
+    evidence = words.chosen(asked)
+    if not words.is_numbered:
         return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
     if counted:
         return Solved(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
-    return _top(counts, size, evidence)
+    return _top(words.counts, size, evidence)
 
 
 def _fwe(row: Row) -> Solved:
@@ -213,12 +213,6 @@ def _assignments(text: str) -> Iterator[re.Match[str]]:
     """Yield the assignments of a text; most lines are noise."""
     lines = ("VAR " + part.partition("\n")[0] for part in f"\n{text}".split("\nVAR ")[1:])
     return (match for match in map(_ASSIGNMENT.fullmatch, lines) if match)
-
-
-@lru_cache(maxsize=1)
-def _numbers(bits: int) -> list[str]:
-    """Return the numbers of a list as text: 1 to 2^bits - 1."""
-    return [f"{number}." for number in range(1, 1 << bits)]
 
 
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same

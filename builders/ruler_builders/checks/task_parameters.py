@@ -11,13 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import compress, islice
-from operator import eq, not_
+from itertools import compress
+from operator import not_
 
 import numpy as np
 
 from ruler_builders.checks.prompt_parser import (
+    MAGIC,
     Needles,
+    WordList,
     example_and_list,
     lines_between,
     needle_sentences,
@@ -166,8 +168,8 @@ def _mention_findings(
             often = len(re.findall(form, lowered.decode()))
             if often != times:
                 yield f"the haystack mentions {part!r} {often} times, its needles {times} times"
-    about = sum(text.count("special magic") for texts in found.texts for text in texts)
-    if (often := lowered.count(b"special magic")) != about:
+    about = sum(text.count(MAGIC) for texts in found.texts for text in texts)
+    if (often := lowered.count(MAGIC.encode())) != about:
         yield f"{often} sentences are about something special magic, {about} of them are needles"
 
 
@@ -238,9 +240,9 @@ def _chains(params: Vt, lines: Sequence[str]) -> Generator[str, None, dict[str, 
 def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
     head = template_of(task, row).head
     example, body = example_and_list(row.context, head)
-    _, items, found = word_list(body.strip())
-    common, counts = params.common, sorted(found.values(), reverse=True)
-    yield from _order_findings(items, counts)
+    words = word_list(body.strip())
+    common, counts = params.common, sorted(words.counts.values(), reverse=True)
+    yield from _order_findings(words)
     if params.ask == "count":
         least, most = params.other_repeats, params.common_repeats
         often = [count for count in counts if count > least]
@@ -262,10 +264,10 @@ def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
     yield from _example_findings(task, row, rest.split()[1::2], answers)
 
 
-def _order_findings(words: Sequence[str], counts: Sequence[int]) -> Iterator[str]:
+def _order_findings(words: WordList) -> Iterator[str]:
     """Check that equal words stand side by side no more often than in random order."""
-    beside = sum(map(eq, words, islice(words, 1, None)))
-    mean = sum(count * (count - 1) for count in counts) / max(len(words), 1)
+    beside = words.repeats()
+    mean = sum(count * (count - 1) for count in words.counts.values()) / max(len(words.places), 1)
     if beside > mean + 8 * math.sqrt(mean) + 8:
         yield f"equal words stand side by side {beside} times, {mean:.0f} in random order"
 
@@ -283,8 +285,8 @@ def _repeat_findings(counts: Sequence[int], common: int, often: int, seldom: int
 
 def _fwe(task: Task, params: Fwe, length: int, row: Row) -> Iterator[str]:
     body = example_and_list(row.context, template_of(task, row).head)[1]
-    _, text, found = word_list(body.strip())
-    ranked = found.most_common()
+    text = word_list(body.strip())
+    ranked = text.counts.most_common()
     words = [word for word, _ in ranked]
     if words[:1] != ["..."]:
         yield "the most frequent word is not the noise '...'"
@@ -305,7 +307,7 @@ def _fwe(task: Task, params: Fwe, length: int, row: Row) -> Iterator[str]:
         (length - row.max_new_tokens) * 0.5 // 50 <= size
     ):
         yield f"the text has {size} different words, fewer than alpha says"
-    yield from _order_findings(text, counts.tolist())
+    yield from _order_findings(text)
 
 
 @cache
