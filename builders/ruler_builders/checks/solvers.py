@@ -138,7 +138,7 @@ def _fwe(row: Row) -> Solved:
     counts = word_list(text.strip()).counts
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    coded = Counter({word: counts[word] for word in counts if word.isalpha() and word.islower()})
+    coded = Counter({word: counts[word] for word in counts if re.fullmatch("[a-z]+", word)})
     return _top(coded, size, [])
 
 
