@@ -22,5 +22,5 @@ __getattr__, __dir__ = lazy(
         "engines.python": ("Generation",),
         "run_status": ("Status", "status"),
     },
-    {"ruler_report.scores": ("Scores", "score")},
+    {"ruler_report.results": ("Scores",), "ruler_report.scoring": ("score",)},
 )

@@ -2,6 +2,7 @@ from ruler_eval.api import Run, run
 from ruler_eval.engines.interface import Request
 from ruler_eval.engines.python import Generation
 from ruler_eval.run_status import Status, status
-from ruler_report.scores import Scores, score
+from ruler_report.results import Scores
+from ruler_report.scoring import score
 
 __all__ = ["Generation", "Request", "Run", "Scores", "Status", "run", "score", "status"]

@@ -7,6 +7,7 @@ docs/results.schema.json is generated from these classes.
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -14,13 +15,13 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from ruler_data.dataset import html_table
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import Floor
-from ruler_data.names import quote
+from ruler_data.names import parse_config, quote, short_length
 from ruler_data.version import __version__
 from ruler_eval.schema import RunInfo
-from ruler_report.scores import Scores
 
 #: Version of the layout of the file.
 FORMAT = 1
@@ -175,29 +176,109 @@ class Results:
         return f"<Results {self.run.model}, {self.run.protocol}: {done}>"
 
     def __str__(self) -> str:
-        return repr(self._shown())
+        return repr(Scores.of(self))
 
     def _repr_html_(self) -> str:
-        return self._shown()._repr_html_()
+        return Scores.of(self)._repr_html_()
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each config, as `Scores.to_records`."""
-        return self._shown().to_records()
+        return Scores.of(self).to_records()
 
-    def _shown(self) -> Scores:
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """Official scores; printed as a table of means in percent, tasks by lengths.
+
+    Attributes:
+        configs: by config, the score of each row in order, in [0, 1], the mean over its samples;
+            None for a row without an answer, or without one of its samples.
+        exact: likewise, the exact score and the F1 of each row (`ruler_report.exact`).
+        notes: what was left out of the predictions, e.g. a torn line.
+    """
+
+    configs: dict[str, tuple[float | None, ...]]
+    exact: dict[str, tuple[tuple[float, float] | None, ...]]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, results: Results) -> "Scores":
+        """Return the scores of results; exact scores are 0 where the file has none."""
         exact = {
             name: tuple(
-                None if score is None else (one or 0.0, f1 or 0.0)
-                for score, one, f1 in zip(
-                    config.scores,
-                    config.scores_of("exact"),
-                    config.scores_of("f1"),
-                    strict=True,
+                None if score is None else (exact or 0.0, f1 or 0.0)
+                for score, exact, f1 in zip(
+                    config.scores, config.scores_of("exact"), config.scores_of("f1"), strict=True
                 )
             )
-            for name, config in self.configs.items()
+            for name, config in results.configs.items()
         }
-        return Scores({name: one.scores for name, one in self.configs.items()}, exact)
+        scores = {name: config.scores for name, config in results.configs.items()}
+        return cls(scores, exact, results.notes)
+
+    @property
+    def unscored(self) -> list[str]:
+        """The rows without a score, e.g. `vt_4096/17`."""
+        return [
+            f"{config}/{index}"
+            for config, scores in self.configs.items()
+            for index, score in enumerate(scores)
+            if score is None
+        ]
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one record for each config, e.g. for `pandas.DataFrame`.
+
+        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None if no row is scored.
+        """
+        records: list[dict[str, Any]] = []
+        for config, scores in self.configs.items():
+            task, length = parse_config(config)
+            known = [score for score in scores if score is not None]
+            exact, f1 = zip(*filter(None, self.exact[config]), strict=True) if known else ((), ())
+            record = {"config": config, "task": task, "length": length}
+            for name, column in {"score": known, "exact": exact, "f1": f1}.items():
+                record[name] = sum(column) / len(known) if known else None
+            records.append({**record, "rows": len(scores), "scored": len(known)})
+        return records
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
+            for name, *values in cells
+        ]
+        return "\n".join([*lines, *self._coverage()])
+
+    def _repr_html_(self) -> str:
+        names, *lines = self._cells()
+        return html_table(names, lines) + "".join(self._coverage())
+
+    def _coverage(self) -> list[str]:
+        """Return a line on how many rows are scored; none if all are."""
+        rows, missing = sum(map(len, self.configs.values())), len(self.unscored)
+        return [f"{rows - missing:,} of {rows:,} rows scored"] if missing else []
+
+    def _cells(self) -> list[list[str]]:
+        """Return the table: a head, a row for each task, and the mean over tasks."""
+        records = self.to_records()
+        means = {(record["task"], record["length"]): record["score"] for record in records}
+        tasks = list(dict.fromkeys(record["task"] for record in records))
+        lengths = sorted({record["length"] for record in records})
+
+        def line(name: str, tasks: Sequence[str]) -> list[str]:
+            columns = ([means.get((task, length)) for task in tasks] for length in lengths)
+            return [name, *map(_percent, columns)]
+
+        table = [["task", *map(short_length, lengths)], *(line(task, [task]) for task in tasks)]
+        return [*table, line(f"mean of {len(tasks)} tasks", tasks)] if len(tasks) > 1 else table
+
+
+def _percent(scores: list[float | None]) -> str:
+    """Return the mean of scores in percent; nothing unless all are known."""
+    known = [100 * score for score in scores if score is not None]
+    return f"{sum(known) / len(known):.2f}" if len(known) == len(scores) else ""
 
 
 _RESULTS = TypeAdapter(Results)
@@ -241,17 +322,20 @@ def read_results(run: Run) -> Results:
         field = ".".join(map(str, first["loc"])) or "the file"
         msg = f"{path}: not a results file: {field}: {first['msg']}; score the run again"
         raise RulerError(msg) from error
-    if results.format != FORMAT:
-        msg = f"{path}: format {results.format}, this version reads {FORMAT}; score the run again"
-        raise RulerError(msg)
-    for name, config in results.configs.items():
-        if problem := _inconsistency(config):
-            msg = f"{path}: {name}: {problem}; score the run again"
-            raise RulerError(msg)
-    if not results.scored:
-        msg = f"{path}: no row has a score; score the run again"
+    if problem := _problem(results):
+        msg = f"{path}: {problem}; score the run again"
         raise RulerError(msg)
     return results
+
+
+def _problem(results: Results) -> str | None:
+    """Return why results cannot be used; None if they can."""
+    if results.format != FORMAT:
+        return f"format {results.format}, this version reads {FORMAT}"
+    for name, config in results.configs.items():
+        if problem := _inconsistency(config):
+            return f"{name}: {problem}"
+    return None if results.scored else "no row has a score"
 
 
 def _inconsistency(config: ConfigResult) -> str | None:

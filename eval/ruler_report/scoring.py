@@ -1,4 +1,4 @@
-"""Score a run for its report: official and strict scores, failures, and evidence by depth.
+"""Score predictions: official, exact and strict scores, failures, and evidence by depth.
 
 Rows and predictions are paired one at a time (`ruler_report.predictions.pair_rows`). Nothing that
 identifies a machine goes into the results: no path, address or secret, and no text longer than
@@ -6,12 +6,12 @@ an example needs.
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
@@ -24,15 +24,78 @@ from ruler_eval.metrics import score_row
 from ruler_eval.schema import Prediction, RunInfo
 from ruler_report.exact import STRICT, exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
-from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
-from ruler_report.results import BINS, ConfigResult, Depth, Example, Param, Results
+from ruler_report.predictions import (
+    Data,
+    Predictions,
+    Source,
+    answer_of,
+    load,
+    pair_rows,
+    read_run,
+)
+from ruler_report.results import (
+    BINS,
+    ConfigResult,
+    Depth,
+    Example,
+    Param,
+    Results,
+    ScoreName,
+    Scores,
+)
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
 
 
+def score(
+    predictions: Source,
+    data: Data | None = None,
+    *,
+    revision: str | None = None,
+    protocol: str = "",
+    partial: bool = False,
+) -> Scores:
+    """Return the official scores of predictions.
+
+    Args:
+        predictions: a run or its folder; file or folder of predictions
+            (`ruler_report.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
+            with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a
+            config that they touch is scored.
+        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
+            repo of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        protocol: of predictions that are not a run; `thinking` removes the reasoning block.
+        partial: score what is there if rows have no answer; the scores then say n of N.
+
+    Raises:
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged or incomplete, or the predictions are for other rows.
+    """
+    run, found, data = load(predictions, data, revision, protocol=protocol)
+    data.fetch()
+    scores = Scores.of(results_of(run, found, data))
+    missing, rows = scores.unscored, sum(data.rows.values())
+    if missing and len(missing) == rows:
+        msg = f"0 of {rows:,} rows have an answer; check the predictions' ids (CONFIG/INDEX)"
+        raise RulerError(msg)
+    if missing and not partial:
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        msg = (
+            f"{rows - len(missing):,} of {rows:,} rows have an answer; missing: "
+            f"{', '.join(missing[:3])}{more}; generate them, or pass partial=True"
+        )
+        raise RulerError(msg)
+    return scores
+
+
 def results_of(
-    run: RunInfo, predictions: Predictions, rows: Dataset, bare: Predictions | None, name: str
+    run: RunInfo,
+    predictions: Predictions,
+    data: Dataset,
+    bare: Predictions | None = None,
+    name: str = "",
 ) -> Results:
     """Return the results of predictions for rows.
 
@@ -41,16 +104,12 @@ def results_of(
     """
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
-    for config in track(rows.rows, "scoring"):
-        configs[config], some = _score_config(config, run, rows, predictions, bare)
+    for config in track(data.rows, "scoring"):
+        configs[config], some = _score_config(config, run, data, predictions, bare)
         examples += some
+    public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
     return Results(
-        run=replace(
-            run,
-            engine_info=redact(run.engine_info),
-            sampling=redact(run.sampling),
-            frame=redact(run.frame),
-        ),
+        run=replace(run, **public),
         fingerprint=run.fingerprint,
         configs=configs,
         examples=tuple(examples),
@@ -73,12 +132,12 @@ def read_bare(folder: Path, run: RunInfo) -> Predictions:
             "`ruler-eval run --no-context`"
         )
         raise UsageError(msg)
-    shared = bare.data.digests.keys() & run.data.digests
+    digests = bare.data.digests
     differing = [
-        name for name in sorted(shared) if bare.data.digests[name] != run.data.digests[name]
+        name for name, digest in run.data.digests.items() if digests.get(name, digest) != digest
     ]
     if differing or bare.model != run.model:
-        what = f"other rows of {differing[0]}" if differing else f"another model, {bare.model}"
+        what = f"other rows of {min(differing)}" if differing else f"another model, {bare.model}"
         msg = f"--no-context {quote(str(folder))}: that run was of {what}"
         raise RulerError(msg)
     return predictions
@@ -86,19 +145,12 @@ def read_bare(folder: Path, run: RunInfo) -> Predictions:
 
 @dataclass(frozen=True)
 class _Scored:
-    """One scored row.
+    """A scored row, `scores` of each of its samples; `ConfigResult.samples` tells of the others.
 
-    Attributes:
-        evidence: for each cell of depth, the pieces of evidence that begin there.
-        shown: for each cell, how many of them the answer shows.
-        failure: kind of failure; None if there is none.
+    `evidence` and `shown` count pieces of evidence in each cell of depth. `said` failed.
     """
 
-    index: int
-    score: float
-    strict: float
-    exact: float
-    f1: float
+    scores: dict[ScoreName, Sequence[float]]
     characters: int
     tokens: int | None
     truncated: bool
@@ -106,104 +158,88 @@ class _Scored:
     evidence: list[int]
     shown: list[int]
     failure: str | None
+    said: str
 
 
 def _score_config(
     config: str, run: RunInfo, data: Dataset, predictions: Predictions, bare: Predictions | None
 ) -> tuple[ConfigResult, list[Example]]:
+    """Return the results of a config, and the first rows of each kind of failure."""
     task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
     questions = RowDigest() if not info.question_digest and data.rows[config] == info.rows else None
     rows: list[_Scored | None] = []
     failed: list[int] = []
-    missing: list[int] = []
     examples: list[Example] = []
-    counts: Counter[str] = Counter()
-    count = data.rows[config]
-    others = bare.of(config, count) if bare else iter([None] * count)
     pairs = pair_rows(data, predictions, config, run.samples)
-    sums = [0.0] * run.samples
+    others = bare.of(config, data.rows[config]) if bare else repeat(None, data.rows[config])
     for (row, several), other in zip(pairs, others, strict=True):
         if questions:  # data of a version that did not record the digest
             questions.add(row)
-        answers = [
-            (answer, prediction)
-            for prediction in several
-            if prediction and (answer := answer_of(run, prediction)) is not None
-        ]
-        if len(answers) < len(several):
-            (failed if any(several) else missing).append(row.index)
+        answers = [(answer_of(run, one), one) for one in several]
+        known = [(text, one) for text, one in answers if one and text is not None]
+        if len(known) < len(several):
+            failed += [row.index] if any(several) else []
             rows.append(None)
             continue
-        samples = [_analyze(row, task, *pair, answer_of(run, other)) for pair in answers]
-        name = "score" if task.headline == "official" else task.headline
-        sums = [n + getattr(each, name) for n, each in zip(sums, samples, strict=True)]
-        scored = _merged(samples)
+        scored = _analyze(row, task, known, answer_of(run, other))
         rows.append(scored)
-        if scored.failure and counts[scored.failure] < EXAMPLES:
-            counts[scored.failure] += 1
-            first = next(place for place, each in enumerate(samples) if each.failure)
-            said = answers[first][0]
-            examples.append(_example(config, row, scored.failure, scored.score, said))
+        kind = scored.failure
+        if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
+            outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
+            texts = (shorten(row.question, 400), outputs, shorten(scored.said, 600))
+            score = fmean(scored.scores["official"])
+            examples.append(Example(config, row.index, kind, score, *texts))
     if questions:
         info = replace(info, question_digest=questions.question_hexdigest())
-    result = _config_result(task, info, rows, failed, missing)
-    if run.samples > 1 and result.scored:
-        result = replace(result, samples=tuple(total / result.scored for total in sums))
-    return result, examples
-
-
-def _merged(samples: list[_Scored]) -> _Scored:
-    """Return one scored row for all its samples; `ConfigResult.samples` says how."""
-    return replace(
-        samples[0],
-        score=fmean(each.score for each in samples),
-        strict=fmean(each.strict for each in samples),
-        exact=fmean(each.exact for each in samples),
-        f1=fmean(each.f1 for each in samples),
-        truncated=any(each.truncated for each in samples),
-        empty=any(each.empty for each in samples),
-        failure=next((each.failure for each in samples if each.failure), None),
-    )
+    return _config_result(task, info, rows, failed, run.samples), examples
 
 
 def _analyze(
-    row: Row, task: Task, answer: str, prediction: Prediction, bare: str | None
+    row: Row, task: Task, answers: Sequence[tuple[str, Prediction]], bare: str | None
 ) -> _Scored:
-    score = score_row(row, task, answer)
-    exact, f1 = exact_scores(row, task, answer, score)
+    texts = [text for text, _ in answers]
+    official = [score_row(row, task, text) for text in texts]
+    pairs = list(zip(texts, official, strict=True))
+    exact, f1 = zip(*(exact_scores(row, task, *pair) for pair in pairs), strict=True)
+    strict = [score_row(row, task, text, STRICT) for text in texts]
     evidence, shown = [0] * BINS, [0] * BINS
-    for cell, is_shown in evidence_of(row, task, answer, score):
+    for cell, is_shown in evidence_of(row, task, *pairs[0]):
         evidence[cell] += 1
         shown[cell] += is_shown
+    kinds = ((failure_of(row, task, *pair, bare), pair[0]) for pair in pairs)
+    failure, said = next((found for found in kinds if found[0]), (None, ""))
     return _Scored(
-        index=row.index,
-        score=score,
-        strict=score_row(row, task, answer, STRICT),
-        exact=exact,
-        f1=f1,
-        characters=len(prediction.text or ""),
-        tokens=prediction.answer_tokens,
-        truncated=prediction.finish == "length",
-        empty=not answer,
+        scores={"official": official, "strict": strict, "exact": exact, "f1": f1},
+        characters=len(answers[0][1].text or ""),
+        tokens=answers[0][1].answer_tokens,
+        truncated=any(one.finish == "length" for _, one in answers),
+        empty=not all(texts),
         evidence=evidence,
         shown=shown,
-        failure=failure_of(row, task, answer, score, bare),
+        failure=failure,
+        said=said,
     )
 
 
 def _config_result(
-    task: Task, info: ConfigInfo, rows: list[_Scored | None], failed: list[int], missing: list[int]
+    task: Task, info: ConfigInfo, rows: list[_Scored | None], failed: list[int], samples: int
 ) -> ConfigResult:
-    scored = [row for row in rows if row]
+    scored = [(index, row) for index, row in enumerate(rows) if row]
     failures: dict[str, list[int]] = {}
-    for row in scored:
+    for index, row in scored:
         if row.failure:
-            failures.setdefault(row.failure, []).append(row.index)
+            failures.setdefault(row.failure, []).append(index)
+    evidence, shown = [row.evidence for _, row in scored], [row.shown for _, row in scored]
     depth = Depth(
-        tuple(sum(row.evidence[cell] for row in scored) for cell in range(BINS)),
-        tuple(sum(row.shown[cell] for row in scored) for cell in range(BINS)),
-        tuple(sum(row.evidence[cell] > 0 for row in scored) for cell in range(BINS)),
+        pieces=tuple(map(sum, zip(*evidence, strict=True))),
+        shown=tuple(map(sum, zip(*shown, strict=True))),
+        rows=tuple(sum(map(bool, cell)) for cell in zip(*evidence, strict=True)),
     )
+    means = {
+        name: tuple(fmean(row.scores[name]) if row else None for row in rows)
+        for name in get_args(ScoreName)
+    }
+    sums = (sum(row.scores[task.headline][n] for _, row in scored) for n in range(samples))
     return ConfigResult(
         digest=info.digest,
         question_digest=info.question_digest,
@@ -211,22 +247,23 @@ def _config_result(
         category=task.category,
         metric=task.metric,
         rows=len(rows),
-        scores=tuple(row.score if row else None for row in rows),
-        strict=tuple(row.strict if row else None for row in rows),
+        scores=means["official"],
+        strict=means["strict"],
+        exact=means["exact"],
+        f1=means["f1"],
         characters=tuple(row.characters if row else None for row in rows),
         tokens=tuple(row.tokens if row else None for row in rows),
-        truncated=tuple(row.index for row in scored if row.truncated),
-        empty=tuple(row.index for row in scored if row.empty),
+        truncated=tuple(index for index, row in scored if row.truncated),
+        empty=tuple(index for index, row in scored if row.empty),
         failed=tuple(failed),
-        missing=tuple(missing),
+        missing=tuple(sorted({i for i, row in enumerate(rows) if not row} - {*failed})),
         failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
         depth=depth if any(depth.pieces) else None,
         params=params_of(task),
         floor=info.floor,
-        exact=tuple(row.exact if row else None for row in rows),
-        f1=tuple(row.f1 if row else None for row in rows),
         headline=task.headline,
         same_questions_as=task.same_questions_as,
+        samples=tuple(total / len(scored) for total in sums) if samples > 1 and scored else (),
     )
 
 
@@ -273,12 +310,6 @@ def _is_shown(text: str, named: dict[str, bool], score: float) -> bool:
     places = [(text.find(output), output) for output in named]
     inside = [(place, output) for place, output in places if place >= 0]
     return named[min(inside)[1]] if inside else score > 0
-
-
-def _example(config: str, row: Row, failure: str, score: float, answer: str) -> Example:
-    outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
-    question, said = shorten(row.question, 400), shorten(answer, 600)
-    return Example(config, row.index, failure, score, question, outputs, said)
 
 
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")
