@@ -44,14 +44,18 @@ class ImportedPrediction(Prediction):
 
 
 class Line(NamedTuple):
-    """A line of a file: its offset in bytes and its number from 1."""
+    """Where a prediction stands: its file, offset in bytes, and number from 1.
+
+    `unit` is `row` in a file that is not of lines, and `record` in no file. Neither has an offset.
+    """
 
     path: Path
     offset: int
     number: int
+    unit: str = "line"
 
     def __str__(self) -> str:
-        return f"{self.path.name} line {self.number}"
+        return f"{self.path.name} {self.unit} {self.number}".lstrip()
 
 
 def parse_line(line: bytes, where: Line, configs: Collection[str] = ()) -> ImportedPrediction:
@@ -67,7 +71,7 @@ def parse_line(line: bytes, where: Line, configs: Collection[str] = ()) -> Impor
     except (ValueError, RecursionError) as error:
         msg = f"{where}: not JSON ({type(error).__name__})"
         raise RulerError(msg) from error
-    return parse_record(record, str(where), where, configs)
+    return parse_record(record, where, configs)
 
 
 #: Stands for a carriage return; no text has this code point.
@@ -187,11 +191,10 @@ _LENGTH = re.compile(
 
 def parse_record(
     record: Any,  # noqa: ANN401
-    shown: str,
     where: Line,
     configs: Collection[str],
 ) -> ImportedPrediction:
-    """Return the prediction of a record; errors show where it is."""
+    """Return the prediction of a record; errors say where it is."""
     try:
         if not isinstance(record, Mapping):
             msg = f"a mapping expected, found {type(record).__name__}"
@@ -200,44 +203,38 @@ def parse_record(
         if form is None:
             msg = f"no prediction: none of the fields {', '.join(form.mark for form in _FORMS)}"
             raise ValueError(msg)
-        return _formed(form, record, where, configs)
+        outputs = tuple(_at(record, form.outputs, list)) if form.outputs else None
+        if not all(isinstance(output, str) for output in outputs or ()):
+            msg = f"field {form.outputs}: a list of strings expected"
+            raise ValueError(msg)
+        config, index = _row(form, record, where, configs)
+        why = _inspect_error(record) if form.mark == "output" else None
+        text = None if why else _at(record, form.text, str)
     except (TypeError, ValueError) as error:
-        msg = f"{shown}: {error}"
+        msg = f"{where}: {error}"
         raise RulerError(msg) from error
+    return ImportedPrediction(config, index, text, None, None, None, None, why, outputs=outputs)
 
 
-def _formed(
-    form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
-) -> ImportedPrediction:
-    outputs = _at(record, form.outputs, list) if form.outputs else None
-    if outputs is not None and not all(isinstance(output, str) for output in outputs):
-        msg = f"field {form.outputs}: a list of strings expected"
-        raise ValueError(msg)
-    config, index = _row(form, record, where, configs)
-    error = record.get("error") if form.mark == "output" else None
-    if form.mark == "output" and not error:
-        end = (
-            _at(record, "output.stop_reason", object)
-            if record["output"].get("choices")
-            else "no answer"
-        )
-        error = None if end in _ENDS else f"ended by {end}"
-    text = None if error else _at(record, form.text, str)
-    gold = None if outputs is None else tuple(outputs)
-    why = str(error)[:200] if error else None
-    return ImportedPrediction(config, index, text, None, None, None, None, why, outputs=gold)
+def _inspect_error(record: Mapping[str, Any]) -> str | None:
+    """Return why a sample of Inspect has no answer."""
+    if error := record.get("error"):
+        return str(error)[:200]
+    choices = record["output"].get("choices")
+    end = _at(record, "output.stop_reason", object) if choices else "no answer"
+    return None if end in _ENDS else f"ended by {end}"[:200]
 
 
 def _row(
     form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
 ) -> tuple[str, int]:
+    """Return config and index of a record."""
     if form.row == "id" and "id" in record:
         row = _at(record, "id", str)
-        config, slash, index = row.rpartition("/")
-        if not (slash and index.isascii() and index.isdigit() and len(index) < 10):
+        if not (match := re.fullmatch(r"(.*)/([0-9]{1,9})", row, re.DOTALL)):
             msg = f"id {quote(row)} is not a row; a row is CONFIG/INDEX, e.g. vt_4096/17"
             raise ValueError(msg)
-        return config, int(index)
+        return match[1], int(match[2])
     if form.row == "id":
         return _at(record, "config", str), _at(record, "index", int)
     index = _at(record, form.row, object)

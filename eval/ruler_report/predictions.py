@@ -51,9 +51,7 @@ Parser = Callable[[bytes, Line], Prediction]
 class Predictions:
     """The predictions for the rows of a dataset.
 
-    Attributes:
-        entries: by row, the prediction or the line that holds it; rows without one are absent.
-        parse: reads these lines.
+    `entries` has each row's prediction or the line that holds it, which `parse` reads.
     """
 
     entries: Mapping[Key, Prediction | Line]
@@ -98,22 +96,12 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     return run, Predictions(entries, journal.parse, tuple(notes))
 
 
-def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
-    """Return the predictions of a file, or of every file of a known form under a folder.
-
-    Args:
-        place: file or folder.
-        rows: number of rows of each config of the data.
-
-    Raises:
-        UsageError: there are no predictions.
-        RulerError: a record is refused.
-    """
+def _read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
+    """Return the predictions of a file, or of every file of a known form under a folder."""
     parse = partial(parse_line, configs=frozenset(rows))
     files = [place] if place.is_file() else sorted(place.rglob("*"))
-    lines = [path for path in files if path.suffix not in READERS]
-    lines = [path for path in lines if path == place or path.suffix == ".jsonl"]
-    others = (path for path in files if path.suffix in READERS)
+    others = [path for path in files if path.suffix in READERS]
+    lines = [path for path in files if path.suffix == ".jsonl" or (path == place and not others)]
     located = chain(_read(lines, parse), *(_read_other(path, rows) for path in others))
     if not (entries := _index(located, rows)):
         kinds = ", ".join((".jsonl", *READERS))
@@ -122,15 +110,10 @@ def read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
     return Predictions(entries, parse)
 
 
-def from_records(
+def _read_records(
     records: Mapping[str, str] | Iterable[Mapping[str, Any]], rows: Mapping[str, int]
 ) -> Predictions:
-    """Return predictions given as `{"vt_4096/0": text}`, or as records of the plain form.
-
-    Raises:
-        UsageError: these are no records.
-        RulerError: a record is refused.
-    """
+    """Return predictions given as `{"vt_4096/0": text}`, or as records of the plain form."""
     if not isinstance(records, Iterable):
         msg = (
             f"predictions {quote(str(records))}: give a run, a file, texts by row "
@@ -139,14 +122,10 @@ def from_records(
         raise UsageError(msg)
     if isinstance(records, Mapping):
         records = ({"id": row, "prediction": text} for row, text in records.items())
-    numbered = ((record, f"record {number}") for number, record in enumerate(records, 1))
-    nowhere = Line(Path(), 0, 0)
-    located = ((parse_record(record, where, nowhere, rows), where) for record, where in numbered)
-    return Predictions(_index(located, rows), parse_line)
+    return Predictions(_index(_parsed(records, Path(), "record", rows), rows), parse_line)
 
 
-#: Where a prediction is: a line, or the number of a record.
-_Located = tuple[Prediction, Line | str]
+_Located = tuple[Prediction, Line]
 
 
 def _read(
@@ -158,13 +137,29 @@ def _read(
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 if torn is not None and not line.endswith(b"\n"):
-                    torn.append(
-                        f"{path.name}: the last line is incomplete; {len(line)} bytes ignored"
-                    )
+                    ignored = f"{len(line)} bytes ignored"
+                    torn.append(f"{path.name}: the last line is incomplete; {ignored}")
                 elif line.strip():
                     where = Line(path, offset, number)
                     yield parse(line, where), where
                 offset += len(line)
+
+
+def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:
+    """Yield the predictions of a file that is not of lines; none if it holds something else."""
+    try:
+        yield from _parsed(READERS[path.suffix](path), path, "row", configs)
+    except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
+        msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
+        raise RulerError(msg) from error
+
+
+def _parsed(
+    records: Iterable[Mapping[str, Any]], path: Path, unit: str, configs: Collection[str]
+) -> Iterator[_Located]:
+    for number, record in enumerate(records, 1):
+        where = Line(path, 0, number, unit)
+        yield parse_record(record, where, configs), where
 
 
 def _index(
@@ -181,26 +176,16 @@ def _index(
             known = f"rows 0 to {last} are" if last >= 0 else f"no row of {quote(config)} is"
             msg = f"{where}: {quote(f'{config}/{index}')} is not a row to score; {known}"
             raise RulerError(msg)
+        in_lines = where.unit == "line"
         answered = key in entries and key not in failed
         if answered and prediction.text is not None:
-            first = f", in {entries[key]}" if isinstance(where, Line) else ""
+            first = f", in {entries[key]}" if in_lines else ""
             msg = f"{where}: {config}/{index} already has a prediction{first}"
             raise RulerError(msg)
         if not answered:
-            entries[key] = where if isinstance(where, Line) else prediction
+            entries[key] = where if in_lines else prediction
             (failed.add if prediction.text is None else failed.discard)(key)
     return entries
-
-
-def _read_other(path: Path, configs: Collection[str]) -> Iterator[_Located]:
-    """Yield the predictions of a file that is not of lines; none if it holds something else."""
-    try:
-        for number, record in enumerate(READERS[path.suffix](path), 1):
-            where = f"{path.name} row {number}"
-            yield parse_record(record, where, Line(path, 0, number), configs), where
-    except (*UNREADABLE, zipfile.BadZipFile, NotImplementedError, RecursionError) as error:
-        msg = f"{path.name}: cannot be read ({type(error).__name__}: {error})"
-        raise RulerError(msg) from error
 
 
 def load(
@@ -241,9 +226,9 @@ def load(
         raise UsageError(msg)
     rows = _open(data, revision)
     if isinstance(predictions, str | os.PathLike):
-        found = read_files(Path(predictions), rows.rows)
+        found = _read_files(Path(predictions), rows.rows)
     else:
-        found = from_records(predictions, rows.rows)
+        found = _read_records(predictions, rows.rows)
     rows = rows.choose(found.configs)
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
 
