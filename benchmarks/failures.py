@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_eval.metrics import clean, score_row
-from ruler_report.failures import KINDS, failure_of
+from ruler_report.failures import MEANINGS, failure_of
 from tests.rows import make
 from tests.wrong_answers import wrong_answers
 
@@ -54,7 +54,7 @@ def show(pairs: Counter[tuple[str, str]], causes: Counter[tuple[str, bool]]) -> 
     """Print the share of right kinds, the confusion table, and the causes."""
     total, right = pairs.total(), sum(count for (a, b), count in pairs.items() if a == b)
     print(f"{right:,} of {total:,} right: {100 * right / total:.1f} %\n")
-    wanted = [kind for kind in KINDS if any(pair[0] == kind for pair in pairs)]
+    wanted = [kind for kind in MEANINGS if any(pair[0] == kind for pair in pairs)]
     print("| right kind | answers | labelled so | taken for |\n|---|---:|---:|---|")
     for kind in wanted:
         row = Counter({found: count for (real, found), count in pairs.items() if real == kind})

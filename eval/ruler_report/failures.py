@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from ruler_data.row import Row
 from ruler_data.tasks import Niah, Qa, Task
 from ruler_eval.metrics import claim_of
-from ruler_report.exact import FUNCTION_WORDS, Named, contains_cased, named_in, plain, short_answer
+from ruler_report.exact import FUNCTION_WORDS, Named, contains, named_in, plain, short_answer
 
 EMPTY = "empty"
 REFUSAL = "refusal"
@@ -34,39 +34,32 @@ GOLD_DOCUMENT = "wrong part of the gold document"
 WRONG_POLARITY = "wrong yes or no"
 OTHER = "other"
 
-#: The families of each kind and its meaning, in the order in which a report lists them.
-KINDS: dict[str, tuple[str, str]] = {
-    EMPTY: ("all", "the answer has no letter and no digit, but for the number of a list"),
-    REFUSAL: ("all", "the model declines or says that the answer is not there"),
-    COPIED: ("vt, cwe", "at least half of what it names is the answer of the in-context example"),
-    FALSE_NONE: ("niah", "says that there is no answer, although there is one"),
-    VERBATIM: ("all", "40 characters or more of the context, word for word, that name no answer"),
-    NEARBY: ("niah", "the value of another needle, at most five needles from the one asked for"),
-    WRONG_NEEDLE: ("niah", "the value of another needle"),
-    CUT: (
-        "niah, vt, cwe, fwe, graph",
-        "the first half or more of a gold answer, but not all of it",
-    ),
-    INCOMPLETE: (
-        "niah, vt, cwe, fwe, graph",
-        "some of the gold answers and nothing else of their kind",
-    ),
-    EXTRA: ("niah, vt, cwe, fwe, graph", "all gold answers and others: score 100, exact score 0"),
-    OTHER_CHAIN: ("vt", "variables that hold another value"),
-    OTHER_NODES: ("graph", "nodes that are not among those asked for"),
-    MISCOUNTED: ("cwe, fwe", "words of the context that are not the most frequent; another count"),
-    PARAMETRIC: ("all", "the same answer as the run without context gave"),
-    ABSENT: ("all", "what it names beside gold answers is not in the context"),
-    OTHER_DOCUMENT: ("qa", "the answer is in the context, in a document that is not a gold one"),
-    GOLD_DOCUMENT: ("qa", "the answer is in a gold document, and is not the one asked for"),
-    WRONG_POLARITY: ("qa", "yes where no is right, or the reverse"),
-    OTHER: ("all", "names nothing of the kind asked for, e.g. repeats the question"),
+#: The meaning of each kind, in the order in which a report lists them.
+MEANINGS: dict[str, str] = {
+    EMPTY: "the answer has no letter and no digit, but for the number of a list",
+    REFUSAL: "the model declines or says that the answer is not there",
+    COPIED: "at least half of what it names is the answer of the in-context example",
+    FALSE_NONE: "says that there is no answer, although there is one",
+    VERBATIM: "40 characters or more of the context, word for word, that name no answer",
+    NEARBY: "the value of another needle, at most five needles from the one asked for",
+    WRONG_NEEDLE: "the value of another needle",
+    CUT: "the first half or more of a gold answer, but not all of it",
+    INCOMPLETE: "some of the gold answers and nothing else of their kind",
+    EXTRA: "all gold answers and others: score 100, exact score 0",
+    OTHER_CHAIN: "variables that hold another value",
+    OTHER_NODES: "nodes that are not among those asked for",
+    MISCOUNTED: "words of the context that are not the most frequent; another count",
+    PARAMETRIC: "the same answer as the run without context gave",
+    ABSENT: "what it names beside gold answers is not in the context",
+    OTHER_DOCUMENT: "the answer is in the context, in a document that is not a gold one",
+    GOLD_DOCUMENT: "the answer is in a gold document, and is not the one asked for",
+    WRONG_POLARITY: "yes where no is right, or the reverse",
+    OTHER: "names nothing of the kind asked for, e.g. repeats the question",
 }
-#: The meaning of every kind.
-MEANINGS: dict[str, str] = {kind: meaning for kind, (_, meaning) in KINDS.items()}
 
 _NEEDLE = "special magic"
 _NEAR = 5  # needles
+_FEW = 3  # words of a refusal that may look like words of a list
 _COPY = 40  # characters
 _READ = 10_000  # characters of an answer that is read for its wording; few have a tenth of it
 _LONG = 8  # characters of a phrase that no other text contains by chance
@@ -77,12 +70,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
 def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None) -> str | None:
     """Return the kind of failure of a row; None if it scores 1 and names no other answer.
 
-    Args:
-        row: the question, its context and gold answers.
-        task: of the row.
-        answer: the text that was scored.
-        score: upstream's score of the row, in [0, 1].
-        bare: the answer of the same model without the context; None if that is unknown.
+    `score` is upstream's. `bare` is the answer of the same model without the context, if known.
     """
     if isinstance(task.params, Qa):
         text = answer[:_READ]
@@ -91,17 +79,14 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     if score == 1:
         return EXTRA if named.others else None
     params = task.params
-    claim = claim_of(row, params, answer) if isinstance(params, Niah) else None
-    if claim == "none" and isinstance(params, Niah) and params.none == "possible":
-        return FALSE_NONE
+    match params:
+        case Niah(none="possible") if claim_of(row, params, answer) == "none":
+            return FALSE_NONE
     if named.others and not (len(named.others) <= _FEW and score == 0 and is_refusal(answer)):
         if bare is not None and score == 0 and _same_words(answer, bare):
             return PARAMETRIC
         return _of_others(row, params.family, named)
     return _of_text(row, answer, score, bare) or _of_rest(row, params, answer, score)
-
-
-_FEW = 3  # words of a refusal that may look like words of a list
 
 
 def _of_text(row: Row, answer: str, score: float, bare: str | None) -> str | None:
@@ -125,7 +110,11 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         places = [place for value in wrong if (place := row.context.find(value)) >= 0]
         if not places:
             return ABSENT
-        return NEARBY if any(_is_near(row, place) for place in places) else WRONG_NEEDLE
+        if row.context.count(_NEEDLE) <= 4 * _NEAR:  # among a few needles, every one is near
+            return WRONG_NEEDLE
+        spans = (sorted((place, one.start)) for place in places for one in row.evidence)
+        near = any(row.context.count(_NEEDLE, *span) <= _NEAR for span in spans)
+        return NEARBY if near else WRONG_NEEDLE
     if row.outputs[0].isdigit():
         return MISCOUNTED
     start = example_end(row.context) if family in EXAMPLE_FAMILIES else 0
@@ -138,15 +127,6 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         other = OTHER_CHAIN if family == "vt" else OTHER_NODES
         return ABSENT if wrong.isdisjoint(words) else other
     return MISCOUNTED if _is_half(wrong & words, wrong) else ABSENT
-
-
-def _is_near(row: Row, place: int) -> bool:
-    """Whether a needle is within five of a gold one, in a haystack of needles."""
-    if row.context.count(_NEEDLE) <= 4 * _NEAR:  # among a few needles, every one is near
-        return False
-    return any(
-        row.context.count(_NEEDLE, *sorted((place, span.start))) <= _NEAR for span in row.evidence
-    )
 
 
 def _of_rest(row: Row, params: object, answer: str, score: float) -> str:
@@ -215,9 +195,7 @@ _BARE_REFUSAL = re.compile(
 def is_refusal(answer: str, *, names: bool = True) -> bool:
     """Whether an answer declines, or denies that the answer is there.
 
-    Args:
-        answer: the text that was scored.
-        names: whether it may name an answer. If not, every denial is a refusal.
+    In an answer that `names` none, every denial is a refusal.
 
     >>> is_refusal("I couldn't find it."), is_refusal("N/A"), is_refusal("It was not Ann.")
     (True, True, False)
@@ -243,6 +221,8 @@ _LEADS = frozenset(
      "their", "when", "while", "then", "thus", "hence", "where", "one", "found", "says"}
 )  # fmt: skip
 _NO_NAMES = FUNCTION_WORDS | _LEADS | _META
+#: The capital of a sentence that does not begin with a name of several words.
+_BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:]+(?:[^A-Z\s]|I\b))")
 #: Proper names and numbers.
 _NAME = re.compile(
     r"[A-Z][\w'\u2019-]*(?:[ .]+(?:(?:of|the|de|van|von) )?[A-Z][\w'\u2019-]*)*|\d+(?:[.,]\d+)*"
@@ -262,7 +242,8 @@ def _qa(row: Row, answer: str) -> str:
     if _is_copied(row, answer):
         return _document(row, [answer[:_COPY].rpartition(" ")[0]])
     refuses = is_refusal(answer)
-    names = list(_names(_decapitalized(text) if refuses else text, row.question.lower()))
+    said = _BEGINS.sub(lambda match: match[0].lower(), text) if refuses else text
+    names = list(_names(said, row.question.lower()))
     found = _document(row, names) if names else None
     if refuses and found != ABSENT:
         return REFUSAL
@@ -273,12 +254,6 @@ def _qa(row: Row, answer: str) -> str:
     return found or _document(row, [text])
 
 
-def _decapitalized(text: str) -> str:
-    """Return a text whose sentences begin in lower case, unless they begin with a longer name."""
-    begins = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:]+(?:[^A-Z\s]|I\b))")
-    return begins.sub(lambda match: match[0].lower(), text)
-
-
 def _names(text: str, question: str) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
@@ -286,7 +261,7 @@ def _names(text: str, question: str) -> Iterator[str]:
         while words and re.split(r"['.\u2019]", words[0].lower())[0] in _NO_NAMES:
             words.pop(0)
         name = " ".join(words).strip(".,")
-        if name and not contains_cased(question, name.lower()):
+        if name and not contains(question, name.lower()):
             yield name
 
 
@@ -302,7 +277,7 @@ def _document(row: Row, names: Collection[str]) -> str:
 
 def _is_in(text: str, words: str) -> bool:
     """Whether a text contains words; only short ones must be whole, since answers are cut."""
-    return words in text if len(words) >= _LONG else contains_cased(text, words)
+    return words in text if len(words) >= _LONG else contains(text, words)
 
 
 #: Families whose contexts open with an in-context example.
