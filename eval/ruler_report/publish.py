@@ -26,7 +26,7 @@ from ruler_data.templates import template
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
-from ruler_report.results import FILENAME, ConfigResult, Results, read_results, to_json
+from ruler_report.results import FILENAME, Results, read_results, to_json
 from ruler_report.stats.summary import Summary, summarize
 
 #: The Hub, unless HF_ENDPOINT names another.
@@ -34,14 +34,8 @@ HUB = "https://huggingface.co"
 #: Digits of a published value; upstream prints two.
 DIGITS = 2
 #: Tables of the report that the card shows; those of published scores have their group's name.
-CARD_TABLES = {
-    "headline",
-    "effective",
-    "published-aligned-3",
-    "published-base-12",
-    "tasks",
-    "failures",
-}
+CARD_TABLES = {"headline", "effective", "tasks", "failures"}
+CARD_TABLES |= {"published-aligned-3", "published-base-12"}
 
 
 @dataclass(frozen=True)
@@ -120,56 +114,44 @@ SCHEMA = pa.schema(
         pa.field("config", pa.string(), nullable=False),
         pa.field("index", pa.int32(), nullable=False),
         pa.field("sample", pa.int32(), nullable=False),
-        pa.field("prediction", pa.string()),
-        pa.field("finish", pa.string()),
-        pa.field("answer_tokens", pa.int32()),
-        pa.field("score", pa.float64()),
-        pa.field("strict", pa.float64()),
-        pa.field("exact", pa.float64()),
-        pa.field("f1", pa.float64()),
-        pa.field("failure", pa.string()),
+        ("prediction", pa.string()),
+        ("finish", pa.string()),
+        ("answer_tokens", pa.int32()),
+        *((name, pa.float64()) for name in ("score", "strict", "exact", "f1")),
+        ("failure", pa.string()),
     ]
 )
 
 
 def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[str, bytes]]:
-    """Yield path and bytes of each config's predictions; only one config is in memory."""
+    """Yield path and bytes of each config's predictions; only one config is in memory.
+
+    There is a record for each sample of each row; scores are means over the samples of a row. Lone
+    surrogates become question marks.
+    """
     for name, config in results.configs.items():
-        table = pa.Table.from_pylist(
-            _records(name, config, answers, results.run.samples), schema=SCHEMA
-        )
+        failures = {index: kind for kind, rows in config.failures.items() for index in rows}
+        records = [
+            {
+                "config": name,
+                "index": index,
+                "sample": sample,
+                "prediction": answer and answer.text and answer.text.encode("utf-8", "replace"),
+                "finish": answer and answer.finish,
+                "answer_tokens": config.tokens[index],
+                "score": config.scores[index],
+                "strict": config.strict[index],
+                "exact": config.scores_of("exact")[index],
+                "f1": config.scores_of("f1")[index],
+                "failure": failures.get(index),
+            }
+            for sample in range(results.run.samples)
+            for index, answer in enumerate(answers.of(name, config.rows, sample))
+        ]
         buffer = io.BytesIO()
+        table = pa.Table.from_pylist(records, schema=SCHEMA)
         pq.write_table(table, buffer, compression="zstd", write_page_index=True)
         yield f"predictions/{name}.parquet", buffer.getvalue()
-
-
-def _records(
-    name: str, config: ConfigResult, answers: Predictions, samples: int
-) -> list[dict[str, object]]:
-    """Return a record for each sample of each row; scores are means over the samples of a row."""
-    failures = {index: kind for kind, rows in config.failures.items() for index in rows}
-    return [
-        {
-            "config": name,
-            "index": index,
-            "sample": sample,
-            "prediction": _valid_utf8(answer.text) if answer else None,
-            "finish": answer.finish if answer else None,
-            "answer_tokens": config.tokens[index],
-            "score": config.scores[index],
-            "strict": config.strict[index],
-            "exact": config.scores_of("exact")[index],
-            "f1": config.scores_of("f1")[index],
-            "failure": failures.get(index),
-        }
-        for sample in range(samples)
-        for index, answer in enumerate(answers.of(name, config.rows, sample))
-    ]
-
-
-def _valid_utf8(text: str | None) -> str | None:
-    """Return a text with its lone surrogates replaced by question marks."""
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def entries(
@@ -181,13 +163,19 @@ def entries(
     lengths = {length for _, length in map(parse_config, configs)}
     if lengths == set(summary.overall) and "avg" in summary.averages:
         values = {"ruler": summary.averages["avg"], **values}
-    data, kind = results.run.data, kind_of(results)
+    run, data, kind = results.run, results.run.data, kind_of(results)
+    version = run.engine_info.get("version")
+    engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
+    how = (
+        f"protocol {run.protocol}; edition {data.edition}; {engine}; lengths counted in "
+        f"{data.tokenizer}"
+    )
     return [
         {
             "dataset": {"id": data.repo, "task_id": f"{task}_{kind}", "revision": data.revision},
             "value": round(figure.value, DIGITS),
             "source": {"url": source, "name": "Predictions and scores"},
-            "notes": f"{_notes(results)}; {figure.scored:,} rows, 95 % interval "
+            "notes": f"{how}; {figure.scored:,} rows, 95 % interval "
             f"{figure.low:.2f} to {figure.high:.2f}",
         }
         for task, figure in values.items()
@@ -213,16 +201,6 @@ def file_name(repo: str, kind: str) -> str:
     return f".eval_results/{repo.rpartition('/')[2]}_{kind}.yaml"
 
 
-def _notes(results: Results) -> str:
-    run = results.run
-    version = run.engine_info.get("version")
-    engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
-    return (
-        f"protocol {run.protocol}; edition {run.data.edition}; {engine}; lengths counted in "
-        f"{run.data.tokenizer}"
-    )
-
-
 def _check(results: Results, summary: Summary) -> None:
     data = results.run.data
     wrong = [
@@ -245,8 +223,17 @@ def results_card(results: Results, repo: str) -> str:
     """Return the card of a run's predictions; `repo` is the dataset that holds them."""
     report = build([results], medium=None)
     (facts,) = (table for table in report.tables if table.name == "facts")
+    files = [(name, f"predictions/{name}.parquet") for name in results.configs]
+    metadata = {
+        "pretty_name": "RULER predictions",
+        "tags": ["ruler", "long-context", "evaluation", "predictions"],
+        "configs": [
+            {"config_name": name, "data_files": [{"split": "test", "path": path}]}
+            for name, path in files
+        ],
+    }
     return template("results.md.j2").render(
-        front_matter=_front_matter(results),
+        front_matter=to_yaml(metadata),
         model=markdown_text(results.run.model),
         repo=repo,
         notes=[markdown_text(note) for note in report.notes],
@@ -254,18 +241,3 @@ def results_card(results: Results, repo: str) -> str:
         facts=facts.markdown(),
         config=next(iter(results.configs)),
     )
-
-
-def _front_matter(results: Results) -> str:
-    metadata = {
-        "pretty_name": "RULER predictions",
-        "tags": ["ruler", "long-context", "evaluation", "predictions"],
-        "configs": [
-            {
-                "config_name": name,
-                "data_files": [{"split": "test", "path": f"predictions/{name}.parquet"}],
-            }
-            for name in results.configs
-        ],
-    }
-    return to_yaml(metadata)

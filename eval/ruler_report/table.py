@@ -2,11 +2,10 @@
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
-from markupsafe import escape as html_text
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape as rich_text
 from rich.table import Table as RichTable
@@ -64,11 +63,8 @@ class Table:
 
     def _html_cell(self, row: int, column: int) -> Markup:
         """Return a cell, its interval on a second line, and a bar if its column has bars."""
-        cell = self.rows[row][column]
-        value, bracket, rest = cell.partition(" [")
-        interval, _, mark = rest.partition("]")
-        text = Markup("{}{} <small>[{}]</small>").format(value, mark, interval)
-        text = text if bracket else html_text(cell)
+        value, interval = cell = _split(self.rows[row][column])
+        text = value if interval is None else Markup("{} <small>[{}]</small>").format(*cell)
         if column not in self.bars or not value:
             return Markup("<td>{}</td>").format(text)
         threshold = self.thresholds[row] if self.thresholds else None
@@ -78,10 +74,9 @@ class Table:
 
     def latex(self) -> str:
         """Return the table for LaTeX, with booktabs; intervals stand below their numbers."""
-
-        def line(cells: Iterable[str]) -> str:
-            return " & ".join(map(_latex_cell, cells)) + r" \\"
-
+        head, *rows = (
+            " & ".join(map(_latex_cell, row)) + r" \\" for row in (self.head, *self.rows)
+        )
         size = r"\footnotesize" if len(self.head) > 8 else r"\small"
         body = [
             r"\begin{table*}[t]",
@@ -90,9 +85,9 @@ class Table:
             rf"\centering{size}\setlength{{\tabcolsep}}{{3pt}}",
             rf"\begin{{tabular}}{{@{{}}l{'r' * (len(self.head) - 1)}@{{}}}}",
             r"\toprule",
-            line(self.head),
+            head,
             r"\midrule",
-            *map(line, self.rows),
+            *rows,
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table*}",
@@ -166,16 +161,25 @@ def plain_text(shown: RenderableType) -> str:
         color_system=None,
         force_terminal=False,
         force_jupyter=False,
-        highlight=False,
         emoji=False,
     )
     console.print(shown)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def _latex_cell(cell: str) -> str:
+def _split(cell: str) -> tuple[str, str | None]:
+    """Return a number with its mark, and its interval; None if it has none.
+
+    >>> _split("+1.3 [0.2, 2.4] *")
+    ('+1.3 *', '0.2, 2.4')
+    """
     value, bracket, rest = cell.partition(" [")
-    if not bracket:
-        return latex_text(cell)
     interval, _, mark = rest.partition("]")
-    return rf"\shortstack[r]{{{latex_text(value + mark)}\\{{\tiny [{latex_text(interval)}]}}}}"
+    return value + mark, interval if bracket else None
+
+
+def _latex_cell(cell: str) -> str:
+    value, interval = _split(cell)
+    if interval is None:
+        return latex_text(value)
+    return rf"\shortstack[r]{{{latex_text(value)}\\{{\tiny [{latex_text(interval)}]}}}}"

@@ -4,7 +4,6 @@ The CSV files here are the tables; SOURCES.md says where they come from.
 """
 
 import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,29 +52,22 @@ def published(name: str) -> tuple[Published, ...]:
     'GPT-4'
     """
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(_lines(csv.DictReader(file)))
+        return tuple(map(_line, csv.DictReader(file)))
 
 
-def _lines(reader: Iterator[dict[str, str]]) -> Iterator[Published]:
-    for line in reader:
-        yield Published(
-            table=line["table"],
-            group=line["group"],
-            model=line["model"],
-            effective=_effective(line["effective"]),
-            scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
-            averages={
-                name: float(line[name]) for name in ("avg", "wavg_inc", "wavg_dec") if line[name]
-            },
-            ranks={
-                f"wavg_{name}": int(line[f"rank_{name}"])
-                for name in ("inc", "dec")
-                if line[f"rank_{name}"]
-            },
-        )
-
-
-def _effective(text: str) -> int | None:
-    if not text:
-        return None
-    return 0 if text == "<4096" else int(text.lstrip(">"))
+def _line(line: dict[str, str]) -> Published:
+    effective = line["effective"].lstrip(">")
+    averages = ("avg", "wavg_inc", "wavg_dec")
+    return Published(
+        table=line["table"],
+        group=line["group"],
+        model=line["model"],
+        effective=int(effective.replace("<4096", "0")) if effective else None,
+        scores={length: float(line[str(length)]) for length in LENGTHS if line[str(length)]},
+        averages={name: float(line[name]) for name in averages if line[name]},
+        ranks={
+            f"wavg_{name}": int(line[f"rank_{name}"])
+            for name in ("inc", "dec")
+            if line[f"rank_{name}"]
+        },
+    )
