@@ -22,10 +22,9 @@ from measuring import about, table
 from scipy.stats import betabinom
 from simulate import BY_TASK
 
-from ruler_report.stats.effective_length import OWN_SHARE, weights
+from ruler_report.stats.effective_length import OWN_SHARE, possible_lengths, weights
 from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
 from ruler_report.stats.ranking import rank_intervals
-from ruler_report.stats.score_table import possible_lengths
 
 #: Gold answers of each task, in the order of the table of tasks; qa has one score for any of them.
 ANSWERS = (1, 1, 1, 1, 1, 1, 4, 4, 5, 10, 3, 1, 1)
@@ -118,7 +117,7 @@ def _held(rng: np.random.Generator, truth: Floats, rows: int) -> Iterator[tuple[
                 _mean(run, share, column) for run in (first, equal, second, other)
             )
             mean, gap = (float(share @ means @ column) for means in (truth, lower - truth))
-            yield kind, _holds(one.statistic, mean)
+            yield kind, _holds(one, mean)
             if kind in ("cell", "task", "length", "avg"):
                 yield f"paired {kind}", _holds(minus(two, one, paired=True), gap)
                 yield f"equal {kind}", _holds(minus(same, one, paired=True), 0.0)
@@ -126,7 +125,7 @@ def _held(rng: np.random.Generator, truth: Floats, rows: int) -> Iterator[tuple[
                 kept = np.float64(1 + gap / mean)  # a ratio is kept while 0 is in this interval
                 yield f"retention {kind}", _holds(minus(two, one, paired=True, share=kept), 0.0)
     halves = np.array([*[1 / 12] * 6, *[1 / 14] * 7])
-    balanced = _mean(first, halves, singles[0]).statistic
+    balanced = _mean(first, halves, singles[0])
     yield "balanced", _holds(balanced, float(halves @ truth[:, 0]))
     for kind, task in (("evidence shown", 0), ("evidence shown, 5 pieces a question", 8)):
         shown, questions = first[str(task)][..., 0].mean(axis=1), np.full(BATCH, float(rows))
@@ -150,7 +149,7 @@ def _effective(run: Scores, truth: Floats) -> Iterator[tuple[str, Held]]:
         for place, mean in enumerate(means[1:], 2)
     }
     for kind, tested, passing, at in (
-        ("effective", {p: m.statistic for p, m in enumerate(means, 1)}, true >= bar, bar),
+        ("effective", dict(enumerate(means, 1)), true >= bar, bar),
         ("effective, own", own, true >= OWN_SHARE * true[0], 0.0),
     ):
         longest = max(np.flatnonzero(passing) + 1, default=0)

@@ -9,7 +9,6 @@ minus r times the baseline's holds 0 (Fieller 1954).
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,9 @@ from ruler_data.errors import UsageError
 from ruler_report.format import format_length
 from ruler_report.results import Results, Run
 from ruler_report.stats.comparability import comparability
-from ruler_report.stats.comparison import Comparison, Difference, Key, common, compare, labels_of
-from ruler_report.stats.intervals import Mean, mean_of, minus
-from ruler_report.stats.score_table import asks_of, configs_of
+from ruler_report.stats.comparison import Comparison, Difference, compare, labels_of
+from ruler_report.stats.intervals import minus
+from ruler_report.stats.score_table import Key, SharedScores
 from ruler_report.table import Shown, Table
 
 #: Percentage points that a run may lose.
@@ -55,9 +54,10 @@ class Gate(Shown):
 
     def shown(self) -> tuple[str]:
         """Return the line."""
+        gaps = self.comparison.means
         parts = (
-            f"{name} {self._gaps()[name]}" + (f" {said}" if said != PASSED else "")
-            for name, said in self.verdicts.items()
+            f"{name} {gaps[name]}" + (f" {verdict}" if verdict != PASSED else "")
+            for name, verdict in self.verdicts.items()
         )
         base, new = labels_of(self.comparison.runs)
         how = "not inferior to" if self.passed else "not shown to be as good as"
@@ -66,14 +66,11 @@ class Gate(Shown):
         margin = f"margin {self.margin:g} points"
         return (f"{word}: {new} is {how} {base}, {margin}: {', '.join(parts)}",)
 
-    def _gaps(self) -> dict[str, Difference]:
-        return {"overall": self.comparison.overall, **self.comparison.categories}
-
     def to_dict(self) -> dict[str, Any]:
         """Return the gate as plain values, as `ruler-eval gate --json` prints it."""
         parts = {
-            name: {**asdict(self._gaps()[name]), "verdict": said}
-            for name, said in self.verdicts.items()
+            name: {**asdict(gap), "verdict": self.verdicts[name]}
+            for name, gap in self.comparison.means.items()
         }
         how = {"paired": self.comparison.paired, "basis": self.comparison.basis}
         return {"passed": self.passed, "margin": self.margin, **how, "differences": parts}
@@ -94,13 +91,13 @@ def gate(new: Run, baseline: Run, *, margin: float = MARGIN) -> Gate:
     if not 0 < margin <= 100:
         msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
         raise UsageError(msg)
-    made = compare(baseline, new)
+    comparison = compare(baseline, new)
 
     def verdict(gap: Difference) -> str:
         return PASSED if gap.low > -margin else WORSE if gap.high < -margin else OPEN
 
-    gaps = {"overall": made.overall, **made.categories}
-    return Gate(margin, made, {name: verdict(gap) for name, gap in gaps.items()})
+    verdicts = {name: verdict(gap) for name, gap in comparison.means.items()}
+    return Gate(margin, comparison, verdicts)
 
 
 @dataclass(frozen=True)
@@ -125,30 +122,23 @@ class Retention:
 
 def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
     """Return the retention of all tasks and lengths that both have; None is the mean over them."""
-    how = comparability(baseline, run)
-    tasks, lengths, scores = common(baseline, run, paired=how.paired)
-    configs = configs_of(baseline)
+    paired = comparability(baseline, run).paired
+    shared = SharedScores.of(baseline, run, paired=paired)
+    ratios = np.linspace(0, MOST, 121)
     found: dict[Key, Retention] = {}
-    for task, length in product((*tasks, None), (*lengths, None)):
-        columns = np.array([length in (None, one) for one in lengths])
-        names = tasks if task is None else [task]
-        weights = {name: columns / columns.sum() / len(names) for name in names}
-        base, new = (mean_of(side, weights, asks_of(configs)) for side in scores)
-        cells = [configs[name, one] for name in names for one in lengths if length in (None, one)]
+    for (task, length), tasks in shared.cells().items():
+        base, new = shared.means(tasks, length)
+        lengths = [length] if length else shared.lengths
+        cells = [baseline.configs[f"{name}_{one}"] for name in tasks for one in lengths]
         floor = sum(cell.floor.score if cell.floor else 0.0 for cell in cells) / len(cells)
         flag = "ceiling" if 100 * min(base.value, new.value) >= CEILING else ""
-        flag = "floor" if base.statistic.interval()[0] <= floor else flag
+        flag = "floor" if base.interval()[0] <= floor else flag
         ratio = float(new.value / base.value) if base.value else 0.0
-        low, high = _ratios(new, base, paired=how.paired)
+        # Both ends fall with the ratio.
+        ends = minus(new, base, paired=paired, share=ratios).interval()
+        low, high = (float(np.interp(0, -end, ratios)) for end in ends)
         found[task, length] = Retention(100 * ratio, 100 * low, 100 * high, flag)
     return found
-
-
-def _ratios(new: Mean, base: Mean, *, paired: bool) -> tuple[float, float]:
-    """Return the ends of the interval of a ratio of means; `MOST` where it has no upper end."""
-    ratios = np.linspace(0, MOST, 121)
-    low, high = minus(new, base, paired=paired, share=ratios).interval()  # both fall with the ratio
-    return float(np.interp(0, -low, ratios)), float(np.interp(0, -high, ratios))
 
 
 def retention_table(name: str, labels: Sequence[str], run: Results, baseline: Results) -> Table:

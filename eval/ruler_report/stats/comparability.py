@@ -70,6 +70,7 @@ def comparability(first: Results, second: Results) -> Comparability:
         if name in second.configs and one.digest != second.configs[name].digest
     }
     asked = [name for name, (a, b) in pairs.items() if a.question_digest != b.question_digest]
+    changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
     unknown = [
         f"the {place} run"
         for side, place in enumerate(("first", "second"))
@@ -81,22 +82,20 @@ def comparability(first: Results, second: Results) -> Comparability:
             f"{'was' if len(unknown) == 1 else 'were'} scored by a version that did not record "
             "what the rows ask; score again, `ruler-eval score RUN`"
         )
-    changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
     if changed:
         obstacles.append(f"the parameters of {_listed(changed)} differ")
-    if asked or unknown:
+    basis = SAME_ROWS
+    if unknown:
+        basis = "unpaired: it is not recorded whether the questions are the same"
+    elif asked:
         seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
         basis = f"unpaired: the questions differ ({_listed(asked)}{seeds})"
-        if unknown:
-            basis = "unpaired: it is not recorded whether the questions are the same"
-        return Comparability(tuple(obstacles), False, basis)
-    basis = SAME_ROWS
-    if pairs:
+    elif pairs:
         tokenizers = " and ".join(visible(run.data.tokenizer) for run in runs)
         basis = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
         if runs[0].data.inputs != runs[1].data.inputs:
             basis += "; the sources or reserves of the rows differ"
-    return Comparability(tuple(obstacles), True, basis)
+    return Comparability(tuple(obstacles), not (asked or unknown), basis)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -23,13 +23,11 @@ from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results import Results, Run, ScoreName, read_results
 from ruler_report.stats.comparability import Comparability, caveats, comparability
-from ruler_report.stats.intervals import LEVEL, Floats, mean_of, minus
-from ruler_report.stats.score_table import asks_of, configs_of, score_matrix
+from ruler_report.stats.intervals import LEVEL, minus
+from ruler_report.stats.score_table import Key, SharedScores
 from ruler_report.table import Shown, Table
 
 K = TypeVar("K", bound=Hashable)
-#: Task and length; None for the mean over all of them.
-Key = tuple[str | None, int | None]
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
 CONTAMINATED, NO_SIGN = "contaminated", "no sign"
 #: What a verdict about contamination means.
@@ -114,31 +112,33 @@ class Comparison(Shown):
         """The difference of the means over all tasks and lengths."""
         return self.differences[None, None]
 
+    @property
+    def means(self) -> dict[str, Difference]:
+        """The differences of the means over all lengths: `overall`, and by category."""
+        return {"overall": self.overall, **self.categories}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
-        models = [run.model for run in self.runs]
-        body: dict[str, Any] = {"paired": self.paired, "basis": self.basis}
-        body |= {"cells": {}, "by_task": {}, "by_length": {}}
-        body["by_category"] = {name: self._plain(one) for name, one in self.categories.items()}
-        for (task, length), difference in self.differences.items():
-            if task is None and length is None:
-                body["overall"] = self._plain(difference)
-            elif task is None:
-                body["by_length"][length] = self._plain(difference)
-            elif length is None:
-                body["by_task"][task] = self._plain(difference)
-            else:
-                body["cells"][f"{task}_{length}"] = self._plain(difference)
-        if self.margin is None:
-            body |= {"first": models[0], "second": models[1]}
-        else:
-            body |= {"model": models[0], "margin": self.margin}
-        plain = {
-            name: list(getattr(self, name)) for name in ("lengths", "tasks", "left_out", "warnings")
+        first, second = (run.model for run in self.runs)
+        runs: dict[str, Any] = {"first": first, "second": second}
+        if self.margin is not None:
+            runs = {"model": first, "margin": self.margin}
+        plain = {key: self._plain(one) for key, one in self.differences.items()}
+        return {
+            "paired": self.paired,
+            "basis": self.basis,
+            "cells": {f"{task}_{n}": one for (task, n), one in plain.items() if task and n},
+            "by_task": {task: one for (task, n), one in plain.items() if task and not n},
+            "by_length": {n: one for (task, n), one in plain.items() if n and not task},
+            "by_category": {name: self._plain(one) for name, one in self.categories.items()},
+            "overall": plain[None, None],
+            **runs,
+            **({"exact": self._plain(self.exact)} if self.exact else {}),
+            "lengths": list(self.lengths),
+            "tasks": list(self.tasks),
+            "left_out": list(self.left_out),
+            "warnings": list(self.warnings),
         }
-        if self.exact:
-            body["exact"] = self._plain(self.exact)
-        return body | plain
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each difference; `task` or `length` is None in a mean over it.
@@ -178,10 +178,7 @@ class Comparison(Shown):
     def table(self, name: str = "comparison", labels: Sequence[str] = ()) -> Table:
         """Return the differences by task and length.
 
-        Args:
-            name: of the table.
-            labels: names of the two runs. With them the table is as wide as a page allows: it has
-                all intervals, and verdicts name runs.
+        With `labels` for the runs it is for a page: it has all intervals, and verdicts name runs.
         """
         names = dict(zip((FIRST, SECOND), labels, strict=False))
         rows = []
@@ -236,22 +233,23 @@ def holm(values: Mapping[K, float]) -> dict[K, float]:
 
 def judge(comparisons: Sequence[Comparison], verdict: Verdict) -> list[Comparison]:
     """Return comparisons with p-values corrected over all of them, and with verdicts."""
-    families: defaultdict[object, dict[tuple[int, object], Difference]] = defaultdict(dict)
+    families: defaultdict[object, dict[tuple[int, object], float]] = defaultdict(dict)
     for place, comparison in enumerate(comparisons):
         for key, one in comparison.differences.items():
-            families[key[0] is None, key[1] is None][place, key] = one
+            families[key[0] is None, key[1] is None][place, key] = one.p
         for name, one in comparison.categories.items():
-            families["categories"][place, name] = one
-    judged: dict[tuple[int, object], Difference] = {}
-    for family in families.values():
-        for test, p in holm({test: one.p for test, one in family.items()}).items():
-            corrected = replace(family[test], adjusted=p)
-            judged[test] = replace(corrected, verdict=verdict(corrected))
+            families["categories"][place, name] = one.p
+    adjusted = {test: p for family in families.values() for test, p in holm(family).items()}
+
+    def judged(place: int, gaps: Mapping[K, Difference]) -> dict[K, Difference]:
+        corrected = {key: replace(gap, adjusted=adjusted[place, key]) for key, gap in gaps.items()}
+        return {key: replace(gap, verdict=verdict(gap)) for key, gap in corrected.items()}
+
     return [
         replace(
             comparison,
-            differences={key: judged[place, key] for key in comparison.differences},
-            categories={name: judged[place, name] for name in comparison.categories},
+            differences=judged(place, comparison.differences),
+            categories=judged(place, comparison.categories),
         )
         for place, comparison in enumerate(comparisons)
     ]
@@ -318,7 +316,7 @@ def _with_score(results: Results, score: ScoreName | None) -> Results:
         msg = f"--score {quote(score)}: not known; known: {', '.join(get_args(ScoreName))}"
         raise UsageError(msg)
     for name, config in results.configs.items():
-        if config.scored and not any(one is not None for one in config.scores_of(score)):
+        if config.scored and set(config.scores_of(score)) == {None}:
             msg = f"--score {score}: {name} was scored by a version without it; score it again"
             raise UsageError(msg)
     configs = {name: replace(one, headline=score) for name, one in results.configs.items()}
@@ -330,110 +328,62 @@ def measure(
 ) -> Comparison:
     """Return all differences between two runs, p-values not yet corrected.
 
-    Args:
-        first: a run.
-        second: another.
-        how: they are compared.
-        margin: as in `Comparison`; differences are then first minus second and tests one-sided.
+    With a margin, as in `Comparison`, they are first minus second and the tests one-sided.
     """
-    tasks, lengths, scores = common(first, second, paired=how.paired)
-    if not tasks:
+    shared = SharedScores.of(first, second, paired=how.paired)
+    if not shared.tasks:
         msg = (
             "nothing to compare: no task was scored by both runs at all lengths that both have; "
             "report them one at a time"
         )
         raise RulerError(msg)
-    configs = configs_of(first)
-    asks = asks_of(configs)
 
-    def difference(names: Sequence[str], length: int | None) -> Difference:
-        columns = np.array([length in (None, one) for one in lengths])
-        weights = {name: columns / columns.sum() / len(names) for name in names}
-        one, other = (mean_of(side, weights, asks) for side in scores)
+    def difference(tasks: Sequence[str], length: int | None) -> Difference:
+        one, other = shared.means(tasks, length)
         gap = minus(*((one, other) if margin is not None else (other, one)), paired=how.paired)
         above, below = gap.p_values()
-        low, high = gap.interval()
-        scored = [
-            sum(int((~np.isnan(side[name][:, columns])).sum()) for name in names) for side in scores
-        ]
-        return Difference(
-            100 * float(gap.value),
-            100 * float(low),
-            100 * float(high),
-            float(above if margin is not None else np.minimum(1, 2 * np.minimum(above, below))),
-            (scored[0], scored[1]),
-        )
+        p = above if margin is not None else np.minimum(1, 2 * np.minimum(above, below))
+        return Difference(*gap.percent(), float(p), (one.scored, other.scored))
 
-    differences: dict[Key, Difference] = {
-        (task, length): difference(tasks if task is None else [task], length)
-        for task, length in product((*tasks, None), (*lengths, None))
-    }
+    configs = {f"{task}_{length}" for task, length in product(shared.tasks, shared.lengths)}
+    left_out = sorted((first.configs.keys() | second.configs.keys()) - configs)
     categories: dict[str, list[str]] = {}
-    for task in tasks:
-        categories.setdefault(configs[task, lengths[0]].category, []).append(task)
-    infos = (first.run, second.run)
-    left_out = sorted(
-        (first.configs.keys() | second.configs.keys())
-        - {f"{task}_{length}" for task, length in product(tasks, lengths)}
-    )
-    labels = labels_of(infos) if margin is None else ("public rows", "fresh rows")
+    for task in shared.tasks:
+        category = first.configs[f"{task}_{shared.lengths[0]}"].category
+        categories.setdefault(category, []).append(task)
+    runs = (first.run, second.run)
+    labels = labels_of(runs) if margin is None else ("public rows", "fresh rows")
     notes = [f"forced: {obstacle}" for obstacle in how.obstacles]
     for label, run in zip(labels, (first, second), strict=True):
         if run.scored < run.rows:
             notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
         notes += [f"{label}: {caveat}" for caveat in caveats(run.run)]
     if how.paired:
-        names = [f"{task}_{length}" for task, length in product(tasks, lengths)]
-        sizes = {name: (first.configs[name].rows, second.configs[name].rows) for name in names}
-        uneven = [(name, *sorted(both)) for name, both in sizes.items() if both[0] != both[1]]
-        for name, fewer, more in uneven[:1]:
-            notes.append(
-                f"only rows that both runs have: {fewer:,} of {more:,} of {name}"
-                + (f", and likewise of {counted(len(uneven) - 1, 'config')}" if uneven[1:] else "")
-            )
+        notes += _uneven(first, second, shared)
     if left_out:
         notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
     return Comparison(
-        infos,
-        lengths,
-        tasks,
-        differences,
-        how.paired,
-        how.basis,
-        margin,
-        tuple(left_out),
-        how.obstacles,
-        tuple(notes),
-        {name: difference(names, None) for name, names in categories.items()},
+        runs=runs,
+        lengths=shared.lengths,
+        tasks=shared.tasks,
+        differences={key: difference(tasks, key[1]) for key, tasks in shared.cells().items()},
+        paired=how.paired,
+        basis=how.basis,
+        margin=margin,
+        left_out=tuple(left_out),
+        warnings=how.obstacles,
+        notes=tuple(notes),
+        categories={name: difference(tasks, None) for name, tasks in categories.items()},
     )
 
 
-Scores = dict[str, Floats]
-
-
-def common(
-    first: Results, second: Results, *, paired: bool
-) -> tuple[tuple[str, ...], tuple[int, ...], tuple[Scores, Scores]]:
-    """Return the tasks that both runs scored at all shared lengths, the lengths, and the scores.
-
-    If paired, both matrices of a task have the same questions, with NaN where one run has no score.
-    """
-    sides = (configs_of(first), configs_of(second))
-    common = [key for key in sides[0] if key in sides[1]]
-    every = sorted({length for _, length in common})
-    matrices: dict[str, list[Floats]] = {}
-    compared: set[tuple[str, int]] = set()
-    for task in dict.fromkeys(task for task, _ in common):
-        both = [score_matrix(configs, task, every) for configs in sides]
-        if paired:
-            rows = min(map(len, both))
-            missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])
-            both = [np.where(missing, np.nan, matrix[:rows]) for matrix in both]
-        matrices[task] = both
-        found = np.all([(~np.isnan(matrix)).any(axis=0) for matrix in both], axis=0)
-        compared |= {(task, length) for length, there in zip(every, found, strict=True) if there}
-    lengths = tuple(sorted({length for _, length in compared}))
-    tasks = tuple(task for task in matrices if compared >= set(product([task], lengths)))
-    columns = [every.index(length) for length in lengths]
-    one, other = ({task: matrices[task][side][:, columns] for task in tasks} for side in (0, 1))
-    return tasks, lengths, (one, other)
+def _uneven(first: Results, second: Results, shared: SharedScores) -> list[str]:
+    """Return a note on configs of which one run has more rows."""
+    names = [f"{task}_{length}" for task, length in product(shared.tasks, shared.lengths)]
+    sizes = {name: (first.configs[name].rows, second.configs[name].rows) for name in names}
+    uneven = [(name, *sorted(both)) for name, both in sizes.items() if both[0] != both[1]]
+    if not uneven:
+        return []
+    name, fewer, more = uneven[0]
+    others = f", and likewise of {counted(len(uneven) - 1, 'config')}" if uneven[1:] else ""
+    return [f"only rows that both runs have: {fewer:,} of {more:,} of {name}{others}"]

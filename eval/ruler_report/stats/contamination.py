@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ruler_data.errors import RulerError
 from ruler_eval.schema import RunInfo
-from ruler_report.results import Results, Run, read_results
+from ruler_report.results import Run, read_results
 from ruler_report.stats.comparability import Comparability
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
@@ -58,7 +58,33 @@ def contamination(
             or in the wrong order, or no task was scored at all lengths.
     """
     public, fresh = read_results(public), read_results(fresh)
-    warnings = _check(public, fresh, force=force)
+    seeds = (public.run.data.seed, fresh.run.data.seed)
+    problem = ""
+    if seeds[0] == seeds[1]:
+        problem = (
+            "both runs are on rows of the same seed; give one on the public rows and one on rows "
+            "of `ruler-data build --fresh`"
+        )
+    elif seeds[0] < 0 <= seeds[1]:
+        problem = (
+            "the first run is on rows of a private seed, and the second is not; give the run on "
+            "the public rows first"
+        )
+    warnings = [reason for reason, key in SAME.items() if key(public.run) != key(fresh.run)]
+    changed = (
+        name
+        for name, config in public.configs.items()
+        if name in fresh.configs and config.params != fresh.configs[name].params
+    )
+    warnings += [f"the parameters of {name} differ" for name in [*changed][:1]]
+    if warnings and not (problem or force):
+        problem = (
+            f"{'; '.join(warnings)}; a contamination test allows only a different seed; --force "
+            "compares anyway"
+        )
+    if problem:
+        msg = f"not a test of contamination: {problem}"
+        raise RulerError(msg)
 
     def verdict(gap: Difference) -> str:
         if gap.adjusted < LEVEL and gap.value > 0:
@@ -67,33 +93,3 @@ def contamination(
 
     how = Comparability(tuple(warnings), False, "unpaired: public and fresh rows ask otherwise")
     return judge([measure(public, fresh, how, margin)], verdict)[0]
-
-
-def _check(public: Results, fresh: Results, *, force: bool) -> list[str]:
-    """Return what differs beside the seed; an error unless `force` allows it."""
-    first, second = public.run, fresh.run
-    if first.data.seed == second.data.seed:
-        msg = (
-            "not a test of contamination: both runs are on rows of the same seed; give one on the "
-            "public rows and one on rows of `ruler-data build --fresh`"
-        )
-        raise RulerError(msg)
-    if first.data.seed < 0 <= second.data.seed:
-        msg = (
-            "not a test of contamination: the first run is on rows of a private seed, and the "
-            "second is not; give the run on the public rows first"
-        )
-        raise RulerError(msg)
-    warnings = [reason for reason, key in SAME.items() if key(first) != key(second)]
-    common = [name for name in public.configs if name in fresh.configs]
-    for name in common:
-        if public.configs[name].params != fresh.configs[name].params:
-            warnings.append(f"the parameters of {name} differ")
-            break
-    if warnings and not force:
-        msg = (
-            f"not a test of contamination: {'; '.join(warnings)}; a contamination test "
-            "allows only a different seed; --force compares anyway"
-        )
-        raise RulerError(msg)
-    return warnings

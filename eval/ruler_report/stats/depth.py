@@ -6,15 +6,15 @@ evidence in one bin at one length, so bins, lengths and tasks are pooled until e
 i mod D of D.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.results import BINS, ConfigResult
+from ruler_report.results import BINS
 from ruler_report.stats.intervals import Floats, Statistic
-from ruler_report.stats.score_table import Estimate
+from ruler_report.stats.score_table import Estimate, configs_of
 from ruler_report.stats.summary import ScoredRun
 
 #: The largest grid of depths (`ruler_data.tasks.Niah`).
@@ -46,35 +46,23 @@ class DepthTable:
 
 def depth_grids(run: ScoredRun) -> list[DepthTable]:
     """Return the table of every task that has a grid of depths."""
-    named = {parse_config(name): config for name, config in run.results.configs.items()}
+    configs = configs_of(run.results)
     tables = []
     for task in run.summary.tasks:
-        columns = {
-            length: named[task, length]
-            for length in run.summary.lengths
-            if (task, length) in named and named[task, length].scored
-        }
-        depths = _grid_depths(columns)
-        if depths:
-            tables.append(DepthTable(task, tuple(columns), *_grid_cells(columns, depths)))
+        columns = {n: configs[task, n] for n in run.summary.lengths if (task, n) in configs}
+        grids = {config.params.get("depths", 0) for config in columns.values()}
+        depths = grids.pop()
+        if grids or not isinstance(depths, int) or not 1 < depths <= MAX_DEPTHS:
+            continue
+        values, rows = np.full((2, depths, len(columns)), np.nan)
+        for column, config in enumerate(columns.values()):
+            for depth in range(depths):
+                scores = config.headline_scores[depth::depths]
+                known = [score for score in scores if score is not None]
+                rows[depth, column] = len(known)
+                values[depth, column] = 100 * np.mean(known) if known else np.nan
+        tables.append(DepthTable(task, tuple(columns), values, rows))
     return tables
-
-
-def _grid_depths(columns: Mapping[int, ConfigResult]) -> int:
-    """Return the number of depths in the grid of a task; 0 where it has none."""
-    grids = {config.params.get("depths", 0) for config in columns.values()}
-    depths = grids.pop() if len(grids) == 1 else 0
-    return depths if isinstance(depths, int) and 1 < depths <= MAX_DEPTHS else 0
-
-
-def _grid_cells(columns: Mapping[int, ConfigResult], depths: int) -> tuple[Floats, Floats]:
-    values, rows = np.full((2, depths, len(columns)), np.nan)
-    for column, config in enumerate(columns.values()):
-        for depth in range(depths):
-            scores = [score for score in config.headline_scores[depth::depths] if score is not None]
-            rows[depth, column] = len(scores)
-            values[depth, column] = 100 * np.mean(scores) if scores else np.nan
-    return values, rows
 
 
 def shown_by_depth(

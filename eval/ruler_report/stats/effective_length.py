@@ -5,10 +5,12 @@ weights 1 to 6 are not printed there; they reproduce every printed wAvg (test_pu
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ruler_report.stats.intervals import Floats
+from ruler_report.format import format_length
+from ruler_report.stats.intervals import Floats, Statistic
 
 #: The suite of the paper's results.
 RULER = "ruler"
@@ -39,12 +41,45 @@ THRESHOLDS: dict[str, dict[str, float]] = {
 OWN_SHARE = 0.85
 
 
+@dataclass(frozen=True)
+class EffectiveLength:
+    """The longest length whose mean reaches a threshold.
+
+    Attributes:
+        threshold: in percent.
+        length: in tokens; None if no length reaches the threshold.
+        possible: the lengths that the intervals of the means do not exclude, increasing; 0 stands
+            for none.
+    """
+
+    threshold: float
+    length: int | None
+    possible: tuple[int, ...]
+
+    def format_possible(self, longest: int) -> str:
+        """Return the lengths that are not excluded, given the longest measured.
+
+        >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536)).format_possible(65536)
+        '16K, 32K or ≥64K'
+        """
+        *others, last = (format_length(length, longest) for length in self.possible)
+        return f"{', '.join(others)} or {last}" if others else last
+
+    def format_with_possible(self, longest: int) -> str:
+        """Return the length, and in brackets what else is not excluded.
+
+        >>> EffectiveLength(85.6, 32768, (32768, 65536)).format_with_possible(131072)
+        '32K (32K or 64K)'
+        """
+        text = format_length(self.length, longest)
+        possible = self.format_possible(longest)
+        return text if text == possible else f"{text} ({possible})"
+
+
 def weights(lengths: int, kind: str) -> Floats:
     """Return the weights of lengths, shortest first; they add up to 1.
 
-    Args:
-        lengths: the number of lengths.
-        kind: `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing).
+    `kind` is `avg`, `wavg_inc` (linearly increasing) or `wavg_dec` (decreasing).
 
     >>> weights(3, "wavg_inc") * 6
     array([1., 2., 3.])
@@ -68,6 +103,21 @@ def effective_length(means: Mapping[int, float], threshold: float) -> int | None
     16384
     """
     return max((length for length, mean in means.items() if mean >= threshold), default=None)
+
+
+def possible_lengths(tested: Mapping[int, Statistic], bar: float) -> list[int]:
+    """Return the effective lengths that intervals do not exclude; 0 stands for none.
+
+    An effective length reaches the bar, and no longer length does.
+    """
+    found = []
+    for length in sorted((0, *tested), reverse=True):
+        low, high = tested[length].interval() if length else (-1.0, np.inf)
+        if high >= bar:
+            found.append(length)
+        if low >= bar:
+            break
+    return found
 
 
 def ranks(values: Sequence[float]) -> list[int]:

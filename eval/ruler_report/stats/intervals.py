@@ -61,19 +61,24 @@ class Statistic:
         span = self.highest - self.lowest
         return self.lowest + span * low, self.lowest + span * high
 
-    def p_values(self, at: float = 0.0) -> tuple[Floats, Floats]:
-        """Return the p-values of the tests whether the truth is above, and below, a value.
+    def p_values(self) -> tuple[Floats, Floats]:
+        """Return the p-values of the tests whether the truth is above, and below, 0.
 
-        Twice the smaller is below 5 % exactly if the interval leaves the value out.
+        Twice the smaller is below 5 % exactly if the interval leaves out 0.
         """
         right, wrong = self._counts()
-        share = (at - self.lowest) / (self.highest - self.lowest)
+        share = -self.lowest / (self.highest - self.lowest)
         above = betainc(np.maximum(right, 1e-9), wrong + 1, share)
         below = betainc(np.maximum(wrong, 1e-9), right + 1, 1 - share)
         return (
             np.where(right > 0, np.maximum(above, share**self.rows), 1.0),
             np.where(wrong > 0, np.maximum(below, (1 - share) ** self.rows), 1.0),
         )
+
+    def percent(self) -> tuple[float, float, float]:
+        """Return the value and the ends of its interval, in percent."""
+        low, high = self.interval()
+        return 100 * float(self.value), 100 * float(low), 100 * float(high)
 
     def _counts(self) -> tuple[Floats, Floats]:
         """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
@@ -85,30 +90,22 @@ class Statistic:
         return rows * mean, rows * (1 - mean)
 
 
-@dataclass(frozen=True)
-class Mean:
-    """A weighted mean of scores over tasks and lengths.
+@dataclass(frozen=True, kw_only=True)
+class Mean(Statistic):
+    """A weighted mean of scores over tasks and lengths, in [0, 1].
+
+    `rows` is Kish's (1965) number: n in a mean of n rows or of n questions at several lengths, 13 n
+    in a mean of 13 tasks. `added` is 1/6 in a plain mean over 6 lengths.
 
     Attributes:
-        value: in [0, 1].
         errors: by task, what each question adds to the error of the mean. A question has the same
             index at every length, so its scores at all lengths are one contribution; so are those
-            of tasks that ask the same.
-        rows: effective number of rows (Kish 1965): n in a mean of n rows or of n questions at
-            several lengths, 13 n in a mean of 13 tasks.
-        added: variance of a question whose scores at all lengths are independent, in that of a row;
-            1/6 in a plain mean over 6 lengths.
+            of tasks that ask the same. Other tasks ask different questions: independent ones.
+        scored: number of rows with a score and a weight.
     """
 
-    value: Floats
     errors: Mapping[str, Floats]
-    rows: Floats
-    added: Floats
-
-    @property
-    def statistic(self) -> Statistic:
-        """The mean with its variance; tasks ask different questions, so they are independent."""
-        return Statistic(self.value, _variance(self.errors), self.rows, added=self.added)
+    scored: int
 
 
 def mean_of(
@@ -124,11 +121,11 @@ def mean_of(
         asks: the tasks whose questions others ask again.
 
     >>> mean = mean_of({"vt": np.array([[1.0]] * 39 + [[0.0]])}, {"vt": np.ones(1)})
-    >>> [round(100 * float(end), 1) for end in mean.statistic.interval()]
+    >>> [round(100 * float(end), 1) for end in mean.interval()]
     [86.8, 99.9]
     """
     value, spread, alone, tasks = np.float64(0), np.float64(0), np.float64(0), 0.0
-    errors = {}
+    errors, count = {}, 0
     groups: dict[str, list[str]] = {}
     for task in weights:
         groups.setdefault(asks.get(task, task), []).append(task)
@@ -137,6 +134,7 @@ def mean_of(
         weight = np.concatenate([weights[name] for name in alike])
         unscored = np.isnan(found)
         scored, filled = 1.0 - unscored, np.where(unscored, 0.0, found)
+        count += int(scored[..., weight > 0].sum())
         each = np.ones(found.shape[-2])
         counts = each @ scored
         means, shares = each @ filled / counts, weight / counts
@@ -149,7 +147,14 @@ def mean_of(
     # Each task's own mean costs a degree of freedom; the exact interval allows for the first.
     scale = np.sqrt(rows / (rows - 1 / tasks + 1))
     errors = {task: error * scale[..., None] for task, error in errors.items()}
-    return Mean(np.asarray(value), errors, rows, np.asarray(alone / spread))
+    return Mean(
+        value=np.asarray(value),
+        variance=_variance(errors),
+        rows=rows,
+        added=np.asarray(alone / spread),
+        errors=errors,
+        scored=count,
+    )
 
 
 def _side_by_side(matrices: Sequence[Floats]) -> Floats:
@@ -180,7 +185,7 @@ def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.
         }
         variance = _variance(errors)
     else:
-        variance = _variance(second.errors) + share**2 * _variance(first.errors)
+        variance = second.variance + share**2 * first.variance
     rows = 2 / (1 / first.rows + 1 / second.rows)
     added = (first.added + second.added) / 2
     return Statistic(second.value - share * first.value, variance, rows, -share, 1.0, added)

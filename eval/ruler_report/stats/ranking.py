@@ -23,11 +23,7 @@ class Ranking:
 
     def __init__(self, results: Sequence[Results]) -> None:
         self.tables = [ScoreTable.of(one) for one in results]
-        self._paired = {
-            (i, j): comparability(results[i], results[j]).paired
-            for i, j in combinations(range(len(results)), 2)
-        }
-        self._missing = [
+        missing = [
             {
                 (task, length): np.isnan(table.scores[task][:, column]).tobytes()
                 for task in table.tasks
@@ -35,30 +31,33 @@ class Ranking:
             }
             for table in self.tables
         ]
+        #: By pair of runs, the cells of which both scored the same rows; none if not paired.
+        self._alike = {
+            (i, j): {cell for cell, one in missing[i].items() if missing[j].get(cell) == one}
+            if comparability(results[i], results[j]).paired
+            else set()
+            for i, j in combinations(range(len(results)), 2)
+        }
 
     def ranks(
         self, tasks: Sequence[str], lengths: Mapping[int, float]
     ) -> list[tuple[int, int] | None]:
         """Return the interval of each run's rank by a mean; None for runs without all of it.
 
-        Two runs are paired if they asked the same and scored the same rows, else unpaired.
-
-        Args:
-            tasks: to average.
-            lengths: with their weights, which add up to 1.
+        The mean is over tasks, and over lengths with weights that add up to 1. Two runs are paired
+        if they asked the same and scored the same rows, else unpaired.
         """
-        cells = [(task, length) for task in tasks for length in lengths]
-        whole = [
-            place for place, table in enumerate(self.tables) if table.configs.keys() >= set(cells)
-        ]
-        means = {place: self.tables[place].mean((tasks,), lengths) for place in whole}
+        cells = {(task, length) for task in tasks for length in lengths}
+        means = {
+            place: table.mean((tasks,), lengths)
+            for place, table in enumerate(self.tables)
+            if table.configs.keys() >= cells
+        }
         gaps = [
-            minus(means[i], means[j], paired=self._paired[i, j] and all(
-                self._missing[i][cell] == self._missing[j][cell] for cell in cells
-            ))
-            for i, j in combinations(whole, 2)
-        ]  # fmt: skip
-        found = dict(zip(whole, rank_intervals(len(whole), gaps), strict=True))
+            minus(means[i], means[j], paired=self._alike[i, j] >= cells)
+            for i, j in combinations(means, 2)
+        ]
+        found = dict(zip(means, rank_intervals(len(means), gaps), strict=True))
         return [found.get(place) for place in range(len(self.tables))]
 
 
@@ -67,17 +66,12 @@ def rank_intervals(number: int, gaps: Sequence[Statistic]) -> list[tuple[int, in
 
     `gaps` are the differences of all pairs, first minus second, in the order of `combinations`.
     """
-    value, variance, rows, added = (
-        np.array([getattr(gap, name) for gap in gaps], dtype=np.float64)
-        for name in ("value", "variance", "rows", "added")
-    )
-    above, below = Statistic(value, variance, rows, -1.0, added=added).p_values()
-    pairs = list(combinations(range(number), 2))
-    adjusted = holm(dict(zip(pairs, 2 * np.minimum(above, below), strict=True)))
+    pairs = dict(zip(combinations(range(number), 2), gaps, strict=True))
+    adjusted = holm({pair: 2 * float(min(gap.p_values())) for pair, gap in pairs.items()})
     ranks = [[1, number] for _ in range(number)]
-    for gap, pair in zip(gaps, pairs, strict=True):
-        if adjusted[pair] < LEVEL:
-            winner, loser = pair if gap.value > 0 else pair[::-1]
+    for pair, p in adjusted.items():
+        if p < LEVEL:
+            winner, loser = pair if pairs[pair].value > 0 else pair[::-1]
             ranks[loser][0] += 1
             ranks[winner][1] -= 1
     return [(low, high) for low, high in ranks]

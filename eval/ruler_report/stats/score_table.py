@@ -2,18 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.format import format_length
 from ruler_report.results import ConfigResult, Results
-from ruler_report.stats.effective_length import OWN_SHARE, effective_length, mean_percent, weights
-from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
+from ruler_report.stats.effective_length import (
+    OWN_SHARE,
+    EffectiveLength,
+    effective_length,
+    mean_percent,
+    possible_lengths,
+    weights,
+)
+from ruler_report.stats.intervals import Floats, Mean, mean_of, minus
 
 AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 Configs = dict[tuple[str, int], ConfigResult]
 Groups = Sequence[Sequence[str]]
+#: Task and length; None for the mean over all of them.
+Key = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -32,41 +41,6 @@ class Estimate:
 
     def __str__(self) -> str:
         return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
-
-
-@dataclass(frozen=True)
-class EffectiveLength:
-    """The longest length whose mean reaches a threshold.
-
-    Attributes:
-        threshold: in percent.
-        length: in tokens; None if no length reaches the threshold.
-        possible: the lengths that the intervals of the means do not exclude, increasing; 0 stands
-            for none.
-    """
-
-    threshold: float
-    length: int | None
-    possible: tuple[int, ...]
-
-    def format_possible(self, longest: int) -> str:
-        """Return the lengths that are not excluded, given the longest measured.
-
-        >>> EffectiveLength(85.6, 32768, (16384, 32768, 65536)).format_possible(65536)
-        '16K, 32K or ≥64K'
-        """
-        *others, last = (format_length(length, longest) for length in self.possible)
-        return f"{', '.join(others)} or {last}" if others else last
-
-    def format_with_possible(self, longest: int) -> str:
-        """Return the length, and in brackets what else is not excluded.
-
-        >>> EffectiveLength(85.6, 32768, (32768, 65536)).format_with_possible(131072)
-        '32K (32K or 64K)'
-        """
-        text = format_length(self.length, longest)
-        possible = self.format_possible(longest)
-        return text if text == possible else f"{text} ({possible})"
 
 
 @dataclass(frozen=True)
@@ -128,31 +102,23 @@ class ScoreTable:
         """Return the effective length of the mean over tasks.
 
         A length is excluded if its mean, or that of a longer one, is significantly on the other
-        side of the threshold.
-
-        Args:
-            tasks: to average.
-            threshold: in percent.
-            own: whether the threshold is a share of the mean at the shortest length; then the
-                differences from this share are tested, and it passes by definition.
+        side of the threshold, in percent. If that is the run's `own`, a share of the mean at the
+        shortest length, the differences from this share are tested; the shortest always passes.
         """
         lengths = self.complete_lengths(tasks)
         means = {length: self.mean((tasks,), {length: 1.0}) for length in lengths}
-        tested, bar = {length: mean.statistic for length, mean in means.items()}, threshold / 100
         if own:
-            first, bar = means[lengths[0]], 0.0
-            tested = {
-                length: minus(mean, first, paired=True, share=OWN_SHARE)
+            shortest = means.pop(lengths[0])
+            gaps = {
+                length: minus(mean, shortest, paired=True, share=OWN_SHARE)
                 for length, mean in means.items()
-                if mean is not first
             }
+            possible = [length or lengths[0] for length in possible_lengths(gaps, 0.0)]
+        else:
+            possible = possible_lengths(means, threshold / 100)
         values = {length: self._value((tasks,), length) for length in lengths}
-        possible = possible_lengths(tested, bar)
-        return EffectiveLength(
-            threshold,
-            effective_length(values, threshold),
-            tuple(sorted({length or (lengths[0] if own else 0) for length in possible})),
-        )
+        longest = effective_length(values, threshold)
+        return EffectiveLength(threshold, longest, tuple(sorted(set(possible))))
 
     def complete_lengths(self, tasks: Sequence[str]) -> tuple[int, ...]:
         """Return the lengths that all of the tasks have."""
@@ -178,35 +144,59 @@ class ScoreTable:
 
     def estimate(self, groups: Groups, lengths: Mapping[int, float]) -> Estimate:
         """Return the mean over lengths, with weights, of the mean over groups of tasks."""
-        low, high = self.mean(groups, lengths).statistic.interval()
+        mean = self.mean(groups, lengths)
         values = [self._value(groups, length) for length in lengths]
-        every = [
-            self.configs[task, length] for group in groups for task in group for length in lengths
-        ]
-        return Estimate(
-            float(np.array(values) @ np.array(list(lengths.values()))),
-            100 * float(low),
-            100 * float(high),
-            sum(config.scored for config in every),
-            sum(config.rows for config in every),
-        )
+        value = float(np.array(values) @ np.array(list(lengths.values())))
+        tasks = [task for group in groups for task in group]
+        rows = sum(self.configs[task, length].rows for task in tasks for length in lengths)
+        return Estimate(value, *mean.percent()[1:], mean.scored, rows)
 
 
-def possible_lengths(tested: Mapping[int, Statistic], bar: float) -> list[int]:
-    """Return the effective lengths that intervals do not exclude; 0 stands for none.
+@dataclass(frozen=True)
+class SharedScores:
+    """The tasks that two runs scored at all lengths that both have, and their scores.
 
-    Args:
-        tested: the statistic of each length, by increasing length.
-        bar: the value that the effective length reaches and no longer length does.
+    If paired, both matrices of a task have the same questions, with NaN where one run has no score.
     """
-    found = []
-    for length in sorted((0, *tested), reverse=True):
-        low, high = tested[length].interval() if length else (-1.0, np.inf)
-        if high >= bar:
-            found.append(length)
-        if low >= bar:
-            break
-    return found
+
+    tasks: tuple[str, ...]
+    lengths: tuple[int, ...]
+    scores: tuple[dict[str, Floats], dict[str, Floats]]
+    asks: dict[str, str]
+
+    @classmethod
+    def of(cls, first: Results, second: Results, *, paired: bool) -> "SharedScores":
+        """Return what two runs share."""
+        sides = (configs_of(first), configs_of(second))
+        common = [key for key in sides[0] if key in sides[1]]
+        every = sorted({length for _, length in common})
+        matrices: dict[str, list[Floats]] = {}
+        compared: set[tuple[str, int]] = set()
+        for task in dict.fromkeys(task for task, _ in common):
+            both = [score_matrix(configs, task, every) for configs in sides]
+            if paired:
+                rows = min(map(len, both))
+                missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])
+                both = [np.where(missing, np.nan, matrix[:rows]) for matrix in both]
+            matrices[task] = both
+            found = np.all([(~np.isnan(matrix)).any(axis=0) for matrix in both], axis=0)
+            compared |= {(task, every[column]) for column in np.flatnonzero(found)}
+        lengths = tuple(sorted({length for _, length in compared}))
+        tasks = tuple(task for task in matrices if compared >= set(product([task], lengths)))
+        columns = [every.index(length) for length in lengths]
+        one, other = ({task: matrices[task][side][:, columns] for task in tasks} for side in (0, 1))
+        return cls(tasks, lengths, (one, other), asks_of(sides[0]))
+
+    def cells(self) -> dict[Key, Sequence[str]]:
+        """Return all cells, and the means over tasks and lengths, with their tasks."""
+        keys = product((*self.tasks, None), (*self.lengths, None))
+        return {key: self.tasks if key[0] is None else (key[0],) for key in keys}
+
+    def means(self, tasks: Sequence[str], length: int | None) -> list[Mean]:
+        """Return the mean of each run over tasks, at one length or over all."""
+        columns = np.array([length in (None, one) for one in self.lengths])
+        weights = {task: columns / columns.sum() / len(tasks) for task in tasks}
+        return [mean_of(scores, weights, self.asks) for scores in self.scores]
 
 
 def configs_of(results: Results) -> Configs:
@@ -225,9 +215,7 @@ def score_matrix(configs: Configs, task: str, lengths: Iterable[int]) -> Floats:
     matrix = np.full((max(column.rows for column in columns if column), len(columns)), np.nan)
     for place, column in enumerate(columns):
         if column:
-            matrix[: column.rows, place] = [
-                np.nan if s is None else s for s in column.headline_scores
-            ]
+            matrix[: column.rows, place] = np.array(column.headline_scores, dtype=np.float64)
     return matrix
 
 

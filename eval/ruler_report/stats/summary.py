@@ -21,9 +21,10 @@ from ruler_report.stats.effective_length import (
     OWN_SHARE,
     RULER,
     THRESHOLDS,
+    EffectiveLength,
     mean_percent,
 )
-from ruler_report.stats.score_table import EffectiveLength, Estimate, ScoreTable
+from ruler_report.stats.score_table import Estimate, ScoreTable
 from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
 from ruler_report.table import Shown, Table
 
@@ -117,38 +118,30 @@ class Summary(Shown):
 
     def table(self) -> Table:
         """Return the scores by task and length; means over tasks with their intervals."""
-        rows = [
-            (
-                task,
-                *(
-                    format_number(cells[length].value) + self.format_spread(task, length)
-                    if length in cells
-                    else ""
-                    for length in self.lengths
-                ),
-            )
-            for task, cells in self.cells.items()
-        ]
-        means = {**self.categories}
-        if len(self.tasks) > 1:
-            means[f"mean of {len(self.tasks)} tasks"] = self.overall
-        rows += [(name, *self.row(cells)) for name, cells in means.items()]
+        several = len(self.tasks) > 1
+
+        def cell(task: str, length: int) -> str:
+            mean = self.cells[task].get(length)
+            return format_number(mean.value) + self.format_spread(task, length) if mean else ""
+
+        rows = [(task, *(cell(task, length) for length in self.lengths)) for task in self.cells]
         caption = "Score in percent by length in tokens"
-        if self.sample_spread and len(self.tasks) > 1:
+        if self.sample_spread and several:
             spreads = (self.format_spread(OVERALL, length).strip() for length in self.lengths)
-            rows.insert(len(self.tasks), ("mean, from sample to sample", *spreads))
-        effective = self.effective.get(OVERALL) or self.effective.get(OWN)
-        if effective:
+            rows.append(("mean, from sample to sample", *spreads))
+        rows += [(name, *self.row(cells)) for name, cells in self.categories.items()]
+        if several:
+            rows.append((f"mean of {len(self.tasks)} tasks", *self.row(self.overall)))
+        if effective := self.effective.get(OVERALL) or self.effective.get(OWN):
             longest = self.lengths[-1]
-            possible = effective.format_possible(longest)
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
-                f"{effective.threshold:.1f}); cannot be excluded: {possible}"
+                f"{effective.threshold:.1f}); cannot be excluded: "
+                f"{effective.format_possible(longest)}"
             )
         caption += "; ± standard deviation from sample to sample" if self.sample_spread else ""
         head = ("task", *map(format_length, self.lengths))
-        marked = (len(rows) - 1,) if len(self.tasks) > 1 else ()
-        return Table("summary", caption, head, tuple(rows), marked)
+        return Table("summary", caption, head, tuple(rows), (len(rows) - 1,) * several)
 
     def exact_table(self) -> Table:
         """Return the exact scores and F1 by task and length; no rows in results without them."""
@@ -198,7 +191,7 @@ def summarize(results: Results) -> Summary:
         strict=_means(table, lambda config: config.strict),
         exact=_means(table, lambda config: config.scores_of("exact")),
         f1=_means(table, lambda config: config.scores_of("f1")),
-        completed=_means(table, completed_scores),
+        completed=_means(table, _completed),
         categories={name: table.means(tasks) for name, tasks in categories.items()},
         overall=table.means(table.tasks),
         by_task={task: mean for task, mean in by_task.items() if mean},
@@ -212,14 +205,6 @@ def summarize(results: Results) -> Summary:
         claims=_claims(table),
         sample_spread=_sample_spread(table),
     )
-
-
-def completed_scores(config: ConfigResult) -> list[float | None]:
-    """Return the scores of a config, with None also for truncated answers."""
-    truncated = set(config.truncated)
-    return [
-        None if index in truncated else score for index, score in enumerate(config.headline_scores)
-    ]
 
 
 def stated_error(results: Results) -> float | None:
@@ -238,6 +223,12 @@ def stated_error(results: Results) -> float | None:
     tasks = {parse_config(name)[0] for name in results.configs}
     whole = all(config.scored >= suite.rows for config in results.configs.values())
     return suite.error if whole and tasks == TASKS.keys() else None
+
+
+def _completed(config: ConfigResult) -> list[float | None]:
+    """Return the scores of a config, with None also for truncated answers."""
+    cut = set(config.truncated)
+    return [None if i in cut else score for i, score in enumerate(config.headline_scores)]
 
 
 def _means(table: ScoreTable, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
@@ -269,15 +260,9 @@ def _effective_lengths(
 
 def _claims(table: ScoreTable) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
+    kinds = {task: config.params.get("none") for (task, _), config in table.configs.items()}
     present, absent = (
-        tuple(
-            dict.fromkeys(
-                task
-                for (task, _), config in table.configs.items()
-                if config.params.get("none") == value
-            )
-        )
-        for value in ("possible", "true")
+        [task for task, kind in kinds.items() if kind == wanted] for wanted in ("possible", "true")
     )
     if not (present or absent):
         return None
@@ -288,22 +273,6 @@ def _claims(table: ScoreTable) -> Claims | None:
     )
 
 
-def _sample_spread(table: ScoreTable) -> Rates:
-    """Return the standard deviations from sample to sample; none without samples."""
-    samples: dict[str, dict[int, tuple[float, ...]]] = {}
-    for (task, length), config in sorted(table.configs.items()):
-        if config.samples:
-            samples.setdefault(task, {})[length] = config.samples
-    for length in table.lengths if samples else ():
-        tasks = [samples[task][length] for task in table.tasks if length in samples.get(task, {})]
-        means = [fmean(each) for each in zip(*tasks, strict=True)]
-        samples.setdefault(OVERALL, {})[length] = tuple(means)
-    return {
-        name: {length: 100 * stdev(means) for length, means in lengths.items()}
-        for name, lengths in samples.items()
-    }
-
-
 def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) -> Rates:
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
@@ -312,3 +281,16 @@ def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) ->
             rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
             rates[task][length] = 100 * rows / config.scored
     return rates
+
+
+def _sample_spread(table: ScoreTable) -> Rates:
+    """Return the standard deviations from sample to sample; none without samples."""
+    samples = {key: one.samples for key, one in sorted(table.configs.items()) if one.samples}
+    for length in table.lengths:
+        tasks = [samples[task, length] for task in table.tasks if (task, length) in samples]
+        if tasks:
+            samples[OVERALL, length] = tuple(map(fmean, zip(*tasks, strict=True)))
+    spreads: Rates = {}
+    for (name, length), means in samples.items():
+        spreads.setdefault(name, {})[length] = 100 * stdev(means)
+    return spreads

@@ -32,8 +32,6 @@ NAMES = {
     "keys": "keys in the haystack",
     "values": "values of the key",
     "queries": "keys in the question",
-    "hops": "hops",
-    "chains": "chains",
     "alpha": "exponent of the word frequencies",
     "lookalikes": "similar needles",
     "none": "needle",
@@ -118,11 +116,11 @@ def studies_of(configs: Configs) -> tuple[Study, ...]:
     for (task, _), config in configs.items():
         if config.params:
             families.setdefault(config.family, {}).setdefault(task, config.params)
-    studies = [
+    studies = (
         _study(family, tasks)
         for family, tasks in families.items()
         if len(tasks) > 1 and not TASKS.keys() >= tasks.keys()
-    ]
+    )
     return tuple(study for study in studies if study)
 
 
@@ -134,16 +132,12 @@ def _study(family: str, tasks: Mapping[str, Params]) -> Study | None:
 
 def _fold(tasks: Mapping[str, Params]) -> Mapping[str, Params]:
     """Return the tasks; a haystack of needles becomes `full` keys in the haystack of the others."""
-    others = {
-        params["haystack"]
-        for params in tasks.values()
-        if params.get("haystack", "needles") != "needles"
-    }
-    if len(others) != 1:
+    haystacks = {params.get("haystack", "needles") for params in tasks.values()} - {"needles"}
+    if len(haystacks) != 1:
         return tasks
-    (haystack,) = others
+    full = {"haystack": haystacks.pop(), "keys": FULL}
     return {
-        task: {**params, "haystack": haystack, "keys": FULL}
+        task: {**params, **full}
         if params.get("haystack") == "needles" and params.get("keys") == 1
         else params
         for task, params in tasks.items()
@@ -152,37 +146,27 @@ def _fold(tasks: Mapping[str, Params]) -> Mapping[str, Params]:
 
 def _arrange(family: str, tasks: Mapping[str, Params]) -> Study | None:
     """Return the tasks as a line, a grid or a list; None if nothing varies."""
-    axes = _axes(family, tasks)
-    if not axes:
-        return None
-    points = [
-        Point(task, tuple(params[axis.names[0]] for axis in axes)) for task, params in tasks.items()
-    ]
-    points.sort(
-        key=lambda point: [
-            axis.values.index(value) for axis, value in zip(axes, point.values, strict=True)
-        ]
-    )
-    shape: Literal["line", "grid", "list"] = "list"
-    if len({point.values for point in points}) == len(points):
-        if len(axes) == 1:
-            shape = "line"
-        elif len(axes) == 2 and len(points) == len(axes[0].values) * len(axes[1].values):
-            shape = "grid"
-    return Study(family, shape, axes, tuple(points))
-
-
-def _axes(family: str, tasks: Mapping[str, Params]) -> tuple[Axis, ...]:
-    """Return the parameters that vary; those with the same values in every task share an axis."""
     columns: dict[tuple[Param, ...], list[str]] = {}
     for name in next(iter(tasks.values())):
         if all(name in params for params in tasks.values()):
             column = tuple(params[name] for params in tasks.values())
-            if len(set(column)) > 1:
+            if len(set(column)) > 1:  # the same values in every task share an axis
                 columns.setdefault(column, []).append(name)
-    return tuple(
+    if not columns:
+        return None
+    axes = tuple(
         Axis(tuple(names), _sorted(family, names[0], column)) for column, names in columns.items()
     )
+    rows = [Point(*row) for row in zip(tasks, zip(*columns, strict=True), strict=True)]
+    places = [{value: place for place, value in enumerate(axis.values)} for axis in axes]
+    rows.sort(key=lambda row: [at[v] for at, v in zip(places, row.values, strict=True)])
+    shape: Literal["line", "grid", "list"] = "list"
+    if len({row.values for row in rows}) == len(rows):
+        if len(axes) == 1:
+            shape = "line"
+        elif len(axes) == 2 and len(rows) == len(axes[0].values) * len(axes[1].values):
+            shape = "grid"
+    return Study(family, shape, axes, tuple(rows))
 
 
 def _sorted(family: str, name: str, column: Sequence[Param]) -> tuple[Param, ...]:
@@ -230,8 +214,13 @@ def spreads_of(configs: Configs) -> Iterator[Spread]:
             scores = np.array(rows, dtype=np.float64)
             means = 100 * scores.mean(axis=0)
             order = np.argsort(means, kind="stable")
-            shown, ranked = tuple(tasks[place] for place in order), tuple(means[order].tolist())
-            yield Spread(length, shown, ranked, len(rows), _chance(f"{name}_{length}", scores))
+            yield Spread(
+                length,
+                tasks=tuple(tasks[place] for place in order),
+                means=tuple(means[order].tolist()),
+                rows=len(rows),
+                p_value=_chance(f"{name}_{length}", scores),
+            )
 
 
 def _chance(name: str, scores: Floats) -> float:
