@@ -182,7 +182,6 @@ def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, Statistic]:
             one.variance[draw],
             one.rows[draw],
             one.lowest,
-            one.highest,
             np.asarray(one.added)[draw],
         )
         for place, one in tested.items()

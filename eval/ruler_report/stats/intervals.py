@@ -37,7 +37,7 @@ class Statistic:
     """A mean or a difference of means, and what decides on its interval.
 
     Attributes:
-        value: between `lowest` and `highest`.
+        value: between `lowest` and 1.
         variance: of the value, as estimated from the scores.
         rows: effective number of rows; their number in a mean of one config.
         added: variance of each of the two questions that are added, in that of a row.
@@ -47,7 +47,6 @@ class Statistic:
     variance: Floats
     rows: Floats
     lowest: float | Floats = 0.0
-    highest: float = 1.0
     added: float | Floats = 1.0
 
     def interval(self) -> tuple[Floats, Floats]:
@@ -58,7 +57,7 @@ class Statistic:
         perfect = (LEVEL / 2) ** (1 / self.rows)  # no lower end is above that of a perfect score
         low = np.where(right > 0, np.minimum(low, perfect), 0.0)
         high = np.where(wrong > 0, np.maximum(high, 1 - perfect), 1.0)
-        span = self.highest - self.lowest
+        span = 1.0 - self.lowest
         return self.lowest + span * low, self.lowest + span * high
 
     def p_values(self) -> tuple[Floats, Floats]:
@@ -67,7 +66,7 @@ class Statistic:
         Twice the smaller is below 5 % exactly if the interval leaves out 0.
         """
         right, wrong = self._counts()
-        share = -self.lowest / (self.highest - self.lowest)
+        share = -self.lowest / (1.0 - self.lowest)
         above = betainc(np.maximum(right, 1e-9), wrong + 1, share)
         below = betainc(np.maximum(wrong, 1e-9), right + 1, 1 - share)
         return (
@@ -82,7 +81,7 @@ class Statistic:
 
     def _counts(self) -> tuple[Floats, Floats]:
         """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
-        span = self.highest - self.lowest
+        span = 1.0 - self.lowest
         mean = np.clip((self.value - self.lowest) / span, 0.0, 1.0)
         pseudo = self.added * (mean**2 + (1 - mean) ** 2)  # two, one at each end of the range
         spread = self.variance * (self.rows / span) ** 2 + pseudo
@@ -188,7 +187,7 @@ def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.
         variance = second.variance + share**2 * first.variance
     rows = 2 / (1 / first.rows + 1 / second.rows)
     added = (first.added + second.added) / 2
-    return Statistic(second.value - share * first.value, variance, rows, -share, 1.0, added)
+    return Statistic(second.value - share * first.value, variance, rows, -share, added)
 
 
 def _variance(errors: Mapping[str, Floats]) -> Floats:
