@@ -24,12 +24,10 @@ Branches = tuple[tuple[list[float], list[float]], ...]
 
 @dataclass(frozen=True)
 class CorrelationStudy:
-    """Correlations between tasks, in the order of their clusters.
+    """Correlations between tasks, in the order of their clusters, over lengths of all runs.
 
-    Attributes:
-        points: the number of lengths, of all runs together.
-        matrix: Pearson's correlations; NaN for a task whose score is constant.
-        branches: of the cluster tree, four points each: positions among the tasks, and distances.
+    The matrix has NaN for a task whose score is constant. Each branch of the cluster tree is four
+    points: positions among the tasks, and distances.
     """
 
     tasks: tuple[str, ...]

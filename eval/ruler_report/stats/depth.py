@@ -25,12 +25,9 @@ MIN_ROWS = 20
 
 @dataclass(frozen=True)
 class DepthTable:
-    """Mean scores of a task by depth and length, in percent; NaN where there are no rows.
+    """Mean scores of a task, depths by lengths, in percent, and the number of rows in each cell.
 
-    Attributes:
-        lengths: of the columns, in tokens.
-        values: depths by lengths.
-        rows: the number of rows in each cell.
+    A value is NaN where there are no rows; lengths are in tokens.
     """
 
     task: str

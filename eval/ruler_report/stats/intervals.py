@@ -169,12 +169,8 @@ def _side_by_side(matrices: Sequence[Floats]) -> Floats:
 def minus(second: Mean, first: Mean, *, paired: bool, share: float | Floats = 1.0) -> Statistic:
     """Return the second mean minus a share of the first.
 
-    Args:
-        second: a mean.
-        first: another; if paired, of the same questions.
-        paired: whether errors of the same question are subtracted; otherwise the questions of the
-            two means are independent.
-        share: what the first mean is multiplied by; an array gives an array of differences.
+    If paired, both are of the same questions, whose errors are subtracted; otherwise they are
+    independent. An array of shares gives an array of differences.
     """
     share = np.asarray(share)
     if paired:
