@@ -31,7 +31,6 @@ from rich.table import Table
 from ruler_data.names import parse_config
 from ruler_data.version import __version__
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.progress import bar
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.sharding import Shard, items_of
@@ -70,7 +69,7 @@ def run(job: RunJob, folder: RunFolder) -> list[float]:
     """Return seconds of a run: by the clock, of CPU in this thread, and in all threads."""
     clocks = (time.perf_counter, time.thread_time, time.process_time)
     begun = [clock() for clock in clocks]
-    run_shard(job, folder, Shard(), lambda pending, _mended: bar(pending))
+    run_shard(job, folder, Shard())
     return [clock() - then for clock, then in zip(clocks, begun, strict=True)]
 
 

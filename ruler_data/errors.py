@@ -2,9 +2,16 @@
 
 
 class RulerError(Exception):
-    """An error that the user can fix; the message says what is wrong, where, and what to do."""
+    """An error that the user can fix; the message says where, what is wrong, and what to do.
+
+    >>> str(RulerError("manifest.json", "cannot be read"))
+    'manifest.json: cannot be read'
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return ": ".join(map(str, self.args))
 
 
 class UsageError(RulerError):

@@ -1,23 +1,17 @@
 """Run a model over frozen rows from Python; the command `ruler-eval run` is a layer over it."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from ruler_data.dataset import html_table
-from ruler_data.names import counted
 from ruler_data.options import others_to, takes_options
-from ruler_data.terminal import warn
 from ruler_eval.eval_config import RunConfig
-from ruler_eval.journal import Mended
-from ruler_eval.progress import bar
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.run_status import ConfigSummary, row_name, tally
-from ruler_eval.runner import Outcome, Progress, RunJob, open_job, run_shard
-from ruler_eval.sharding import Item, Shard
+from ruler_eval.runner import Outcome, RunJob, open_job, run_shard
+from ruler_eval.sharding import Shard
 
 
 @dataclass(frozen=True)
@@ -59,12 +53,8 @@ class Run:
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
-        names = [field.name for field in fields(ConfigSummary)]
-        lines = [[name.replace("_", " ") for name in names]]
-        for config in self.configs:
-            first, *numbers = asdict(config).values()
-            lines.append([first, *map(_shown, numbers)])
-        return lines
+        names = [field.name.replace("_", " ") for field in fields(ConfigSummary)]
+        return [names, *(list(map(_shown, asdict(config).values())) for config in self.configs)]
 
     @property
     def coverage(self) -> str:
@@ -88,10 +78,10 @@ class Run:
         return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
 
 
-def _shown(number: float | None) -> str:
-    if number is None:
-        return "unknown"
-    return f"{number:,}" if isinstance(number, int) else f"{number:,.1f}"
+def _shown(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 @others_to("options")
@@ -111,9 +101,8 @@ def run(config: RunConfig) -> Run:
 
 
 def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:
-    """Run a shard, with warnings and a progress bar on standard error."""
-    warn_of_other_tokenizer(job)
-    return summarize(job, folder, run_shard(job, folder, shard, _watch))
+    """Run a shard, with a progress bar on standard error."""
+    return summarize(job, folder, run_shard(job, folder, shard))
 
 
 def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
@@ -122,27 +111,4 @@ def summarize(job: RunJob, folder: RunFolder, outcome: Outcome) -> Run:
     unscored = {
         row_name(each.key, job.info.samples): each.error for each in found if each.error is not None
     }
-    configs = tuple(tally(job.info, found).values())
-    return Run(folder.path, configs, unscored, outcome, job.info.samples)
-
-
-def warn_of_other_tokenizer(job: RunJob) -> None:
-    """Warn where prompts are rendered with a tokenizer that the lengths were not counted with."""
-    inputs = job.inputs
-    if not (job.engine.renders_prompts or inputs.counts_alike):
-        warn(
-            f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
-            f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
-        )
-
-
-def _watch(pending: Sequence[Item], mended: Mended) -> AbstractContextManager[Progress]:
-    """Report what was mended; return the progress bar."""
-    if mended.cut:
-        warn(
-            f"the last line of the journal was incomplete ({mended.cut} bytes removed); its row "
-            "will be run again"
-        )
-    if mended.unscored:
-        warn(f"retrying {counted(mended.unscored, 'row')} that failed before")
-    return bar(pending)
+    return Run(folder.path, tally(job.info, found), unscored, outcome, job.info.samples)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-import pyarrow as pa
-
 from ruler_data.dataset import (
     Source,
     checked_row,
@@ -33,19 +31,6 @@ from ruler_eval.schema import DataInfo, published_seed
 ALIKE = 100
 
 
-@dataclass(frozen=True)
-class Size:
-    """The size of a row, read without its text.
-
-    Attributes:
-        length: tokens of the prompt as its tokenizer counts it, room for the answer included.
-        max_new_tokens: tokens that the answer may take.
-    """
-
-    length: int
-    max_new_tokens: int
-
-
 def read_alike(
     path: Path, config: str, rows: int, indices: Collection[int]
 ) -> Generator[Row, None, None]:
@@ -57,15 +42,10 @@ def read_alike(
     with readable(config), closing(row_places(path, config, rows)) as places:
         wanted = ((group, place) for index, group, place in places if index in indices)
         while held := list(islice(wanted, ALIKE)):
-            for group, place in sorted(held, key=_text):
+            # UTF-8 sorts like its characters.
+            held.sort(key=lambda at: at[0]["context"][at[1]].as_buffer().to_pybytes())
+            for group, place in held:
                 yield checked_row(group, place)
-
-
-def _text(where: tuple[pa.Table, int]) -> bytes:
-    """Return a row's context in UTF-8, which sorts like its characters."""
-    group, place = where
-    text: bytes = group["context"][place].as_buffer().to_pybytes()
-    return text
 
 
 @dataclass(frozen=True)
@@ -88,6 +68,8 @@ class Dataset:
     def info(self) -> DataInfo:
         """What a run records about its rows."""
         manifest, release = self.manifest, self.source.release
+        sources = sorted((source.name, source.sha256) for source in manifest.sources)
+        inputs = json.dumps([sources, manifest.tokenizer.extra_reserve])
         return DataInfo(
             repo=release.repo if release else None,
             revision=release.commit if release else None,
@@ -99,7 +81,7 @@ class Dataset:
             tokenizer_fingerprint=manifest.tokenizer.fingerprint,
             digests={config: manifest.configs[config].digest for config in self.rows},
             rows=dict(self.rows),
-            inputs=_inputs(manifest),
+            inputs=hashlib.sha256(inputs.encode()).hexdigest(),
             edition=manifest.edition,
         )
 
@@ -131,8 +113,7 @@ class Dataset:
             if (not configs or name in configs) and (not tasks or have[name] in tasks)
         }
         if not counts:
-            msg = f"{self.source}: no config is of these tasks and among these configs"
-            raise UsageError(msg)
+            raise UsageError(self.source, "no config is of these tasks and among these configs")
         return replace(
             self, rows={n: min(firsts.get(length[n]) or c, c) for n, c in counts.items()}
         )
@@ -150,14 +131,13 @@ class Dataset:
         """Yield some of these rows, sorted by their text a group at a time; see `read_alike`."""
         return read_alike(self._file(config), config, self.rows[config], indices)
 
-    def sizes(self, config: str) -> list[Size]:
-        """Return the size of each chosen row of a config."""
+    def sizes(self, config: str) -> list[tuple[int, int]]:
+        """Return `length` and `max_new_tokens` of each chosen row, read without its text."""
         columns, rows = ["length", "max_new_tokens"], self.rows[config]
         with readable(config), opened(self._file(config)) as file:
             table = file.read(columns, use_threads=False)
-            found = [
-                Size(*map(int, pair)) for pair in zip(*map(table.column, columns), strict=True)
-            ]
+            lengths, answers = (map(int, table[name]) for name in columns)
+            found = list(zip(lengths, answers, strict=True))
         if len(found) < rows:
             raise damaged(config, f"it holds only {len(found)} rows")
         return found[:rows]
@@ -166,18 +146,11 @@ class Dataset:
         return self.source.folder / config_file(config)
 
 
-def _inputs(manifest: Manifest) -> str:
-    """Return the sha256 of the sources' names and hashes and of the tokens kept free."""
-    sources = sorted((source.name, source.sha256) for source in manifest.sources)
-    values = [sources, manifest.tokenizer.extra_reserve]
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()
-
-
 def open_dataset(where: str, revision: str | None = None) -> Dataset:
     """Return all rows of a folder, or of a Hub repo at a revision; only the manifest is read."""
     source = open_source(where, revision)
     rows = {name: info.rows for name, info in source.manifest.configs.items()}
     if not rows:
-        msg = f"data {quote(where)}: its manifest names no config"
-        raise UsageError(msg)
+        data = f"data {quote(where)}"
+        raise UsageError(data, "its manifest names no config")
     return Dataset(source, rows)

@@ -17,10 +17,10 @@ from threading import Thread
 from ruler_data.errors import RulerError, UsageError
 from ruler_eval import journal
 from ruler_eval.progress import bar
-from ruler_eval.run_dir import RunFolder
+from ruler_eval.run_dir import JOURNAL, LOG, RunFolder
 from ruler_eval.runner import RunJob
-from ruler_eval.schema import Prediction
-from ruler_eval.sharding import Key, Shard, shares_of
+from ruler_eval.schema import Key, Prediction
+from ruler_eval.sharding import Shard, shares_of
 
 #: Seconds that processes have to end by themselves, and between checks of what they do.
 GRACE, POLL = 60.0, 0.2
@@ -28,16 +28,6 @@ GRACE, POLL = 60.0, 0.2
 ENDS_WITH_PARENT = "RULER_FOLLOWS"
 
 Process = subprocess.Popen[bytes]
-
-
-def split(shard: Shard, groups: int) -> list[Shard]:
-    """Return the shards of the groups of GPUs that share one shard.
-
-    >>> [str(part) for part in split(Shard(1, 2), 3)]
-    ['3/6', '4/6', '5/6']
-    """
-    count = shard.count * groups
-    return [Shard(shard.index * groups + group, count) for group in range(groups)]
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
@@ -52,10 +42,8 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     if visible is not None:
         names = [name for name in visible.split(",") if name]
     if len(names) < groups * size:
-        msg = (
-            f"--data-parallel {groups} of {size} GPUs needs {groups * size}, "
-            f"CUDA_VISIBLE_DEVICES names {len(names)}"
-        )
+        need = f"--data-parallel {groups} of {size} GPUs needs {groups * size}"
+        msg = f"{need}, CUDA_VISIBLE_DEVICES names {len(names)}"
         raise UsageError(msg)
     return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
 
@@ -72,15 +60,13 @@ def run_processes(
     job = job.opened()
     folder.begin(job.info)
     gpus = devices(groups, job.inputs.config.tensor_parallel, visible)
-    shards = split(shard, groups)
+    first, count = shard.index * groups, shard.count * groups
+    shards = [Shard(first + group, count) for group in range(groups)]
     answered = folder.answered()
-    shares = shares_of(job.inputs.data, shards[0].count, job.inputs.config.samples)
+    shares = shares_of(job.inputs.data, count, job.inputs.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     tail = JournalTail(folder, shards, answered)
-    with (
-        bar(pending) as progress,
-        _started(folder, shards, gpus, without_shards(arguments)) as processes,
-    ):
+    with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
         running = True
         while running:
             running = any(process.poll() is None for process in processes.values())
@@ -91,7 +77,8 @@ def run_processes(
     failed = {part: each.returncode for part, each in processes.items() if each.returncode}
     if failed:
         reasons = "; ".join(
-            f"shard {part}: {_last_error(folder.log(part), code)}" for part, code in failed.items()
+            f"shard {part}: {_last_error(folder.file(LOG, part), code)}"
+            for part, code in failed.items()
         )
         msg = f"{len(failed)} of {len(processes)} shards failed: {reasons}; run it again to resume"
         raise RulerError(msg)
@@ -101,39 +88,20 @@ class JournalTail:
     """Reads the lines that other processes append to the journals of some shards."""
 
     def __init__(self, folder: RunFolder, shards: Sequence[Shard], seen: set[Key]) -> None:
-        self._ends = {folder.journal(shard): 0 for shard in shards}
+        self._ends = {folder.file(JOURNAL, shard): 0 for shard in shards}
         self._seen = set(seen)
 
     def new(self) -> Iterator[Prediction]:
         """Yield the predictions that were added since the last call."""
         for path, end in self._ends.items():
-            if not path.exists():
-                continue
-            if path.stat().st_size < end:  # it was mended meanwhile
-                self._ends[path] = end = 0
-            for prediction, after in journal.read_growing(path, end):
-                self._ends[path] = after
-                if prediction.key not in self._seen:
-                    self._seen.add(prediction.key)
-                    yield prediction
-
-
-def without_shards(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments of a command without those of a shard.
-
-    >>> without_shards(["run", "--data-parallel", "8", "--out", "x", "--shard=0/2", "--json"])
-    ['run', '--out', 'x']
-    """
-    kept: list[str] = []
-    skip = False
-    for argument in arguments:
-        if skip:
-            skip = False
-        elif argument in ("--data-parallel", "--shard"):
-            skip = True
-        elif not argument.startswith(("--data-parallel=", "--shard=")) and argument != "--json":
-            kept.append(argument)
-    return kept
+            mended = path.exists() and path.stat().st_size < end
+            for line in journal.lines(path, 0 if mended else end):
+                if not line.data.endswith(b"\n"):  # it is still being written
+                    break
+                self._ends[path] = line.end
+                if line.prediction.key not in self._seen:
+                    self._seen.add(line.prediction.key)
+                    yield line.prediction
 
 
 def end_with_parent() -> None:
@@ -162,9 +130,11 @@ def _started(
     processes: dict[Shard, Process] = {}
     try:
         for shard, group in zip(shards, gpus, strict=True):
-            with folder.log(shard).open("ab") as output:
+            with folder.file(LOG, shard).open("ab") as output:
+                # Of an option that is given twice, the last counts.
+                own = ("--data-parallel", "1", "--shard", str(shard))
                 processes[shard] = subprocess.Popen(
-                    [sys.executable, "-m", "ruler_eval", *arguments, "--shard", str(shard)],
+                    [sys.executable, "-m", "ruler_eval", *arguments, *own],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,
@@ -196,6 +166,4 @@ def _last_error(log: Path, code: int) -> str:
         file.seek(max(0, log.stat().st_size - 8192))
         lines = file.read().decode("utf-8", "replace").splitlines()
     errors = [line for line in lines if line.startswith("ruler-eval: ")]
-    if errors:
-        return errors[-1].removeprefix("ruler-eval: ")
-    return f"ended with {code}, see {log}"
+    return errors[-1].removeprefix("ruler-eval: ") if errors else f"ended with {code}, see {log}"

@@ -97,12 +97,9 @@ class EvalConfig:
         """Check what needs no file; a function or an address selects its engine."""
         if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
             object.__setattr__(self, "engine", "python" if self.generate else "openai")
-        choices = (
-            ("engine", self.engine, get_args(EngineName)),
-            ("protocol", self.protocol, PROTOCOLS),
-        )
-        for name, choice, known in choices:
-            if choice not in known:
+        choices = {"engine": get_args(EngineName), "protocol": PROTOCOLS}
+        for name, known in choices.items():
+            if (choice := getattr(self, name)) not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
                 raise UsageError(msg)
         for name, least in LEAST.items():

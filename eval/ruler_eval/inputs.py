@@ -12,7 +12,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import read_index
-from ruler_data.names import counted, is_repo, parse_config, quote
+from ruler_data.names import config_name, counted, is_repo, parse_config, quote
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
@@ -92,19 +92,18 @@ class Inputs:
         The parity check uses one row of each task, at the shortest length. Loading the fast counter
         takes longer than a small run saves.
         """
-        lengths = {config: parse_config(config)[1] for config in self.data.rows}
-        if sum(lengths[config] * rows for config, rows in self.data.rows.items()) < WORTHWHILE:
+        rows, infos = self.data.rows, self.data.manifest.configs
+        if sum(parse_config(name)[1] * number for name, number in rows.items()) < WORTHWHILE:
             return
-        shortest: dict[str, str] = {}
-        for config in sorted(lengths, key=lambda name: lengths[name]):
-            shortest.setdefault(parse_config(config)[0], config)
+        longest_first = sorted(map(parse_config, rows), key=lambda config: -config[1])
+        names = [config_name(*config) for config in dict(longest_first).items()]
+        digests = sorted(infos[name].digest for name in names)
+        key = f"{self.prompts.protocol.name} {self.prompts.no_context} {digests}"
 
         def probes() -> list[tuple[str, str]]:
-            return [self.prompts.parts(next(self.data.read(name))) for name in shortest.values()]
+            return [self.prompts.parts(next(self.data.read(name))) for name in names]
 
-        digests = sorted(self.data.manifest.configs[name].digest for name in shortest.values())
-        format_ = f"{self.prompts.protocol.name} {self.prompts.no_context}"
-        self.tokenizer.use("auto", Probes(probes, f"{format_} {digests}"))
+        self.tokenizer.use("auto", Probes(probes, key))
 
 
 def open_inputs(config: EvalConfig) -> Inputs:
@@ -120,7 +119,7 @@ def open_inputs(config: EvalConfig) -> Inputs:
             break
     model = _open_model(config)
     tokenizer = _open_tokenizer(config, model, data)
-    config.prompts.check(tokenizer)
+    config.prompts.variables(tokenizer)  # refuses a model without a template
     return Inputs(config, data, model, tokenizer)
 
 
@@ -130,32 +129,27 @@ def _indexed(config: EvalConfig) -> Dataset | None:
     if Path(where).is_dir() or not is_repo(where):
         return None
     try:
-        index = read_index(where)
-        reason = f"that repo has no {INDEX}"
+        index, reason = read_index(where), f"that repo has no {INDEX}"
     except RulerError as error:
         index, reason = None, str(error)
     if index is None:
-        msg = (
-            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
-            f"revision, e.g. v1.0.0, since no index of rows by model was found there ({reason})"
-        )
-        raise UsageError(msg)
+        data, found = f"data {quote(where)}", "since no index of rows by model was found there"
+        remedy = f"to load the Hub repo of that name, give a revision, e.g. v1.0.0, {found}"
+        raise UsageError(data, f"no such folder; {remedy} ({reason})")
     model = _open_model(config)
     sibling = index.of_model(model.source)
-    if config.tokenizer is not None or model.folder is not None:
-        sibling = index.of_tokenizer(_own_tokenizer(config, model).info) or sibling
+    if own := _own_tokenizer(config, model):
+        sibling = index.of_tokenizer(own.info) or sibling
     if sibling is None:
-        spec = config.tokenizer or model.source
         msg = (
             f"{where}: has rows for {', '.join(one.tokenizer for one in index.siblings)}, and none "
             f"for the tokenizer of {model.name}; build them with `ruler-data build --tokenizer "
-            f"{spec}`, or give a revision to use rows that are counted in another tokenizer"
+            f"{config.tokenizer or model.source}`, or give a revision to use rows that are counted "
+            "in another tokenizer"
         )
         raise UsageError(msg)
-    warn(
-        f"{where}: rows for the tokenizer of {model.name}: {sibling.repo} {sibling.tag}, commit "
-        f"{sibling.commit}"
-    )
+    release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
+    warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
     return open_dataset(sibling.repo, sibling.commit)
 
 
@@ -169,8 +163,8 @@ def _open_model(config: EvalConfig) -> Model:
     )
     overrides = config.engine_options.get("hf_overrides", {})
     if not isinstance(overrides, dict):
-        msg = f"--option hf_overrides={quote(str(overrides))}: is not a JSON object"
-        raise UsageError(msg)
+        option = f"--option hf_overrides={quote(str(overrides))}"
+        raise UsageError(option, "is not a JSON object")
     limit = config.engine_options.get("max_model_len")
     limit = limit if isinstance(limit, int) else None
     return replace(model, config=overridden(model.config, overrides), limit=limit)
@@ -178,8 +172,8 @@ def _open_model(config: EvalConfig) -> Model:
 
 def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
     """Return the tokenizer that the options name, the model's own, or that of the data."""
-    if config.tokenizer is not None or model.folder is not None:
-        return _own_tokenizer(config, model)
+    if own := _own_tokenizer(config, model):
+        return own
     spec = find_by_fingerprint(data.manifest.tokenizer)
     if spec is None:
         msg = (
@@ -190,7 +184,7 @@ def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTo
     return load_tokenizer(spec)
 
 
-def _own_tokenizer(config: EvalConfig, model: Model) -> PromptTokenizer:
+def _own_tokenizer(config: EvalConfig, model: Model) -> PromptTokenizer | None:
     if config.tokenizer is not None:
         return load_tokenizer(str(config.tokenizer))
-    return model.tokenizer()
+    return model.tokenizer() if model.folder is not None else None

@@ -10,23 +10,19 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import NamedTuple
+
+from pydantic import ValidationError
 
 from ruler_data.errors import RulerError
 from ruler_data.files import unwritable, write_bytes
-from ruler_data.names import quote
-from ruler_eval.schema import Prediction
+from ruler_data.manifest import reader_of
+from ruler_eval.schema import Key, Prediction, faults
 
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
-
-#: The type of each field; JSON has one kind of number.
-_FIELDS: dict[str, Any] = {
-    name: kind | int if kind == float | None else kind
-    for name, kind in get_type_hints(Prediction).items()
-}
 
 
 class Journal:
@@ -81,10 +77,10 @@ def to_line(prediction: Prediction) -> bytes:
 
     A lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
     """
+    record = asdict(prediction)
     if prediction.text is not None:
-        text = prediction.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        prediction = replace(prediction, text=text)
-    record = {name: getattr(prediction, name) for name in _FIELDS}
+        wide = prediction.text.encode("utf-16", "surrogatepass")
+        record["text"] = wide.decode("utf-16", "replace")
     if not prediction.sample:
         del record["sample"]  # as in runs of versions without samples
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
@@ -96,48 +92,69 @@ def parse(line: bytes, where: object) -> Prediction:
     It is strict: one JSON object of known fields, each of its type, with either a text or an
     error, ended by a newline. `where` is its place, e.g. `answers-0-of-1.jsonl:17`, for the error.
     """
+    reason = "neither answered nor unscored"
     try:
+        prediction: Prediction = reader_of(Prediction).validate_json(
+            line, strict=True, extra="forbid"
+        )
         if not line.endswith(b"\n"):
-            msg = "the line is incomplete"
-            raise ValueError(msg)
-        body: dict[str, Any] = json.loads(line)
-        if unknown := set(body).difference(_FIELDS):
-            msg = f"unknown field {quote(min(unknown))}"
-            raise ValueError(msg)
-        for name, kind in _FIELDS.items():
-            value = body.get(name, 0 if name == "sample" else None)
-            if not isinstance(value, kind) or isinstance(value, bool):
-                msg = f"field {name} holds {type(value).__name__}"
-                raise TypeError(msg)
-        prediction = Prediction(**body)
-        if (prediction.text is None) == (prediction.error is None):
-            msg = "neither answered nor unscored"
-            raise ValueError(msg)
-    except (ValueError, TypeError, RecursionError) as error:
-        msg = f"{where}: not a line of a journal: {error}; was it edited? remove the line to resume"
-        raise RulerError(msg) from error
-    return prediction
+            reason = "the line is incomplete"
+        elif (prediction.text is None) != (prediction.error is None):
+            return prediction
+    except ValidationError as error:
+        reason = faults(error)
+    remedy = "was it edited? remove the line to resume"
+    raise RulerError(where, f"not a line of a journal: {reason}; {remedy}")
 
 
-def read(path: Path) -> Iterator[Prediction]:
-    """Yield the predictions of a whole journal, in the order of its lines."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            yield parse(line, f"{path.name}:{number}")
+class Line(NamedTuple):
+    """A line of a journal: its place, e.g. `answers-0-of-1.jsonl:17`, and its prediction.
 
-
-def read_growing(path: Path, start: int = 0) -> Iterator[tuple[Prediction, int]]:
-    """Yield the predictions from a byte on, each with the byte where the next line starts.
-
-    A line that another process is still writing is left for the next call.
+    Attributes:
+        end: byte where the next line starts.
+        found: why it is not a prediction, if it is not.
     """
+
+    path: Path
+    where: str
+    data: bytes
+    end: int
+    found: Prediction | RulerError
+
+    @property
+    def prediction(self) -> Prediction:
+        """Its prediction.
+
+        Raises:
+            RulerError: it is not one.
+        """
+        if isinstance(self.found, RulerError):
+            raise self.found
+        return self.found
+
+
+def lines(path: Path, start: int = 0) -> Iterator[Line]:
+    """Yield the lines of a journal from a byte on; without a journal, none."""
+    if not path.exists():
+        return
     with path.open("rb") as file:
         file.seek(start)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            start += len(line)
-            yield parse(line, path.name), start
+        for number, data in enumerate(file, 1):
+            start += len(data)
+            where = f"{path.name}:{number}"
+            try:
+                found: Prediction | RulerError = parse(data, where)
+            except RulerError as error:
+                found = error
+            yield Line(path, where, data, start, found)
+
+
+def read(path: Path, *, growing: bool = False) -> Iterator[Prediction]:
+    """Yield the predictions of a journal; an incomplete end is left out if it is `growing`."""
+    for line in lines(path):
+        if growing and not line.data.endswith(b"\n"):
+            return
+        yield line.prediction
 
 
 @dataclass(frozen=True)
@@ -164,31 +181,24 @@ def mend(path: Path) -> Mended:
         RulerError: a line before the end is not a prediction, a row occurs twice, or the journal
             cannot be written.
     """
-    if not path.exists():
-        return Mended()
-    seen: set[tuple[str, int, int]] = set()
-    end = unscored = 0
+    seen: set[Key] = set()
+    size = end = unscored = 0
     torn: RulerError | None = None
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{path.name}:{number}"
-            try:
-                prediction = parse(line, where)
-            except RulerError as error:
-                torn = torn or error
-                continue
-            if torn is not None:
-                raise torn  # a prediction follows it, so it is not the work of a crash
-            if prediction.key in seen:
-                row = f"{prediction.config}/{prediction.index}"
-                msg = f"{where}: {row} occurs twice; see `ruler-eval mend`"
-                raise RulerError(msg)
-            seen.add(prediction.key)
-            end += len(line)
-            unscored += prediction.error is not None
-    cut = path.stat().st_size - end
-    if cut:
+    for line in lines(path):
+        size = line.end
+        if isinstance(line.found, RulerError):
+            torn = torn or line.found
+            continue
+        if torn is not None:
+            raise torn  # a prediction follows it, so it is not the work of a crash
+        if line.found.key in seen:
+            row = f"{line.found.config}/{line.found.index}"
+            raise RulerError(line.where, f"{row} occurs twice; see `ruler-eval mend`")
+        seen.add(line.found.key)
+        end = line.end
+        unscored += line.found.error is not None
+    if size > end:
         os.truncate(path, end)
     if unscored:
         write_bytes(path, b"".join(to_line(each) for each in read(path) if each.error is None))
-    return Mended(cut, unscored, len(seen) - unscored)
+    return Mended(size - end, unscored, len(seen) - unscored)

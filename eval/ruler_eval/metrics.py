@@ -93,11 +93,7 @@ def value_pattern(kind: PartType, digits: int) -> re.Pattern[str]:
     >>> bool(value_pattern("numbers", 7).search("it is 1234567."))
     True
     """
-    forms = {
-        "uuids": _UUID,
-        "numbers": rf"(?<!\d)\d{{{digits}}}(?!\d)",
-        "words": r"[a-z]+-[a-z-]+",
-    }
+    forms = {"uuids": _UUID, "numbers": rf"(?<!\d)\d{{{digits}}}(?!\d)", "words": r"[a-z]+-[a-z-]+"}
     return re.compile(forms[kind])
 
 

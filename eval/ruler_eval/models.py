@@ -7,7 +7,7 @@ engines do.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,10 +77,8 @@ class Model:
         """Return the model's own tokenizer."""
         if self.folder is None:
             return load_tokenizer(self.source)
-        hub_id = self.source if self.hub_revision else None
-        return load_folder(
-            self.folder, self.name.rpartition("/")[2], Origin(hub_id, self.hub_revision)
-        )
+        origin = Origin(self.source if self.hub_revision else None, self.hub_revision)
+        return load_folder(self.folder, self.name.rpartition("/")[2], origin)
 
 
 def open_model(
@@ -100,14 +98,13 @@ def open_model(
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     if served:
         return Model(_public(name or spec), spec)
+    option = f"--model {quote(spec)}"
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
-        msg = f"--model {quote(spec)}: no such folder, and not a Hub id, which is OWNER/NAME"
-        raise UsageError(msg)
+        raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
     try:
         folder, commit = fetch_files(_public(spec), HUB_FILES, revision)
     except RulerError as error:
-        msg = f"--model {quote(spec)}: {error}; offline, give a folder"
-        raise UsageError(msg) from error
+        raise UsageError(option, f"{error}; offline, give a folder") from error
     return Model(_public(name or spec), spec, commit, folder, _config(folder))
 
 
@@ -133,8 +130,8 @@ def identify(folder: Path) -> str | None:
                     file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
                     digest.update(file.read(BLOCK))
     except OSError as error:
-        msg = f"--model: {error.filename}: cannot be read: {error.strerror}"
-        raise RulerError(msg) from error
+        option, reason = "--model", f"cannot be read: {error.strerror}"
+        raise RulerError(option, error.filename, reason) from error
     return "sha256:" + digest.hexdigest()
 
 
@@ -143,16 +140,15 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    option = f"--model {quote(folder.name)}"
     try:
         body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        msg = f"--model {quote(folder.name)}: config.json cannot be read: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(option, f"config.json cannot be read: {error}") from error
     if not isinstance(body, dict):
-        msg = f"--model {quote(folder.name)}: config.json is not an object"
-        raise UsageError(msg)
+        raise UsageError(option, "config.json is not an object")
     return body
 
 
@@ -194,7 +190,15 @@ def window(config: Config) -> int | None:
     if not isinstance(reach, int):
         return None
     counted = _COUNTED | ({"linear"} if "gemma3" in str(text.get("model_type")) else set())
-    return max((_scaled(reach, rope, counted) for rope in _ropes(text)), default=reach)
+    found = []
+    for rope in _ropes(text):
+        kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
+        if "yarn" in kind:
+            original = rope.get("original_max_position_embeddings", reach)
+            found.append(max(reach, int(original * factor)))
+        else:
+            found.append(reach if kind in counted else int(reach * factor))
+    return max(found, default=reach)
 
 
 def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,26 +208,20 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in; or a value
             of `text_config` is given outside it, where engines ignore it.
     """
+    option, text = "--option hf_overrides", _named(text_part(config))
     inner = overrides.get(_TEXT)
     inner = inner if isinstance(inner, dict) else {}
     for name in _named(overrides):
-        if name in _named(text_part(config)) and name not in _named(config):
-            msg = (
-                f"--option hf_overrides: this model keeps {name} in its text_config; write "
-                f'{{"text_config": {{"{name}": …}}}}'
-            )
-            raise UsageError(msg)
-    for part in (overrides, inner):
-        if any("rope_theta" not in rope for rope in _ropes(part)):
-            places = (text_part(config), *_ropes(text_part(config)))
-            theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
-            msg = (
-                f"--option hf_overrides: add rope_theta (the model's own is {theta}): hf_overrides "
-                "replaces all of the model's rope_parameters"
-            )
-            raise UsageError(msg)
-    text = {_TEXT: {**text_part(config), **_named(inner)}} if inner else {}
-    return {**config, **_named(overrides), **text}
+        if name in text and name not in _named(config):
+            place = f'{{"text_config": {{"{name}": …}}}}'
+            raise UsageError(option, f"this model keeps {name} in its text_config; write {place}")
+    if any("rope_theta" not in rope for part in (overrides, inner) for rope in _ropes(part)):
+        places = (text, *_ropes(text))
+        theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
+        own = f"add rope_theta (the model's own is {theta})"
+        raise UsageError(option, f"{own}: hf_overrides replaces all of the model's rope_parameters")
+    merged = {_TEXT: {**text_part(config), **_named(inner)}} if inner else {}
+    return {**config, **_named(overrides), **merged}
 
 
 def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,24 +240,19 @@ def stretched(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 def _named(part: Config) -> dict[str, Any]:
     """Return a config's values with RoPE's parameters under their current name."""
-    named = {name: value for name, value in part.items() if name != "rope_scaling"}
-    return named | ({"rope_parameters": part["rope_scaling"]} if "rope_scaling" in part else {})
-
-
-def _scaled(reach: int, rope: Config, counted: frozenset[str]) -> int:
-    kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
-    if "yarn" in kind:
-        return max(reach, int(rope.get("original_max_position_embeddings", reach) * factor))
-    return reach if kind in counted else int(reach * factor)
+    named = dict(part)
+    if "rope_scaling" in named:
+        named["rope_parameters"] = named.pop("rope_scaling")
+    return named
 
 
 def _kind(rope: Config) -> str:
     return str(rope.get("rope_type", rope.get("type", "default")))
 
 
-def _ropes(text: Config) -> Iterator[Config]:
-    """Yield the parameters of RoPE: one set, or one for each type of layer."""
+def _ropes(text: Config) -> list[Config]:
+    """Return the parameters of RoPE: one set, or one for each type of layer."""
     rope = text.get("rope_parameters") or text.get("rope_scaling")
-    if isinstance(rope, dict):
-        nested = [each for each in rope.values() if isinstance(each, dict)]
-        yield from nested or [rope]
+    if not isinstance(rope, dict):
+        return []
+    return [each for each in rope.values() if isinstance(each, dict)] or [rope]

@@ -11,7 +11,7 @@ second BOS before text.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from ruler_data.errors import UsageError
@@ -20,9 +20,6 @@ from ruler_data.tokenizers import PromptTokenizer
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
-#: Tokens that a block of reasoning may take by default.
-THINKING_TOKENS = 8192
-
 
 @dataclass(frozen=True)
 class Protocol:
@@ -30,32 +27,25 @@ class Protocol:
 
     Attributes:
         name: as runs record it.
-        template: whether the user's turn goes through the chat template.
         prefix: whether the answer prefix opens the answer.
-        variables: for the template. Hybrid models (Qwen3) reason unless `enable_thinking` is false.
+        variables: for the template; None for none. Hybrid models (Qwen3) reason unless
+            `enable_thinking` is false.
         extra_tokens: tokens that an answer may take beyond the row's own, by default.
     """
 
     name: ProtocolName
-    template: bool
     prefix: bool
-    variables: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, object] | None
     extra_tokens: int = 0
 
 
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
-        Protocol("completion", template=True, prefix=True),
-        Protocol("base", template=False, prefix=True),
-        Protocol("chat", template=True, prefix=False, variables={"enable_thinking": False}),
-        Protocol(
-            "thinking",
-            template=True,
-            prefix=False,
-            variables={"enable_thinking": True},
-            extra_tokens=THINKING_TOKENS,
-        ),
+        Protocol("completion", prefix=True, variables={}),
+        Protocol("base", prefix=True, variables=None),
+        Protocol("chat", prefix=False, variables={"enable_thinking": False}),
+        Protocol("thinking", False, {"enable_thinking": True}, extra_tokens=8192),
     )
 }
 
@@ -91,29 +81,25 @@ class PromptFormat:
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
         """Return the token ids of a row's prompt."""
-        self.check(tokenizer)
-        return tokenizer.prompt_ids(*self.parts(row), self._variables)
+        return tokenizer.prompt_ids(*self.parts(row), self.variables(tokenizer))
 
     def text(self, tokenizer: PromptTokenizer, row: Row) -> str:
         """Return a row's prompt as text; a BOS that the tokenizer adds itself is not in it."""
-        self.check(tokenizer)
-        return tokenizer.render(*self.parts(row), self._variables)
+        return tokenizer.render(*self.parts(row), self.variables(tokenizer))
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
         """Return the prompt with placeholders for its two parts."""
-        self.check(tokenizer)
         prefix = "{answer_prefix}" if self.protocol.prefix else ""
-        return tokenizer.render("{content}", prefix, self._variables)
+        return tokenizer.render("{content}", prefix, self.variables(tokenizer))
 
-    def check(self, tokenizer: PromptTokenizer) -> None:
-        """Refuse a model without a chat template where the protocol needs one."""
+    def variables(self, tokenizer: PromptTokenizer) -> Mapping[str, object] | None:
+        """Return the variables of the chat template; None where the prompt goes through none.
+
+        Raises:
+            UsageError: the model has no template, and the protocol needs one.
+        """
         if self.protocol.name in ("chat", "thinking") and not tokenizer.has_template:
-            msg = (
-                f"--protocol {self.protocol.name}: tokenizer {tokenizer.info.name} has no chat "
-                "template; use --protocol base"
-            )
-            raise UsageError(msg)
-
-    @property
-    def _variables(self) -> Mapping[str, object] | None:
-        return self.protocol.variables if self.protocol.template else None
+            option = f"--protocol {self.protocol.name}"
+            name = tokenizer.info.name
+            raise UsageError(option, f"tokenizer {name} has no chat template; use --protocol base")
+        return self.protocol.variables

@@ -8,9 +8,9 @@ runs/x/.answers-0-of-8.alive    rewritten every few seconds meanwhile
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 
-Shards of one count run side by side; shards of another count would answer the same rows. Where the
-file system passes locks from machine to machine, the locks are enough. Where it does not, a shard
-that another machine runs is noticed by its `.alive` file, which changes.
+Shards of one count run side by side; shards of another count would answer the same rows. If the
+file system does not pass locks from machine to machine, a shard that another machine runs is
+noticed by its `.alive` file, which changes.
 """
 
 import hashlib
@@ -35,10 +35,13 @@ from ruler_data.names import quote
 from ruler_data.terminal import warn
 from ruler_data.version import __version__
 from ruler_eval import journal
-from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, Prediction, RunInfo
-from ruler_eval.sharding import Key, Shard
+from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, Key, Prediction, RunInfo
+from ruler_eval.sharding import Shard
 
-STARTS_FILE = "starts.jsonl"
+STARTS = "starts.jsonl"
+#: The files of a shard.
+JOURNAL, FAILURE, LOG = "answers-{}.jsonl", "failure-{}.txt", "shard-{}.log"
+LOCK, ALIVE = ".answers-{}.lock", ".answers-{}.alive"
 _SHARD = re.compile(r"\.?answers-([0-9]+)-of-([0-9]+)\.(?:jsonl|lock|alive)")
 #: Seconds between two changes of an `.alive` file, and after which one that does not change is that
 #: of a dead process.
@@ -53,6 +56,10 @@ class RunFolder:
 
     path: Path
 
+    def file(self, name: str, shard: Shard) -> Path:
+        """Return the path of a file of a shard, e.g. of its `JOURNAL`."""
+        return self.path / name.format(shard.name)
+
     def begin(self, info: RunInfo, held: Shard | None = None) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
@@ -66,42 +73,40 @@ class RunFolder:
         text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
         path = self.path / RUN_FILE
         with self._locked():
-            if not path.exists():
-                if other := next(self.path.glob(ANSWER_FILES), None):
-                    msg = f"{self.path}: holds {other.name} but no {RUN_FILE}; name a new folder"
+            if path.exists():
+                try:
+                    present = json.loads(path.read_text(encoding="utf-8"))
+                    present["fingerprint"] = info.fingerprint  # of that run, if all else is equal
+                except (ValueError, TypeError) as error:
+                    reason = "is not the description of a run; name a new folder"
+                    raise UsageError(path, reason) from error
+                differences = list(_differences(present, json.loads(text)))
+                if not differences:
+                    return
+                if not self.is_blank(held):
+                    msg = (
+                        f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
+                        "give the options that it was started with, or another --out"
+                    )
                     raise UsageError(msg)
-                write_file(path, text)
-                return
-            try:
-                present = json.loads(path.read_text(encoding="utf-8"))
-                present["fingerprint"] = info.fingerprint  # of that run, if nothing else differs
-            except (ValueError, TypeError) as error:
-                msg = f"{path}: is not the description of a run; name a new folder"
-                raise UsageError(msg) from error
-            differences = list(_differences(present, json.loads(text)))
-            if differences and not self.is_blank(held):
-                msg = (
-                    f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
-                    "give the options that it was started with, or another --out"
-                )
-                raise UsageError(msg)
-            if differences:
-                write_file(path, text)
+            elif other := next(self.path.glob(ANSWER_FILES), None):
+                reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
+                raise UsageError(self.path, reason)
+            write_file(path, text)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the folder for a moment; it is made if it does not exist."""
         where = f"--out {quote(str(self.path), 200)}"
         if (self.path / FILENAME).exists():
-            msg = f"{where}: holds a dataset; give the run its own folder"
-            raise UsageError(msg)
+            raise UsageError(where, "holds a dataset; give the run its own folder")
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".run.lock"):
                 yield
         except OSError as error:
-            msg = f"{where}: cannot be written: {error.strerror or error}; choose another folder"
-            raise UsageError(msg) from error
+            reason = f"cannot be written: {error.strerror or error}; choose another folder"
+            raise UsageError(where, reason) from error
 
     def is_blank(self, held: Shard | None) -> bool:
         """Whether no shard has answered a row, and none but `held` is running."""
@@ -109,9 +114,9 @@ class RunFolder:
             return False
         try:
             with ExitStack() as locks:
-                for shard in self._shards(".answers-*.lock"):
+                for shard in self._shards(LOCK.format("*")):
                     if shard != held:
-                        locks.enter_context(FileLock(self._lock(shard), timeout=0))
+                        locks.enter_context(FileLock(self.file(LOCK, shard), timeout=0))
         except Timeout:
             return False
         return True
@@ -125,21 +130,18 @@ class RunFolder:
             "fingerprint": info.fingerprint,
             **start,
         }
-        with (self.path / STARTS_FILE).open("ab") as file:
+        with (self.path / STARTS).open("ab") as file:
             file.write(json.dumps(record).encode() + b"\n")
 
     def first_start(self, info: RunInfo) -> dict[str, Any]:
         """Return the record of the start that the answers began with; nothing without one."""
-        found: dict[str, Any] = {}
-        for record in self.starts():
-            if record["first"] and record["fingerprint"] == info.fingerprint:
-                found = record
-        return found
+        own = [one for one in self.starts() if one.get("fingerprint") == info.fingerprint]
+        return next((one for one in reversed(own) if one["first"]), {})
 
     def starts(self) -> Iterator[dict[str, Any]]:
         """Yield the records of all starts, the newest last."""
         with suppress(OSError):
-            for line in (self.path / STARTS_FILE).read_bytes().splitlines():
+            for line in (self.path / STARTS).read_bytes().splitlines():
                 with suppress(ValueError, TypeError):  # a crash may have cut a line
                     yield dict(json.loads(line))
 
@@ -165,39 +167,26 @@ class RunFolder:
 
     def _take(self, shard: Shard, held: ExitStack) -> None:
         """Lock a shard, and show that it runs, until `held` is closed."""
-        msg = f"{self.path}: shard {shard} is running; wait for it, or stop it"
-        alive = self.alive(shard)
+        running = f"shard {shard} is running; wait for it, or stop it"
+        alive, stop = self.file(ALIVE, shard), Event()
         try:
-            held.enter_context(FileLock(self._lock(shard), timeout=0))
+            held.enter_context(FileLock(self.file(LOCK, shard), timeout=0))
         except Timeout:
-            raise RulerError(msg) from None
+            raise RulerError(self.path, running) from None
         if _beats(alive):
-            msg += " (on another machine)"
-            raise RulerError(msg)
-        stop = Event()
+            raise RulerError(self.path, f"{running} (on another machine)")
 
         def beat() -> None:
-            while True:
+            while not stop.is_set():
                 with suppress(OSError):
                     alive.write_text(f"{HOST} {time.time_ns()}")
-                if stop.wait(BEAT):
-                    return
-
-        def end() -> None:
-            stop.set()
-            thread.join()
+                stop.wait(BEAT)
             alive.unlink(missing_ok=True)
 
         thread = Thread(target=beat, daemon=True)
         thread.start()
-        held.callback(end)
-
-    def alive(self, shard: Shard) -> Path:
-        """Return the path of the file that changes while a shard runs."""
-        return self.path / f".answers-{shard.name}.alive"
-
-    def _lock(self, shard: Shard) -> Path:
-        return self.path / f".answers-{shard.name}.lock"
+        held.callback(thread.join)
+        held.callback(stop.set)
 
     def mend(self, shard: Shard) -> journal.Mended:
         """Mend the journal of a shard that is held; return what was mended.
@@ -205,22 +194,10 @@ class RunFolder:
         Journals of another number of shards keep their answers; their unscored rows are removed,
         because they are assigned anew.
         """
-        for other in sorted(self.journals()):
+        for other in self.journals():
             if other.count != shard.count:
-                journal.mend(self.journal(other))
-        return journal.mend(self.journal(shard))
-
-    def journal(self, shard: Shard) -> Path:
-        """Return the path of a shard's journal."""
-        return self.path / f"answers-{shard.name}.jsonl"
-
-    def failure(self, shard: Shard) -> Path:
-        """Return the path of the traceback that a shard's engine left."""
-        return self.path / f"failure-{shard.name}.txt"
-
-    def log(self, shard: Shard) -> Path:
-        """Return the path of the output of a shard's process."""
-        return self.path / f"shard-{shard.name}.log"
+                journal.mend(self.file(JOURNAL, other))
+        return journal.mend(self.file(JOURNAL, shard))
 
     def journals(self) -> list[Shard]:
         """Return the shards that have a journal."""
@@ -234,11 +211,11 @@ class RunFolder:
         """Yield the predictions of all shards, each row once."""
         seen: set[Key] = set()
         for shard in sorted(self.journals(), key=lambda shard: (shard.count, shard.index)):
-            for prediction in journal.read(self.journal(shard)):
+            for prediction in journal.read(self.file(JOURNAL, shard)):
                 if prediction.key in seen:
                     row = f"{prediction.config}/{prediction.index}"
-                    msg = f"{self.path}: {row} was answered twice; `ruler-eval mend` says more"
-                    raise RulerError(msg)
+                    twice = f"{row} was answered twice; `ruler-eval mend` says more"
+                    raise RulerError(self.path, twice)
                 seen.add(prediction.key)
                 yield prediction
 
@@ -247,14 +224,14 @@ class RunFolder:
         return {
             prediction.key
             for shard in self.journals()
-            for prediction, _ in journal.read_growing(self.journal(shard))
+            for prediction in journal.read(self.file(JOURNAL, shard), growing=True)
             if prediction.error is None
         }
 
 
 def _beats(alive: Path) -> bool:
     """Whether another machine shows that it runs a shard; this takes a while where it has died."""
-    try:
+    with suppress(FileNotFoundError):
         first = alive.read_bytes()
         if not first or first.split()[0] == HOST.encode():  # its lock was free: it has died
             return False
@@ -264,8 +241,6 @@ def _beats(alive: Path) -> bool:
             time.sleep(BEAT / 5)
             if alive.read_bytes() != first:
                 return True
-    except FileNotFoundError:
-        pass
     return False
 
 

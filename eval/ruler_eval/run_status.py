@@ -18,9 +18,9 @@ from typing import Any
 
 from ruler_data.names import parse_config
 from ruler_eval import journal
-from ruler_eval.run_dir import DEAD, RunFolder
-from ruler_eval.schema import Prediction, RunInfo, read_info
-from ruler_eval.sharding import Key, Shard, cost
+from ruler_eval.run_dir import ALIVE, DEAD, JOURNAL, RunFolder
+from ruler_eval.schema import Key, Prediction, RunInfo, read_info
+from ruler_eval.sharding import Shard, cost
 
 #: The last answers that are shown.
 LAST = 3
@@ -122,51 +122,46 @@ def status(folder: str | Path) -> Status:
         UsageError: the folder holds no run.
         RulerError: a file of it is damaged.
     """
-    run_folder, info = RunFolder(Path(folder)), read_info(Path(folder))
+    run, info = RunFolder(Path(folder)), read_info(Path(folder))
     found = {
-        shard: [each for each, _ in journal.read_growing(run_folder.journal(shard))]
-        for shard in run_folder.journals()
+        shard: list(journal.read(run.file(JOURNAL, shard), growing=True))
+        for shard in run.journals()
     }
-    answered = {each.key for several in found.values() for each in several if each.error is None}
-    kept = [
-        each
-        for several in found.values()
-        for each in several
-        if each.error is None or each.key not in answered  # a shard of another count answered it
-    ]
-    starts = _starts(run_folder)
-    count = next(reversed(starts.values()))["count"] if starts else 1
-    shards = (Shard(index, count) for index in range(count))
-    reasons: dict[str, tuple[int, str]] = {}
-    for each in kept:
-        if each.error is not None:
-            number, first = reasons.get(each.error, (0, row_name(each.key, info.samples)))
-            reasons[each.error] = number + 1, first
-    newest = sorted(found, key=lambda shard: run_folder.journal(shard).stat().st_mtime)
+    every = [each for several in found.values() for each in several]
+    answered = {each.key for each in every if each.error is None}
+    # A row that one shard could not answer may have been answered by a shard of another count.
+    kept = [each for each in every if each.error is None or each.key not in answered]
+    reasons = Counter(each.error for each in kept if each.error is not None)
+    firsts = {each.error: row_name(each.key, info.samples) for each in reversed(kept)}
+    newest = sorted(found, key=lambda shard: run.file(JOURNAL, shard).stat().st_mtime)
     last = [each for shard in newest for each in found[shard][-LAST:] if each.error is None]
+    starts = {str(start["shard"]): start for start in run.starts()}
+    started = next((start["shard"] for start in reversed(list(run.starts()))), "0/1")
+    count = int(started.partition("/")[2])
     return Status(
-        folder=run_folder.path,
+        folder=run.path,
         rows=sum(info.data.rows.values()) * info.samples,
-        configs=tuple(tally(info, kept).values()),
+        configs=tally(info, kept),
         shards=tuple(
-            _status_of(run_folder, shard, starts.get(str(shard)), found.get(shard, []))
-            for shard in shards
+            _status_of(run, shard, starts.get(str(shard)), found.get(shard, []))
+            for shard in (Shard(index, count) for index in range(count))
         ),
-        unscored=dict(sorted(reasons.items(), key=lambda item: -item[1][0])),
+        unscored={reason: (number, firsts[reason]) for reason, number in reasons.most_common()},
         last=tuple(last[-LAST:]),
     )
 
 
-def tally(info: RunInfo, predictions: Iterable[Prediction]) -> dict[str, ConfigSummary]:
-    """Return what predictions make of each config of a run, by name."""
+def tally(info: RunInfo, predictions: Iterable[Prediction]) -> tuple[ConfigSummary, ...]:
+    """Return what predictions make of each config of a run."""
     configs = {
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
     for prediction in predictions:
         summary = configs.get(prediction.config)
-        if summary is None or prediction.error is not None:
-            if summary is not None:
-                summary.unscored += 1
+        if summary is None:
+            continue
+        if prediction.error is not None:
+            summary.unscored += 1
             continue
         summary.answered += 1
         summary.truncated += prediction.finish == "length"
@@ -175,7 +170,7 @@ def tally(info: RunInfo, predictions: Iterable[Prediction]) -> dict[str, ConfigS
             if (tokens := getattr(prediction, name)) is not None:
                 setattr(summary, name, (getattr(summary, name) or 0) + tokens)
         summary.seconds = round(summary.seconds + (prediction.seconds or 0.0), 4)
-    return configs
+    return tuple(configs.values())
 
 
 def row_name(key: Key, samples: int) -> str:
@@ -187,49 +182,33 @@ def row_name(key: Key, samples: int) -> str:
     return "/".join(map(str, key if samples > 1 else key[:2]))
 
 
-def _starts(folder: RunFolder) -> dict[str, dict[str, Any]]:
-    """Return the last start of each shard, the newest start last."""
-    found: dict[str, dict[str, Any]] = {}
-    for record in folder.starts():
-        found.pop(record["shard"], None)
-        found[record["shard"]] = {
-            **record,
-            "count": int(record["shard"].partition("/")[2]),
-            "at": datetime.fromisoformat(record["at"]).timestamp(),
-        }
-    return found
-
-
 def _status_of(
-    folder: RunFolder, shard: Shard, start: dict[str, Any] | None, found: list[Prediction]
+    run: RunFolder, shard: Shard, start: dict[str, Any] | None, found: list[Prediction]
 ) -> ShardStatus:
     """Return how far a shard is, from its last start and its journal."""
     if start is None:
         return ShardStatus(str(shard), "not started")
-    answers = [prediction for prediction in found if prediction.error is None]
-    unscored = len(found) - len(answers)
+    unscored = sum(prediction.error is not None for prediction in found)
     since = found[start.get("kept", 0) :]
-    pending = start["pending"] - len(since) if "pending" in start else None
-    alive, now = folder.alive(shard), time.time()
-    state = "finished" if pending == 0 and not unscored else "stopped"
+    asked = start["pending"] - len(since) if "pending" in start else None
+    state = "finished" if asked == 0 and not unscored else "stopped"
+    now = time.time()
+    begun = end = datetime.fromisoformat(start["at"]).timestamp()
     with suppress(OSError):
-        state = "running" if now - alive.stat().st_mtime < DEAD else "died"
-    end = start["at"]
+        end = run.file(JOURNAL, shard).stat().st_mtime
     with suppress(OSError):
-        end = folder.journal(shard).stat().st_mtime
-    end = now if state == "running" else end
-    seconds = max(end - start["at"], 1.0)
-    done = Counter(prediction.config for prediction in since)
-    spent = sum(cost(parse_config(name)[1]) * rows for name, rows in done.items())
+        state = "running" if now - run.file(ALIVE, shard).stat().st_mtime < DEAD else "died"
+    seconds = max((now if state == "running" else end) - begun, 1.0)
+    spent = sum(cost(parse_config(prediction.config)[1]) for prediction in since)
     left = None
     if state == "running" and spent and "cost" in start:
         left = max(0.0, start["cost"] - spent) * seconds / spent
     return ShardStatus(
         shard=str(shard),
         state=state,
-        answered=len(answers),
+        answered=len(found) - unscored,
         unscored=unscored,
-        pending=pending if pending is None else pending + unscored,
+        pending=None if asked is None else asked + unscored,
         speed=len(since) / seconds if since else None,
         left=left,
     )

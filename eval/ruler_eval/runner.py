@@ -8,9 +8,9 @@ a file with the traceback.
 
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
@@ -19,23 +19,24 @@ from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
+from ruler_data.names import counted
 from ruler_data.row import Row
+from ruler_data.terminal import warn
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import ModelChanged
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
-from ruler_eval.journal import Journal, Mended
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.journal import Journal
+from ruler_eval.progress import bar
+from ruler_eval.run_dir import FAILURE, JOURNAL, RunFolder
+from ruler_eval.schema import Prediction, RunInfo, faults
 from ruler_eval.sharding import Item, Shard, cost, shares_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
 AHEAD = 4
 
-#: Called with each prediction when it is in the journal.
-Progress = Callable[[Prediction], None]
-#: Called with the rows still to answer and what was mended; wraps the run.
-Watch = Callable[[list[Item], Mended], AbstractContextManager[Progress]]
+#: Characters of an engine's message that are repeated.
+LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,11 @@ def open_job(config: EvalConfig) -> RunJob:
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
     inputs.refuse_over_window(longest, engine.window)
+    if not (engine.renders_prompts or inputs.counts_alike):
+        warn(
+            f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
+            f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
+        )
     return RunJob(inputs, engine)
 
 
@@ -92,53 +98,65 @@ class Outcome:
     first_error: str | None = None
 
 
-def run_shard(job: RunJob, folder: RunFolder, shard: Shard, watch: Watch) -> Outcome:
-    """Answer the rows of a shard that have no answer yet."""
+def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
+    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
     if job.engine.opened is None:  # else the server is asked first, once the shard is held
         folder.begin(job.info)
-    inputs = job.inputs
     with folder.hold(shard):
         job = job.opened()
         folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
-        mended = folder.mend(shard)
-        answered = folder.answered()
-        blank = folder.is_blank(shard)
-        if found := job.engine.differences({} if blank else folder.first_start(job.info)):
-            msg = (
-                f"{folder.path}: the server holds another model than when the run began: "
-                f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
-            )
-            raise UsageError(msg)
-        folder.failure(shard).unlink(missing_ok=True)
-        share = shares_of(job.inputs.data, shard.count, inputs.config.samples)[shard.index]
-        pending = [item for item in share if item.key not in answered]
-        start = {
-            "first": blank,
-            "kept": mended.kept,
-            "pending": len(pending),
-            "cost": round(sum(cost(item.tokens) for item in pending)),
-            "data": str(job.inputs.data.source.folder.absolute()),
-        }
-        folder.log_start(job.info, shard, {**start, **job.engine.start})
+        pending = _resume(job, folder, shard)
         done = unscored = 0
         first_error = None
-        journal = Journal(folder.journal(shard))
-        with closing(journal), watch(pending, mended) as progress:
+        journal = Journal(folder.file(JOURNAL, shard))
+        with closing(journal), bar(pending) as progress:
             try:
-                for prediction in _predict(job, pending, folder.failure(shard)) if pending else ():
+                for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
                     journal.add(prediction)
                     progress(prediction)
                     done += prediction.error is None
                     unscored += prediction.error is not None
                     first_error = first_error or prediction.error
             except ModelChanged as error:
-                if error.doubtful:
-                    aside = folder.path / f"doubtful-{shard.name}.jsonl"
-                    journal.set_aside(error.doubtful, aside)
-                    msg = f"{error}; {error.doubtful} answers since then are now in {aside.name}"
-                    raise RulerError(msg) from error
-                raise
+                if not error.doubtful:
+                    raise
+                aside = folder.path / f"doubtful-{shard.name}.jsonl"
+                journal.set_aside(error.doubtful, aside)
+                msg = f"{error}; {error.doubtful} answers since then are now in {aside.name}"
+                raise RulerError(msg) from error
     return Outcome(done, unscored, len(pending) - done - unscored, first_error)
+
+
+def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
+    """Mend the journal of a shard that is held; return the rows without an answer."""
+    mended = folder.mend(shard)
+    if mended.cut:
+        warn(
+            f"the last line of the journal was incomplete ({mended.cut} bytes removed); its row "
+            "will be run again"
+        )
+    if mended.unscored:
+        warn(f"retrying {counted(mended.unscored, 'row')} that failed before")
+    answered, blank = folder.answered(), folder.is_blank(shard)
+    if found := job.engine.differences({} if blank else folder.first_start(job.info)):
+        msg = (
+            f"{folder.path}: the server holds another model than when the run began: "
+            f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
+        )
+        raise UsageError(msg)
+    folder.file(FAILURE, shard).unlink(missing_ok=True)
+    data = job.inputs.data
+    share = shares_of(data, shard.count, job.inputs.config.samples)[shard.index]
+    pending = [item for item in share if item.key not in answered]
+    start = {
+        "first": blank,
+        "kept": mended.kept,
+        "pending": len(pending),
+        "cost": round(sum(cost(item.tokens) for item in pending)),
+        "data": str(data.source.folder.absolute()),
+    }
+    folder.log_start(job.info, shard, {**start, **job.engine.start})
+    return pending
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
@@ -176,6 +194,8 @@ def _request(job: RunJob, config: str, row: Row) -> Request:
 
 def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Prediction]:
     """Yield the engine's predictions; an exception of it becomes one line, and a file."""
+    if not pending:
+        return
     with closing(prefetch(requests(job, pending), AHEAD)) as ready:
         predictions = job.engine.generate(ready)
         try:
@@ -194,20 +214,14 @@ def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Predic
             getattr(predictions, "close", lambda: None)()
 
 
-#: Characters of an engine's message that are repeated.
-LONGEST = 300
-
-
 def gist(error: Exception) -> str:
     r"""Return the line of an error that says what is wrong.
 
     >>> gist(ValueError("no GPU\nsee the log"))
     'no GPU'
     """
-    if isinstance(error, ValidationError):  # of an argument of vLLM; its first line only counts
-        first = error.errors()[0]
-        return ": ".join([*map(str, first["loc"]), first["msg"]])[:LONGEST]
-    return (str(error).strip().splitlines() or [""])[0][:LONGEST]
+    text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
+    return text.partition("\n")[0][:LONGEST]
 
 
 T = TypeVar("T")

@@ -21,6 +21,10 @@ from ruler_data.names import quote
 
 #: Version of the layout of both files.
 FORMAT = 1
+
+#: A sample of a row: its config, its index, and the number of the sample (0 unless several).
+Key = tuple[str, int, int]
+
 RUN_FILE = "run.json"
 ANSWER_FILES = "answers-*.jsonl"
 
@@ -139,24 +143,26 @@ def read_info(folder: Path) -> RunInfo:
     """
     path = folder / RUN_FILE
     if not path.is_file():
-        msg = f"{quote(str(folder))}: has no {RUN_FILE}; give the output folder of a run"
-        raise UsageError(msg)
+        where = quote(str(folder))
+        raise UsageError(where, f"has no {RUN_FILE}; give the output folder of a run")
     try:
         body = path.read_bytes()
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"])) or "the file"
-        msg = f"{path}: not a run: {field}: {first['msg']}; run it again"
-        raise RulerError(msg) from error
+        raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
     noted = json.loads(body).get("fingerprint", run.fingerprint)
     if noted != run.fingerprint:
-        msg = (
-            f"{path}: edited after it was written: its fingerprint is {noted}, that of its "
-            f"content {run.fingerprint}"
-        )
-        raise RulerError(msg)
+        edited = f"its fingerprint is {noted}, that of its content {run.fingerprint}"
+        raise RulerError(path, f"edited after it was written: {edited}")
     return run
+
+
+def faults(error: ValidationError) -> str:
+    """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
+    found = error.errors()[:3]
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in found
+    )
 
 
 @dataclass(frozen=True)
@@ -189,7 +195,7 @@ class Prediction:
     sample: int = 0
 
     @property
-    def key(self) -> tuple[str, int, int]:
+    def key(self) -> Key:
         """The row and the sample that it belongs to."""
         return self.config, self.index, self.sample
 

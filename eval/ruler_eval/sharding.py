@@ -12,12 +12,10 @@ from dataclasses import dataclass, replace
 
 from ruler_data import sharding
 from ruler_eval.data import Dataset
+from ruler_eval.schema import Key
 
 #: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Models of its kind are close to it.
 CROSSOVER = 61_000
-
-#: A sample of a row: its config, its index, and the number of the sample (0 unless several).
-Key = tuple[str, int, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -51,21 +49,21 @@ class Item:
         return self.config, self.index, self.sample
 
 
-def cost(tokens: int, crossover: int = CROSSOVER) -> float:
+def cost(tokens: int) -> float:
     """Return the cost of a row, in tokens of a short row.
 
     >>> cost(61_000)
     122000.0
     """
-    return tokens + tokens * tokens / crossover
+    return tokens + tokens * tokens / CROSSOVER
 
 
 def items_of(data: Dataset) -> list[Item]:
     """Return all rows of a run, in the order of the data."""
     return [
-        Item(config, index, size.length)
+        Item(config, index, length)
         for config in data.rows
-        for index, size in enumerate(data.sizes(config))
+        for index, (length, _) in enumerate(data.sizes(config))
     ]
 
 

@@ -27,8 +27,7 @@ from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import clean, opens_reasoning, without_reasoning
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Prediction, RunInfo, read_info
-from ruler_eval.sharding import Key
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Key, Prediction, RunInfo, read_info
 from ruler_report.prediction_formats import (
     READERS,
     ImportedPrediction,

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ruler_eval.data import Size
 from ruler_eval.doctor.estimate import GPUS, WORST, Estimate, Range, Shape, estimate, shape_of
 
 
@@ -140,7 +139,7 @@ def work(cost: Estimate) -> Range:
 
 
 def test_an_estimate_grows_with_rows_and_samples_and_says_what_does_not_fit() -> None:
-    rows = [Size(131_072, 30)] * 500
+    rows = [(131_072, 30)] * 500
     one = estimate(shape(**LLAMA_8B), rows[:1], GPUS["h100"])
     many = estimate(shape(**LLAMA_8B), rows, GPUS["h100"])
     assert one.fits and many.gpu_hours and one.gpu_hours
@@ -165,7 +164,7 @@ def test_the_range_holds_what_eight_a100_were_reported_to_take_a_task(
     length: int, minutes: float
 ) -> None:
     mistral = shape(**{**LLAMA_8B, "vocab_size": 32_000})
-    rows = [Size(length, answer) for answer in [128] * 8 + [30, 120, 50, 32, 32]]
+    rows = [(length, answer) for answer in [128] * 8 + [30, 120, 50, 32, 32]]
     cost = estimate(mistral, rows, GPUS["a100"], 8, batch=1)
     low, high = (hours * 60 / 8 * 500 / 13 for hours in work(cost))
     assert low < minutes < high < 3.6 * low

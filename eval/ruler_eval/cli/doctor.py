@@ -9,7 +9,7 @@ from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
 from ruler_eval.doctor.checks import Diagnosis, diagnose
-from ruler_eval.doctor.estimate import BEST, WORST, Estimate, Range
+from ruler_eval.doctor.estimate import BEST, WORST, Estimate
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_status import duration
 
@@ -22,8 +22,7 @@ def doctor(
     ] = 20,
     everything: Annotated[bool, Option("Examine every row.", "--all", after="sample")] = False,
     gpu: Annotated[
-        str | None,
-        Option("Estimate time and memory on this GPU, e.g. h100.", after="everything"),
+        str | None, Option("Estimate time and memory on this GPU, e.g. h100.", after="everything")
     ] = None,
     price: Annotated[
         float | None, Option("Of one hour of the GPU, to estimate the cost.", after="gpu")
@@ -32,25 +31,23 @@ def doctor(
 ) -> None:
     """Check a run for problems without a GPU, and estimate its cost."""
     if price is not None and (gpu is None or not price > 0):
-        msg = f"--price {price}: must be over 0, and needs --gpu"
-        raise UsageError(msg)
+        option = f"--price {price}"
+        raise UsageError(option, "must be over 0, and needs --gpu")
     with progress(None) as advance:
         diagnosis = diagnose(config, None if everything else sample, gpu, advance)
-    cost = diagnosis.estimate
     if as_json:
         out.print_json(json.dumps(_record(diagnosis, price)))
     else:
         for finding in diagnosis.findings:
             say(str(finding))
-        if cost is not None:
-            _print(cost, gpu, config.tensor_parallel, price)
+        if diagnosis.estimate is not None:
+            _print(diagnosis.estimate, gpu, config.tensor_parallel, price)
         say(
             f"{counted(diagnosis.rows, 'row')} examined: {counted(diagnosis.errors, 'error')}, "
             f"{counted(len(diagnosis.findings), 'finding')}"
         )
     if diagnosis.errors:
-        msg = f"{counted(diagnosis.errors, 'error')}: fix before you run"
-        raise RulerError(msg)
+        raise RulerError(counted(diagnosis.errors, "error"), "fix before you run")
 
 
 def _record(diagnosis: Diagnosis, price: float | None) -> dict[str, object]:
@@ -74,13 +71,17 @@ def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> N
         f"model: {cost.parameters / 1e9:.2f} B parameters, weights {cost.weight_bytes / 1e9:.1f} "
         f"GB; keys and values of the longest row: {cost.kv_bytes_longest / 1e9:.2f} GB"
     )
-    if not (cost.gpu_hours and cost.prefill_hours and cost.decoding_hours and cost.loading_hours):
+    if cost.gpu_hours is None:
         return
+    total, prefill, decoding, loading = (
+        " to ".join(dict.fromkeys(duration(3600 * each) for each in hours or ()))
+        for hours in (cost.gpu_hours, cost.prefill_hours, cost.decoding_hours, cost.loading_hours)
+    )
     low, high = cost.gpu_hours
     bill = "" if price is None else f", {price * low:.2f} to {price * high:.2f}"
     say(
-        f"GPU time on {gpu}: {_time(cost.gpu_hours)}{bill}: prefill {_time(cost.prefill_hours)}, "
-        f"decoding {_time(cost.decoding_hours)}, loading one copy {_time(cost.loading_hours)}"
+        f"GPU time on {gpu}: {total}{bill}: prefill {prefill}, decoding {decoding}, loading one "
+        f"copy {loading}"
     )
     shared = f", {gpus} GPUs a copy keep {WORST.parallel:.0%} to {BEST.parallel:.0%} of their speed"
     say(
@@ -88,7 +89,3 @@ def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> N
         f"{WORST.decoding:.0%} to {BEST.decoding:.0%} of the bandwidth"
         + (f"{shared} at each doubling" if gpus > 1 else "")
     )
-
-
-def _time(hours: Range) -> str:
-    return " to ".join(dict.fromkeys(duration(3600 * each) for each in hours))

@@ -1,7 +1,8 @@
 """`ruler-eval mend`: what is wrong with the folder of a run, and what can be mended."""
 
+from itertools import count
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
@@ -10,29 +11,9 @@ from ruler_data.files import write_bytes
 from ruler_data.names import quote
 from ruler_data.terminal import say
 from ruler_eval import journal
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import Prediction, RunInfo, read_info
-from ruler_eval.sharding import Key
-
-
-class Line(NamedTuple):
-    """A line of a journal; `prediction` is None if it is not one."""
-
-    path: Path
-    number: int
-    data: bytes
-    prediction: Prediction | None
-
-    @property
-    def where(self) -> str:
-        """File and number, for messages."""
-        return f"{self.path.name}:{self.number}"
-
-    @property
-    def answer(self) -> tuple[str | None, str | None] | None:
-        """Text and finish reason, if the row is answered."""
-        found = self.prediction
-        return (found.text, found.finish) if found and found.error is None else None
+from ruler_eval.journal import Line
+from ruler_eval.run_dir import JOURNAL, RunFolder
+from ruler_eval.schema import Key, Prediction, RunInfo, read_info
 
 
 def mend(
@@ -47,25 +28,31 @@ def mend(
     """Find and mend damage in the folder of a run; a copy is kept."""
     folder = RunFolder(place)
     if not folder.journals():
-        msg = f"{quote(str(place))}: holds no answers of a run; give the folder of a run"
-        raise UsageError(msg)
+        where = quote(str(place))
+        raise UsageError(where, "holds no answers of a run; give the folder of a run")
     with folder.hold_all():
-        lines = [line for shard in folder.journals() for line in _read(folder.journal(shard))]
+        paths = [folder.file(JOURNAL, shard) for shard in folder.journals()]
+        lines = [line for path in paths for line in journal.lines(path)]
         drop, mended, left = examine(lines, ask_again=ask_again)
         try:
             left += _strangers(lines, read_info(place))
         except RulerError as error:
             left.append(f"{error}; copy run.json of a run with the same options here")
         if drop:
-            copy = _rewrite(folder, lines, drop)
+            copy = _rewrite(place, lines, drop)
             mended.append(f"the journals as they were are in {copy}")
     for text in (*mended, *left):
         say(text)
     if left:
-        msg = f"{place}: {len(left)} findings are left"
-        raise RulerError(msg)
-    answers = sum(line.answer is not None for line in lines if line.where not in drop)
+        raise RulerError(place, f"{len(left)} findings are left")
+    answers = sum(_answer(line) is not None for line in lines if line.where not in drop)
     say(f"{place}: in order, {answers} answers")
+
+
+def _answer(line: Line) -> tuple[str | None, str | None] | None:
+    """Return text and finish reason of a line, if its row is answered."""
+    each = line.found
+    return (each.text, each.finish) if isinstance(each, Prediction) and not each.error else None
 
 
 def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str], list[str]]:
@@ -74,19 +61,19 @@ def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str],
     Of a row that was answered several times the first answer is kept, if all are the same text.
     """
     drop, mended, left = set[str](), list[str](), list[str]()
-    last = {line.path: line.number for line in lines if line.prediction}
+    last = {line.path: line.end for line in lines if isinstance(line.found, Prediction)}
     rows: dict[Key, list[Line]] = {}
     for line in lines:
-        if line.prediction:
-            rows.setdefault(line.prediction.key, []).append(line)
-        elif line.number > last.get(line.path, 0):
+        if isinstance(line.found, Prediction):
+            rows.setdefault(line.found.key, []).append(line)
+        elif line.end > last.get(line.path, 0):
             drop.add(line.where)
             mended.append(f"{line.where}: incomplete end, {len(line.data)} bytes removed")
         else:
             left.append(f"{line.where}: not a line of a journal; remove it, or correct it")
     same = different = 0
     for (config, index, sample), several in rows.items():
-        answers = {line.where: line.answer for line in several if line.answer}
+        answers = {line.where: answer for line in several if (answer := _answer(line))}
         distinct = len(set(answers.values()))
         if len(several) > 1 and distinct <= 1:
             kept = next(iter(answers), several[0].where)
@@ -111,41 +98,25 @@ def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str],
     return drop, mended, left
 
 
-def _read(path: Path) -> list[Line]:
-    lines = []
-    with path.open("rb") as file:
-        for number, data in enumerate(file, 1):
-            try:
-                prediction = journal.parse(data, "")
-            except RulerError:
-                prediction = None
-            lines.append(Line(path, number, data, prediction))
-    return lines
-
-
 def _strangers(lines: list[Line], run: RunInfo) -> list[str]:
     """Return the rows that are not of the run."""
-    known = {(config, index) for config, rows in run.data.rows.items() for index in range(rows)}
     return [
         f"{line.where}: {each.config}/{each.index} is not a row of this run; move the line to the "
         "run that it is from"
         for line in lines
-        if (each := line.prediction)
-        and not (each.key[:2] in known and 0 <= each.sample < run.samples)
+        if isinstance(each := line.found, Prediction)
+        and not (
+            0 <= each.index < run.data.rows.get(each.config, 0) and 0 <= each.sample < run.samples
+        )
     ]
 
 
-def _rewrite(folder: RunFolder, lines: list[Line], drop: set[str]) -> Path:
+def _rewrite(run: Path, lines: list[Line], drop: set[str]) -> Path:
     """Write journals without some lines; return the folder with those that were there."""
-    number = 1
-    while (copy := folder.path / f"before-mend-{number}").exists():
-        number += 1
-    changed = {line.path: list[bytes]() for line in lines if line.where in drop}
-    for path in changed:
+    copies = (run / f"before-mend-{number}" for number in count(1))
+    copy = next(path for path in copies if not path.exists())
+    for path in dict.fromkeys(line.path for line in lines if line.where in drop):
         write_bytes(copy / path.name, path.read_bytes())
-    for line in lines:
-        if line.path in changed and line.where not in drop:
-            changed[line.path].append(line.data)
-    for path, kept in changed.items():
+        kept = [line.data for line in lines if line.path == path and line.where not in drop]
         write_bytes(path, b"".join(kept))
     return copy

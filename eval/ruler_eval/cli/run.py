@@ -12,7 +12,7 @@ from ruler_data.errors import RulerError
 from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, say
-from ruler_eval.api import Run, run_job, summarize, warn_of_other_tokenizer
+from ruler_eval.api import run_job, summarize
 from ruler_eval.data_parallel import end_with_parent, run_processes
 from ruler_eval.eval_config import RunConfig
 from ruler_eval.run_dir import RunFolder
@@ -33,11 +33,21 @@ def run(
     if data_parallel == 1:
         done = run_job(job, folder, share)
     else:
-        warn_of_other_tokenizer(job)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         run_processes(job, folder, share, data_parallel, visible, sys.argv[1:])
         done = summarize(job, folder, Outcome())
-    _print(done, as_json=as_json)
+    if as_json:
+        configs = [asdict(each) for each in done.configs]
+        out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
+    else:
+        names, *lines = done.table()
+        table = Table(box=None)
+        for name in names:
+            table.add_column(name, justify="left" if name == "config" else "right")
+        for line in lines:
+            table.add_row(*line)
+        out.print(table)
+        say(done.coverage)
     if done.outcome.unscored or done.outcome.missing:
         msg = (
             f"{folder.path}: shard {share}: {counted(done.outcome.unscored, 'row')} could not be "
@@ -45,18 +55,3 @@ def run(
             "command again to run only these rows"
         )
         raise RulerError(msg)
-
-
-def _print(done: Run, *, as_json: bool) -> None:
-    if as_json:
-        configs = [asdict(config) for config in done.configs]
-        out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
-        return
-    names, *lines = done.table()
-    table = Table(box=None)
-    for name in names:
-        table.add_column(name, justify="left" if name == "config" else "right")
-    for line in lines:
-        table.add_row(*line)
-    out.print(table)
-    say(done.coverage)

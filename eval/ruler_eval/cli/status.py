@@ -43,13 +43,11 @@ def status(
 
 
 def _record(found: Status) -> dict[str, object]:
+    reasons = found.unscored.items()
     return {
         "rows": found.rows,
         "answered": found.answered,
-        "unscored": [
-            {"reason": reason, "rows": rows, "first": first}
-            for reason, (rows, first) in found.unscored.items()
-        ],
+        "unscored": [{"reason": text, "rows": n, "first": first} for text, (n, first) in reasons],
         "rows_per_second": found.speed,
         "seconds_left": found.left,
         "shards": [asdict(shard) for shard in found.shards],
@@ -59,30 +57,27 @@ def _record(found: Status) -> dict[str, object]:
 
 
 def _print(found: Status) -> None:
-    unscored = sum(rows for rows, _ in found.unscored.values())
     parts = [
         f"{found.answered:,} of {found.rows:,} rows answered",
-        f"{unscored:,} unscored",
+        f"{sum(rows for rows, _ in found.unscored.values()):,} unscored",
         f"{found.speed:.2f} rows/s" if found.speed else "",
         f"{duration(found.left)} left" if found.left else "",
     ]
     say(f"{found.folder}: {', '.join(filter(None, parts))}")
     table = Table("shard", "state", "rows", "unscored", "rows/s", "left", box=None)
-    for shard in found.shards:
-        rows = "" if shard.pending is None else f"/{shard.answered + shard.pending:,}"
-        speed = "" if shard.speed is None else f"{shard.speed:.2f}"
-        table.add_row(
-            shard.shard, shard.state, f"{shard.answered:,}{rows}", f"{shard.unscored:,}", speed,
-            duration(shard.left),
-        )  # fmt: skip
+    for each in found.shards:
+        rows = "" if each.pending is None else f"/{each.answered + each.pending:,}"
+        speed = "" if each.speed is None else f"{each.speed:.2f}"
+        counts = (f"{each.answered:,}{rows}", f"{each.unscored:,}")
+        table.add_row(each.shard, each.state, *counts, speed, duration(each.left))
     out.print(table)
     table = Table("config", "answered", "unscored", "cut off", box=None)
-    for config in found.configs:
-        answered = f"{config.answered:,}/{config.rows:,}"
-        table.add_row(config.config, answered, f"{config.unscored:,}", f"{config.truncated:,}")
+    for one in found.configs:
+        answered = f"{one.answered:,}/{one.rows:,}"
+        table.add_row(one.config, answered, f"{one.unscored:,}", f"{one.truncated:,}")
     out.print(table)
     for reason, (number, first) in list(found.unscored.items())[:REASONS]:
         say(f"unscored: {number:,} rows, e.g. {first}: {quote(reason, 200)}")
-    for each in found.last:
-        tokens = f", {each.answer_tokens} tokens" if each.answer_tokens is not None else ""
-        say(f"last: {each.config}/{each.index}{tokens}: {quote(each.text or '', 100)}")
+    for last in found.last:
+        tokens = f", {last.answer_tokens} tokens" if last.answer_tokens is not None else ""
+        say(f"last: {last.config}/{last.index}{tokens}: {quote(last.text or '', 100)}")

@@ -1,6 +1,6 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -9,7 +9,6 @@ from typing import Any, Literal
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, quote
 from ruler_data.row import Row
-from ruler_eval.data import Size
 from ruler_eval.doctor.estimate import BATCH, GPUS, USABLE, Estimate, estimate, shape_of
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import NotInstalled
@@ -18,6 +17,7 @@ from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.metrics import opens_reasoning
 from ruler_eval.models import text_part
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.sharding import items_of
 
 Level = Literal["error", "warning", "note"]
 #: Seconds that an examined server may take to be up, if no option says otherwise.
@@ -75,24 +75,13 @@ def diagnose(
         progress: called with each config and the number of its rows that were examined.
     """
     if gpu is not None and gpu not in GPUS:
-        msg = f"--gpu {quote(gpu)}: not known; known: {', '.join(GPUS)}"
-        raise UsageError(msg)
+        option = f"--gpu {quote(gpu)}"
+        raise UsageError(option, f"not known; known: {', '.join(GPUS)}")
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
     inputs = open_inputs(config)
-    findings = list(_examine_model(inputs))
-    if config.engine != "openai" and inputs.model.window is None:
-        message = "not known: the model's config does not say"
-        findings.append(Finding("warning", "window", message))
-    longest = max(inputs.longest_requests().values())
-    try:
-        engine = prepare(config, inputs.model, inputs.tokenizer, longest)
-    except NotInstalled as error:
-        findings.append(Finding("note", "options", f"not checked: {error}"))
-    else:
-        findings += _examine_server(inputs, engine) if engine.opened else ()
+    findings = [*_examine_model(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
-    rows, examined = _examine_rows(inputs, sample, progress)
     cost = _estimate(inputs, gpu)
     if cost is None and inputs.model.config:
         message = "none: the model's config.json is of a kind that is not supported"
@@ -104,13 +93,14 @@ def diagnose(
             "use more with --tensor-parallel"
         )
         findings.append(Finding("error", "memory", message))
+    rows, examined = _examine_rows(inputs, sample, progress)
     return Diagnosis((*findings, *rows), examined, cost)
 
 
 def _examine_model(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the tokenizer and the template for this data and protocol."""
     tokenizer, prompts = inputs.tokenizer, inputs.prompts
-    data = inputs.data.manifest.tokenizer
+    data, name = inputs.data.manifest.tokenizer, prompts.protocol.name
     if not inputs.counts_alike:
         config = next(iter(inputs.data.rows))
         row = next(inputs.data.read(config))
@@ -121,10 +111,9 @@ def _examine_model(inputs: Inputs) -> Iterator[Finding]:
             f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
             "--tokenizer`), or name it with --tokenizer if you want these rows all the same"
         )
-        yield Finding(
-            "error" if inputs.config.tokenizer is None else "warning", "tokenizer", message
-        )
-    if not prompts.protocol.template:
+        level: Level = "error" if inputs.config.tokenizer is None else "warning"
+        yield Finding(level, "tokenizer", message)
+    if prompts.protocol.variables is None:
         return
     if not tokenizer.has_template:
         message = "the model has none: prompts are plain text, as in protocol base"
@@ -136,89 +125,84 @@ def _examine_model(inputs: Inputs) -> Iterator[Finding]:
             "that supports add_generation_prompt"
         )
         yield Finding("error", "template", message)
-    frames = {
-        name: replace(prompts, protocol=PROTOCOLS[name]).frame(tokenizer)
-        for name in ("chat", "thinking")
-    }
-    thinks = opens_reasoning(frames["thinking"])
-    if prompts.protocol.name == "thinking" and frames["chat"] == frames["thinking"] and not thinks:
+    chat, thinking = (
+        replace(prompts, protocol=PROTOCOLS[each]).frame(tokenizer) for each in ("chat", "thinking")
+    )
+    if name == "thinking" and chat == thinking and not opens_reasoning(thinking):
         message = (
             "it ignores enable_thinking and opens no block of reasoning: unless the model reasons "
             "by itself, this is protocol chat with more room"
         )
         yield Finding("warning", "template", message)
-    if prompts.protocol.name != "thinking" and opens_reasoning(frames["chat"]):
+    if name != "thinking" and opens_reasoning(chat):
         message = "it opens a block of reasoning, which would be scored; use --protocol thinking"
         yield Finding("warning", "template", message)
 
 
+def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
+    """Yield whether the window and the options are known, and what a server does."""
+    config = inputs.config
+    if config.engine != "openai" and inputs.model.window is None:
+        yield Finding("warning", "window", "not known: the model's config does not say")
+    longest = max(inputs.longest_requests().values())
+    try:
+        engine = prepare(config, inputs.model, inputs.tokenizer, longest)
+    except NotInstalled as error:
+        yield Finding("note", "options", f"not checked: {error}")
+        return
+    if engine.opened is not None:
+        yield from _examine_server(inputs, engine.opened())  # what it refuses it tells itself
+
+
 def _examine_server(inputs: Inputs, engine: Engine) -> Iterator[Finding]:
     """Yield what a server does with the longest row; this takes one prefill of it."""
-    assert engine.opened is not None
-    engine = engine.opened()  # what the server refuses it tells itself
-    sizes = [
-        (size.length, config, index)
-        for config in inputs.data.rows
-        for index, size in enumerate(inputs.data.sizes(config))
-    ]
-    _, config, index = max(sizes)
-    row = next(iter(inputs.data.read_alike(config, {index})))
+    longest = max(items_of(inputs.data), key=lambda item: (item.tokens, item.config, item.index))
+    name = f"{longest.config}/{longest.index}"
+    row = next(iter(inputs.data.read_alike(longest.config, {longest.index})))
     ids = inputs.prompts.ids(inputs.tokenizer, row)
     need = len(ids) + inputs.prompts.max_tokens(row.max_new_tokens)
     if engine.window is None:
         yield Finding("note", "server", "does not list its window (max_model_len)")
     elif engine.window < need:
         message = (
-            f"its window is {engine.window} tokens, {config}/{index} needs {need}; start it with a "
-            "longer one, or leave the config out"
+            f"its window is {engine.window} tokens, {name} needs {need}; start it with a longer "
+            "one, or leave the config out"
         )
         yield Finding("error", "server", message)
         return
     if "min_tokens" in inputs.config.sampling and "min_tokens" not in engine.sampling:
         yield Finding("warning", "server", "refuses min_tokens: an answer may be empty")
-    (said,) = engine.generate(iter([Request(config, row, ids, ASKED)]))
+    (said,) = engine.generate(iter([Request(longest.config, row, ids, ASKED)]))
     if said.error is not None:
-        yield Finding("error", f"{config}/{index}", said.error)
+        yield Finding("error", name, said.error)
     elif said.prompt_tokens is None:
         yield Finding("warning", "server", "does not report how many tokens of a prompt it read")
     else:
         more = said.prompt_tokens - len(ids)
-        level: Level = "warning" if more else "note"
         by = f"; its template differs from the one here by {more:+} tokens" if more else ""
-        read = (
-            f"read {said.prompt_tokens} tokens of {config}/{index}, {len(ids)} were rendered here"
-        )
-        yield Finding(level, "server", read + by)
-
-
-#: What is wrong with a row: level, excess (the row with most is shown), message. None if nothing.
-Fault = tuple[Level, int, str] | None
-#: Examines a row and the token ids of its prompt.
-Check = Callable[[Inputs, Row, list[int]], Fault]
+        read = f"read {said.prompt_tokens} tokens of {name}, {len(ids)} were rendered here"
+        yield Finding("warning" if more else "note", "server", read + by)
 
 
 def _examine_rows(
     inputs: Inputs, sample: int | None, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int]:
-    """Return one finding for each check that rows fail, and the number of rows examined."""
-    worst: dict[Check, tuple[int, Finding]] = {}
-    rows: dict[Check, Counter[str]] = {check: Counter() for check in CHECKS}
+    """Return one finding for each fault that rows have, and the number of rows examined."""
+    worst: dict[str, tuple[int, Finding]] = {}
+    rows: dict[str, Counter[str]] = defaultdict(Counter)
     examined = 0
     for config, count in inputs.data.rows.items():
         step = 1 if sample is None else max(1, count // sample)
         for row in islice(inputs.data.read(config), 0, None, step):
             examined += 1
-            ids = inputs.prompts.ids(inputs.tokenizer, row)
-            for check in CHECKS:
-                if fault := check(inputs, row, ids):
-                    level, excess, message = fault
-                    rows[check][config] += 1
-                    if check not in worst or excess > worst[check][0]:
-                        worst[check] = excess, Finding(level, f"{config}/{row.index}", message)
+            for fault, level, excess, message in _faults(inputs, row):
+                rows[fault][config] += 1
+                if fault not in worst or excess > worst[fault][0]:
+                    worst[fault] = excess, Finding(level, f"{config}/{row.index}", message)
         progress(config, count)
     return [
-        replace(finding, message=f"{finding.message} ({_where(rows[check])}, {examined} examined)")
-        for check, (_, finding) in worst.items()
+        replace(finding, message=f"{finding.message} ({_where(rows[fault])}, {examined} examined)")
+        for fault, (_, finding) in worst.items()
     ], examined
 
 
@@ -233,75 +217,45 @@ def _where(rows: Mapping[str, int]) -> str:
     return f"{counted(sum(rows.values()), 'row')} of {', '.join(names[:3])}{more}"
 
 
-def _check_length(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
-    """Check that a `completion` prompt is as long as the data says."""
-    length = len(ids) + row.max_new_tokens
-    if not (inputs.prompts.is_counted and inputs.counts_alike) or length == row.length:
-        return None
-    message = f"prompt and answer are {length} tokens, the data says {row.length}; verify the data"
-    return "error", abs(length - row.length), message
-
-
-def _check_window(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
-    need = len(ids) + inputs.prompts.max_tokens(row.max_new_tokens)
-    window = inputs.model.window
-    if window is None or need <= window:
-        return None
-    message = (
-        f"prompt and answer need {need} tokens, the window is {window}; leave the config out, or "
-        "extend the window, e.g. with YaRN"
-    )
-    return "error", need, message
-
-
-def _check_bos(inputs: Inputs, _row: Row, ids: list[int]) -> Fault:
-    """Check for exactly one BOS at the beginning, where the model has one."""
-    if not inputs.tokenizer.wants_bos:
-        return None
-    bos = inputs.tokenizer.bos_id
-    count = next((place for place, token in enumerate(ids) if token != bos), len(ids))
-    if count == 1:
-        return None
-    number = "no BOS" if count == 0 else f"{count} BOS tokens"
-    message = f"the prompt begins with {number}, the model expects one; fix its chat template"
-    return "error", 0, message
-
-
-def _check_gold(inputs: Inputs, row: Row, ids: list[int]) -> Fault:
-    """Check that the decoded prompt holds the gold answers (those of qa may be implied)."""
-    if inputs.prompts.no_context or _is_qa(inputs, row):
-        return None
-    text = inputs.tokenizer.decode(ids).lower()
-    lost = [output for output in row.outputs if output.lower() not in text]
-    if not lost:
-        return None
-    return "error", 0, f"gold answer {lost[0]!r} is not in the prompt as sent; verify the data"
-
-
-def _check_room(inputs: Inputs, row: Row, _ids: list[int]) -> Fault:
-    """Check that several gold answers as a numbered list fit the answer's budget."""
-    if _is_qa(inputs, row) or len(row.outputs) == 1:
-        return None
-    lines = (f"{number}. {output}" for number, output in enumerate(row.outputs, 1))
-    listed = inputs.tokenizer.count(["\n" + "\n".join(lines)])[0]
-    room = inputs.prompts.max_tokens(row.max_new_tokens)
-    if listed <= room:
-        return None
-    message = (
-        f"gold answers as a numbered list take up to {listed} tokens, the protocol gives {room}: a "
-        f"model that numbers its answers is cut off; --extra-tokens {listed - room + 8} avoids "
-        "this, but the results are not comparable with the default budget"
-    )
-    return "warning", listed - room, message
-
-
-#: The checks of every row.
-CHECKS: tuple[Check, ...] = (_check_length, _check_window, _check_bos, _check_gold, _check_room)
-
-
-def _is_qa(inputs: Inputs, row: Row) -> bool:
+def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, Level, int, str]]:
+    """Yield the faults of a row: name, level, excess (the row with most is shown), message."""
+    prompts, tokenizer, window = inputs.prompts, inputs.tokenizer, inputs.model.window
+    ids, room = prompts.ids(tokenizer, row), prompts.max_tokens(row.max_new_tokens)
+    length, need = len(ids) + row.max_new_tokens, len(ids) + room
+    if prompts.is_counted and inputs.counts_alike and length != row.length:
+        message = (
+            f"prompt and answer are {length} tokens, the data says {row.length}; verify the data"
+        )
+        yield "length", "error", abs(length - row.length), message
+    if window is not None and need > window:
+        message = (
+            f"prompt and answer need {need} tokens, the window is {window}; leave the config out, "
+            "or extend the window, e.g. with YaRN"
+        )
+        yield "window", "error", need, message
+    bos = next((place for place, each in enumerate(ids) if each != tokenizer.bos_id), len(ids))
+    if tokenizer.wants_bos and bos != 1:
+        begins = f"{bos} BOS tokens" if bos else "no BOS"
+        message = f"the prompt begins with {begins}, the model expects one; fix its chat template"
+        yield "bos", "error", 0, message
     task = inputs.data.manifest.table.get(row.task)
-    return task is not None and task.metric == "part"
+    if task is not None and task.metric == "part":
+        return  # what a question of qa asks for may be implied
+    text = tokenizer.decode(ids).lower()
+    lost = [output for output in row.outputs if output.lower() not in text]
+    if lost and not prompts.no_context:
+        message = f"gold answer {lost[0]!r} is not in the prompt as sent; verify the data"
+        yield "gold", "error", 0, message
+    lines = (f"\n{number}. {output}" for number, output in enumerate(row.outputs, 1))
+    listed = tokenizer.count(["".join(lines)])[0]
+    if listed > room and len(row.outputs) > 1:
+        message = (
+            f"gold answers as a numbered list take up to {listed} tokens, the protocol gives "
+            f"{room}: a model that numbers its answers is cut off; --extra-tokens "
+            f"{listed - room + 8} avoids this, but the results are not comparable with the default "
+            "budget"
+        )
+        yield "room", "warning", listed - room, message
 
 
 def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
@@ -311,9 +265,9 @@ def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
     if shape is None:
         return None
     rows = [
-        Size(size.length + prompts.extra_tokens, prompts.max_tokens(size.max_new_tokens))
+        (length + prompts.extra_tokens, prompts.max_tokens(max_new_tokens))
         for name in inputs.data.rows
-        for size in inputs.data.sizes(name)
+        for length, max_new_tokens in inputs.data.sizes(name)
     ]
     batches = {"transformers": 1, "python": options.get("batch", 1)}
     return estimate(

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import Any
 
-from ruler_eval.data import Size
-
 #: Share of a GPU's memory that weights, keys and values may take, by default.
 USABLE = 0.9
 #: Rows answered at once, at most, and bytes of a number in bf16.
@@ -143,11 +141,9 @@ def shape_of(
     """
     config = {**DEFAULTS.get(str(config.get("model_type")), {}), **config}
     options = options or {}
+    names = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
     try:
-        hidden, layers, heads, vocabulary = (
-            int(config[name])
-            for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
-        )
+        hidden, layers, heads, vocabulary = (int(config[name]) for name in names)
         inner = int(config["intermediate_size"])
     except (KeyError, TypeError, ValueError):
         return None
@@ -183,10 +179,11 @@ def _bits(quantization: Mapping[str, Any]) -> float:
     method = str(quantization.get("quant_algo") or quantization.get("quant_method")).lower()
     if method in BITS:
         return BITS[method]
-    groups = quantization.get("config_groups")
-    groups = list(groups.values()) if isinstance(groups, Mapping) else []
-    weights = groups[0].get("weights") if groups and isinstance(groups[0], Mapping) else None
-    bits = (weights or {}).get("num_bits") or quantization.get("bits") or quantization.get("w_bit")
+    try:  # of compressed-tensors
+        weights = next(iter(quantization["config_groups"].values()))["weights"]
+        bits = weights["num_bits"]
+    except (KeyError, TypeError, AttributeError, StopIteration):
+        bits = quantization.get("bits") or quantization.get("w_bit")
     if not isinstance(bits, int):
         bits = 4 if quantization.get("load_in_4bit") or "4" in method else 8
     return bits + 0.25 if bits < 8 else bits
@@ -207,25 +204,23 @@ def _windows(config: Mapping[str, Any], layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer, from whichever way the config has to name the layers."""
     window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
     kinds = config.get("layer_types") or config.get("layers_block_type")
-    pattern = config.get("sliding_window_pattern")
-    hybrid, every = config.get("hybrid_override_pattern"), config.get("full_attention_interval")
-    period = config.get("attn_layer_period")
+    hybrid = config.get("hybrid_override_pattern")
     if isinstance(kinds, list):
-        return tuple(
-            window if "sliding" in kind or "chunked" in kind
-            else None if "attention" in kind and "linear" not in kind
-            else 0
-            for kind in map(str, kinds)
-        )  # fmt: skip
+        # The first of these words in the name of a layer says what it is.
+        words = {"sliding": window, "chunked": window, "linear": 0, "attention": None, "": 0}
+        return tuple(next(words[word] for word in words if word in str(kind)) for kind in kinds)
     if isinstance(hybrid, str):
         return tuple(None if kind == "*" else 0 for kind in hybrid)
-    if isinstance(period, int):
-        offset = int(config.get("attn_layer_offset") or 0)
-        return tuple(None if layer % period == offset else 0 for layer in range(layers))
-    if isinstance(every, int):
-        return tuple(0 if (layer + 1) % every else None for layer in range(layers))
-    if isinstance(pattern, int):
-        return tuple(window if (layer + 1) % pattern else None for layer in range(layers))
+    # One layer in so many, from this one on, has full attention, and the others have this window.
+    periods = (
+        ("attn_layer_period", int(config.get("attn_layer_offset") or 0), 0),
+        ("full_attention_interval", -1, 0),
+        ("sliding_window_pattern", -1, window),
+    )
+    for name, first, others in periods:
+        if isinstance(every := config.get(name), int):
+            full = first % every
+            return tuple(None if layer % every == full else others for layer in range(layers))
     return (window,) * layers
 
 
@@ -264,7 +259,7 @@ class Estimate:
 
 def estimate(
     shape: Shape,
-    rows: Sequence[Size],
+    rows: Sequence[tuple[int, int]],
     gpu: Gpu | None,
     gpus: int = 1,
     samples: int = 1,
@@ -280,18 +275,18 @@ def estimate(
 
     Args:
         shape: of the model.
-        rows: their sizes in this run.
+        rows: tokens of each with its answer, and of the answer alone.
         gpu: for time and memory; None to leave them out.
         gpus: that share one copy of the model.
         samples: answers to each row.
         batch: rows answered at once, at most.
         usable: share of the memory for weights, keys and values.
     """
-    longest = shape.kv_bytes(max(row.length for row in rows))
-    flops = sum(shape.prefill_flops(row.length - row.max_new_tokens) for row in rows)
+    longest = shape.kv_bytes(max(length for length, _ in rows))
+    flops = sum(shape.prefill_flops(length - answer) for length, answer in rows)
     cost = Estimate(
-        prompt_tokens=samples * sum(row.length - row.max_new_tokens for row in rows),
-        answer_tokens=samples * sum(row.max_new_tokens for row in rows),
+        prompt_tokens=samples * sum(length - answer for length, answer in rows),
+        answer_tokens=samples * sum(answer for _, answer in rows),
         parameters=shape.parameters,
         weight_bytes=shape.weight_bytes,
         kv_bytes_longest=longest,
@@ -301,24 +296,27 @@ def estimate(
         return cost
     free = usable * gpu.memory * gpus - shape.weight_bytes
     read = 0.0
-    for row in rows:
-        own = shape.kv_bytes(row.length)
+    for length, answer in rows:
+        own = shape.kv_bytes(length)
         together = min(batch, max(1.0, free // own))
-        read += samples * row.max_new_tokens * (shape.weight_bytes / together + own)
+        read += samples * answer * (shape.weight_bytes / together + own)
 
-    def hours(seconds: Sequence[float]) -> Range:
-        return seconds[0] / 3600, seconds[1] / 3600
+    def hours(speed: Speed, prefills: int) -> list[float]:
+        kept = speed.parallel ** log2(gpus)
+        seconds = (
+            flops / gpu.flops / speed.prefill / kept * prefills,
+            read / gpu.bandwidth / speed.decoding / kept,
+            gpus * (speed.start + shape.weight_bytes / speed.loading),
+        )
+        return [each / 3600 for each in (*seconds, sum(seconds))]
 
-    speeds = [(speed, speed.parallel ** log2(gpus)) for speed in (BEST, WORST)]
-    prefill = [flops / gpu.flops / speed.prefill / kept for speed, kept in speeds]
-    prefill[1] *= samples
-    decoding = [read / gpu.bandwidth / speed.decoding / kept for speed, kept in speeds]
-    loading = [gpus * (speed.start + shape.weight_bytes / speed.loading) for speed, _ in speeds]
+    ranges = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
+    prefill, decoding, loading, total = ranges
     return replace(
         cost,
-        prefill_hours=hours(prefill),
-        decoding_hours=hours(decoding),
-        loading_hours=hours(loading),
-        gpu_hours=hours([sum(parts) for parts in zip(prefill, decoding, loading, strict=True)]),
+        prefill_hours=prefill,
+        decoding_hours=decoding,
+        loading_hours=loading,
+        gpu_hours=total,
         fits=free >= longest,
     )

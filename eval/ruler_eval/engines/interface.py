@@ -2,7 +2,7 @@
 
 import difflib
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
-from ruler_eval.schema import FREE, Prediction
-from ruler_eval.sharding import Key
+from ruler_eval.schema import FREE, Key, Prediction
 
 #: Finish reasons of an answer. Any other (`content_filter`, `abort`, `tool_calls`, none at all)
 #: says that something else than the model or its budget ended the text.
@@ -67,13 +66,13 @@ class Request:
         if finish not in FINISHED:
             return self.unscored(f"finish reason {quote(str(finish))} is not stop or length")
         return Prediction(
-            config=self.config,
-            index=self.row.index,
-            text=text,
-            finish=finish,
-            prompt_tokens=prompt_tokens if prompt_tokens is not None else len(self.ids) or None,
-            answer_tokens=answer_tokens,
-            seconds=seconds if seconds is None else round(seconds, 4),
+            self.config,
+            self.row.index,
+            text,
+            finish,
+            prompt_tokens if prompt_tokens is not None else len(self.ids) or None,
+            answer_tokens,
+            seconds if seconds is None else round(seconds, 4),
             cached_tokens=cached_tokens,
             sample=self.sample,
         )
@@ -141,10 +140,15 @@ def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str,
     >>> split_options({"quantization": "fp8", "max_num_seqs": 8})
     ({'quantization': 'fp8'}, {'max_num_seqs': 8})
     """
-    deciding, free = dict[str, Any](), dict[str, Any]()
-    for name, value in published_options(options).items():
-        (free if name in FREE else deciding)[name] = value
-    return deciding, free
+    return partition(published_options(options), FREE)[::-1]
+
+
+def partition(
+    options: Mapping[str, Any], names: Container[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the options that are named, and the others."""
+    named = {name: value for name, value in options.items() if name in names}
+    return named, {name: value for name, value in options.items() if name not in names}
 
 
 T = TypeVar("T")
@@ -153,14 +157,12 @@ T = TypeVar("T")
 def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
     """Refuse options that an engine does not know, naming those that are spelled similarly."""
     names = sorted(known)
-    for name in options:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, 3)
-            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {len(names)} others"
-            if not near and len(names) <= 12:
-                hint = f"it knows {', '.join(names)}"
-            msg = f"--option {quote(name)}: engine {engine} has no such option; {hint}"
-            raise UsageError(msg)
+    for name in (each for each in options if each not in names):
+        hint = f"it knows {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
+        if near := difflib.get_close_matches(name, names, 3):
+            hint = f"did you mean {' or '.join(near)}?"
+        msg = f"--option {quote(name)}: engine {engine} has no such option; {hint}"
+        raise UsageError(msg)
 
 
 def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
@@ -170,9 +172,8 @@ def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
         return TypeAdapter(kind).validate_python(dict(options))
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        msg = f"--option {name}={quote(str(first['input']))}: {first['msg']}"
-        raise UsageError(msg) from error
+        option = f"--option {'.'.join(map(str, first['loc']))}={quote(str(first['input']))}"
+        raise UsageError(option, first["msg"]) from error
 
 
 def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,10 +192,9 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
     """Return the versions of the packages that an engine needs; the first must be installed."""
     versions: dict[str, str] = {}
     for package in packages:
-        for name in (package, f"{package}-cpu"):
+        for name in (f"{package}-cpu", package):
             with suppress(PackageNotFoundError):
                 versions[package] = version(name)
-                break
     if packages[0] not in versions:
         msg = f"engine {engine} is not installed; pip install 'ruler-data[{engine}]'"
         raise NotInstalled(msg)

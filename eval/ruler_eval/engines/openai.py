@@ -1,9 +1,8 @@
 """Any OpenAI-compatible server: completions by token ids, or text or chat for servers without.
 
 A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
-Failed requests are retried with growing pauses, or those that the server asks for. A row that still
-fails when the patience is used up is unscored. When one row after the other fails the run ends, and
-the remaining rows are left for the next run.
+A row that still fails when the patience is used up is unscored. When one row after the other fails
+the run ends, and the remaining rows are left for the next run.
 
 The model must be the same all along. What `/models` lists of it is part of the run's identity. A
 few short prompts are asked greedily at the start, after each outage, at the end and when the run
@@ -15,10 +14,11 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from queue import Empty, Queue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Any, Literal
 
 from ruler_data.errors import RulerError, UsageError
@@ -111,8 +111,6 @@ def prepare(
         raise UsageError(msg)
     key = os.environ.get("OPENAI_API_KEY")
     server = Server(config.base_url, key, options.patience, options.timeout, options.concurrency)
-    effort = {"reasoning_effort": options.reasoning_effort}
-    fields = {**config.sampling, **effort, **options.body}
     return Client(
         config.prompts,
         tokenizer,
@@ -120,7 +118,9 @@ def prepare(
         options,
         server,
         facts=server.facts(model.source) or {},
-        fields={name: value for name, value in fields.items() if value is not None},
+        fields=_without_null(
+            config.sampling | {"reasoning_effort": options.reasoning_effort, **options.body}
+        ),
         start=split_options(config.engine_options)[1],
     ).engine()
 
@@ -145,9 +145,8 @@ class Client:
     start: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self._lock = Lock()
-        self._checked = self._checks = 0  # outages at the last check, and how many passed
-        self._changed: str | None = None
+        self._checked = 0  # outages of the server at the last check
+        self._other_fingerprint = False
         self._told: set[str] = set()
 
     def engine(self) -> Engine:
@@ -195,8 +194,7 @@ class Client:
                 text, reasoning, _ = _choice(reply, self.options.api)
             except RequestError as error:
                 if error.status in REFUSED:
-                    msg = f"{self.server.name}: {error}"
-                    raise RulerError(msg) from error
+                    raise RulerError(self.server.name, error) from error
                 return {}
             found[prompt] = reasoning + text
             if fingerprint := _fingerprint(reply):
@@ -224,87 +222,84 @@ class Client:
             warn(message)
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
-        """Yield a prediction for each row, as they arrive."""
+        """Yield a prediction for each row, as they arrive.
+
+        Raises:
+            ModelChanged: the server holds another model than at the start.
+            RulerError: one row after the other failed.
+        """
         todo: Queue[Request] = Queue()
         done: Queue[Prediction] = Queue()
         stop = Event()
         for _ in range(self.options.concurrency):
             Thread(target=self._work, args=(todo, done, stop), daemon=True).start()
-        waiting = failures = doubtful = checks = 0
+        waiting = failures = doubtful = 0
         try:
             for request in chain(filter(None, requests), repeat(None)):
                 if request is not None:
                     todo.put(request)
                     waiting += 1
+                    if waiting < self.options.concurrency:
+                        continue
                 elif not waiting:
                     break
-                full = request is None or waiting == self.options.concurrency
-                for prediction in _ready(done, wait=full):
-                    waiting -= 1
-                    failures = 0 if prediction.error is None else failures + 1
-                    doubtful = 1 if checks != self._checks else doubtful + 1
-                    checks = self._checks
-                    yield prediction
-                    if self._changed:
-                        raise ModelChanged(self._changed, 0)
-                    if failures == 2 * self.options.concurrency:
-                        msg = (
-                            f"{self.server.name}: {failures} rows failed, one after the other: "
-                            f"{prediction.error}; run the same command again to resume"
-                        )
-                        raise RulerError(msg)
-            try:
-                self._check(always=True)
-            except RulerError as error:  # every row is answered all the same
-                self._tell(f"whether the model was the same to the end is not known: {error}")
-            if self._changed:
-                raise ModelChanged(self._changed, doubtful)
+                prediction = done.get()
+                waiting -= 1
+                failures = 0 if prediction.error is None else failures + 1
+                doubtful += 1
+                suspect = self._other_fingerprint or self.server.outages != self._checked
+                if suspect and not failures and self._is_same(doubtful=0):
+                    doubtful = 1
+                yield prediction
+                if failures == 2 * self.options.concurrency:
+                    reason = f"{failures} rows failed, one after the other: {prediction.error}"
+                    remedy = "run the same command again to resume"
+                    raise RulerError(self.server.name, f"{reason}; {remedy}")
+            self._is_same(doubtful)
         finally:
             stop.set()
 
     def _work(self, todo: "Queue[Request]", done: "Queue[Prediction]", stop: Event) -> None:
         while not stop.is_set():
-            try:
-                request = todo.get(timeout=0.2)
-            except Empty:
-                continue
-            done.put(self._predict(request, stop))
+            with suppress(Empty):
+                done.put(self._predict(todo.get(timeout=0.2), stop))
 
     def _predict(self, request: Request, stop: Event) -> Prediction:
         try:
             started = time.monotonic()
             reply = self.server.post(*self._message(request), stop)
             seconds = time.monotonic() - started
-            known = self.start.get("probe", {}).get("system_fingerprint")
-            found = _fingerprint(reply)
-            self._check(always=None not in (known, found) and known != found)
-            if self._changed:
-                return request.unscored(self._changed)
+            known = self.start["probe"].get("system_fingerprint")
+            if known and _fingerprint(reply) not in (None, known):
+                self._other_fingerprint = True
             return self._read_reply(request, reply, seconds)
         except RequestError as error:
             return request.unscored(str(error))
         except Exception as error:  # every row needs a prediction, whatever the server sends
             return request.unscored(f"{type(error).__name__}: {str(error)[:200]}")
 
-    def _check(self, *, always: bool) -> None:
-        """Check, after an outage or always, that the server holds the same model."""
-        with self._lock:
-            outages = self.server.outages
-            if self._changed or (outages == self._checked and not always):
-                return
-            facts = self.server.facts(self.model)
-            before = {"facts": self.facts, **self.start}
-            now = {"facts": self.facts if facts is None else facts, "probe": self._probe()}
-            if self.start["probe"] and not now["probe"]:
-                self._tell(f"{self.server.name}: the short prompts could not be asked again")
-            self._checked = self.server.outages
-            if found := _contradictions(before, now):
-                self._changed = (
-                    f"{self.server.name}: holds another model than at the start: "
-                    f"{'; '.join(found[:3])}; serve the first model again, or start another run"
-                )
-            else:
-                self._checks += 1
+    def _is_same(self, doubtful: int) -> bool:
+        """Whether the server still holds the same model; False if it does not say.
+
+        Raises:
+            ModelChanged: it holds another one; the last `doubtful` answers may be of that one.
+        """
+        self._checked, self._other_fingerprint = self.server.outages, False
+        try:
+            facts, probe = self.server.facts(self.model), self._probe()
+        except RulerError as error:  # the rows are answered all the same
+            self._tell(f"whether the model is still the same is not known: {error}")
+            return False
+        if self.start["probe"] and not probe:
+            self._tell(f"{self.server.name}: the short prompts could not be asked again")
+        now = {"facts": self.facts if facts is None else facts, "probe": probe}
+        if found := _contradictions({"facts": self.facts, **self.start}, now):
+            msg = (
+                f"{self.server.name}: holds another model than at the start: "
+                f"{'; '.join(found[:3])}; serve the first model again, or start another run"
+            )
+            raise ModelChanged(msg, doubtful)
+        return True
 
     def _message(self, request: Request) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the HTTP request for a row."""
@@ -318,18 +313,19 @@ class Client:
             body["messages"] = [{"role": "user", "content": content}]
         else:
             body["prompt"] = request.ids if api == "completions" else content + prefix
-        body = {**self.fields, **body, **self.options.body}
         path = "chat/completions" if api == "chat" else "completions"
-        return path, {name: value for name, value in body.items() if value is not None}
+        return path, _without_null({**self.fields, **body, **self.options.body})
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
         text, reasoning, finish = _choice(reply, self.options.api)
-        usage = reply.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
-        details = usage.get("prompt_tokens_details")
-        cached = details.get("cached_tokens") if isinstance(details, dict) else None
-        counts = (usage.get("prompt_tokens"), usage.get("completion_tokens"), cached)
-        read, generated, cached = (each if isinstance(each, int) else None for each in counts)
+        read, generated, cached = (
+            _count(reply, "usage", *names)
+            for names in (
+                ["prompt_tokens"],
+                ["completion_tokens"],
+                ["prompt_tokens_details", "cached_tokens"],
+            )
+        )
         if reasoning:
             text = f"<think>{reasoning}</think>{text}"
         if read is None:
@@ -363,7 +359,7 @@ class Client:
                 "; or it has another tokenizer: give that one with --tokenizer, or allow the "
                 "difference, e.g. --option tolerance=0.2"
             )
-        raise RequestError(msg)
+        raise RequestError(None, msg)
 
 
 def _contradictions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -400,14 +396,15 @@ def _changed(name: str, before: object, now: object) -> str:
     return f"{name} was {quote(str(before))} and is {quote(str(now))}"
 
 
-def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
-    """Yield the predictions that have arrived, waiting for the first if asked to."""
-    try:
-        yield done.get(block=wait)
-        while True:
-            yield done.get_nowait()
-    except Empty:
-        return
+def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _count(reply: object, *names: str) -> int | None:
+    """Return the number under nested names; None if there is none."""
+    for name in names:
+        reply = reply.get(name) if isinstance(reply, dict) else None
+    return reply if isinstance(reply, int) else None
 
 
 def _choice(reply: Mapping[str, Any], api: Api) -> tuple[str, str, str | None]:
@@ -421,14 +418,13 @@ def _choice(reply: Mapping[str, Any], api: Api) -> tuple[str, str, str | None]:
         reasoning = message.get("reasoning") or message.get("reasoning_content")
         finish = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        msg = f"the server's reply holds no answer ({type(error).__name__}: {error})"
-        raise RequestError(msg) from error
+        reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
+        raise RequestError(None, reason) from error
     if calls:
-        msg = f"the reply has {calls[0]}: the model called a tool, and did not answer"
-        raise RequestError(msg)
+        reason = f"the reply has {calls[0]}: the model called a tool, and did not answer"
+        raise RequestError(None, reason)
     if not isinstance(text, str | None):
-        msg = f"the server's answer is {type(text).__name__}, not text"
-        raise RequestError(msg)
+        raise RequestError(None, f"the server's answer is {type(text).__name__}, not text")
     reasoning = reasoning if isinstance(reasoning, str) and api == "chat" else ""
     # Null content is an empty answer.
     return text or "", reasoning, finish if isinstance(finish, str) else None

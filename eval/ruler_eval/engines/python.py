@@ -12,14 +12,13 @@ frozen row, and returns or yields one result for each, in the same order: the ge
 call are unscored, with the reason, and the next run asks them again.
 """
 
-import hashlib
 import inspect
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,9 +28,10 @@ from pkgutil import resolve_name
 from typing import Any, cast
 
 from ruler_data.errors import UsageError
+from ruler_data.files import sha256_file
 from ruler_data.names import quote
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import Engine, Request, published_options, read_options
+from ruler_eval.engines.interface import Engine, Request, partition, published_options, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 from ruler_eval.prompts import PromptFormat
@@ -76,9 +76,7 @@ def prepare(
 ) -> Engine:
     """Return the engine; the function is imported, not called."""
     assert tokenizer is not None
-    given = config.engine_options
-    own: dict[str, Any] = {name: given[name] for name in ("function", "batch") if name in given}
-    arguments = {name: value for name, value in given.items() if name not in own}
+    own, arguments = partition(config.engine_options, PythonOptions.__dataclass_fields__)
     options = read_options("python", PythonOptions, own)
     if options.batch < 1:
         msg = f"--option batch={options.batch}: must be at least 1"
@@ -87,23 +85,28 @@ def prepare(
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)
     function = config.generate or _load(options.function or "")
+    inner: Any = function  # inside decorators and `functools.partial`
+    while isinstance(inner, partial):
+        inner = inner.func
+    inner = inspect.unwrap(inner)
+    named = inner if hasattr(inner, "__qualname__") else type(inner)
+    name = f"{named.__module__}:{named.__qualname__}"
     try:
         json.dumps(arguments)  # they are part of run.json
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
     except TypeError as error:
-        msg = (
-            f"{_name(function)}: cannot be called with requests and these options: {error}; give "
-            "what it needs by --option NAME=VALUE (in Python as a keyword argument, or with "
-            "functools.partial)"
+        reason = (
+            f"cannot be called with requests and these options: {error}; give what it needs by "
+            "--option NAME=VALUE (in Python as a keyword argument, or with functools.partial)"
         )
-        raise UsageError(msg) from error
+        raise UsageError(name, reason) from error
     call = partial(function, **arguments)
     return Engine(
         partial(_generate, call, options.batch, tokenizer, config.prompts),
         info={
-            "function": _name(function),
-            "source": _source_hash(function),
+            "function": name,
+            "source": _source_hash(inner),
             "batch": options.batch,
             "arguments": published_options({**_bound(function), **arguments}),
         },
@@ -125,69 +128,36 @@ def _generate(
         for request in filter(None, requests)
     )
     while batch := list(islice(rendered, size)):
-        yield from _call(function, batch)
+        started = time.monotonic()
+        reason, results = "", list[object]()
+        try:
+            found = function(batch)
+            results = [found] if isinstance(found, str | Generation) else list(found)
+        except Exception as error:  # the function is the user's and raises anything
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            message = str(error).strip().partition("\n")[0][:200]
+            place = f"{Path(frame.filename).name}:{frame.lineno}"
+            reason = f"{type(error).__name__}: {message} ({place})"
+        else:
+            if len(results) != len(batch):
+                reason = f"the function returned {len(results)} results for {len(batch)} requests"
+        seconds = time.monotonic() - started
+        for request, result in zip(batch, [None] * len(batch) if reason else results, strict=True):
+            one = Generation(result) if isinstance(result, str) else result
+            if not reason and isinstance(one, Generation) and isinstance(one.text, str):
+                yield request.answered(one.text, one.finish_reason, one.tokens, seconds)
+            else:
+                kind = type(getattr(one, "text", one)).__name__
+                yield request.unscored(reason or f"the function returned {kind}, not text")
 
 
-def _call(function: Function, batch: Sequence[Request]) -> list[Prediction]:
-    started = time.monotonic()
-    try:
-        results = function(batch)
-        whole = isinstance(results, str | Generation)
-        results = [results] if whole else list(results)  # type: ignore[list-item, arg-type]
-    except Exception as error:  # the function is the user's and raises anything
-        reason = _reason(error)
-        return [request.unscored(reason) for request in batch]
-    seconds = time.monotonic() - started
-    if len(results) != len(batch):
-        reason = f"the function returned {len(results)} results for {len(batch)} requests"
-        return [request.unscored(reason) for request in batch]
-    return [_prediction(*pair, seconds) for pair in zip(batch, results, strict=True)]
-
-
-def _prediction(request: Request, result: object, seconds: float) -> Prediction:
-    if isinstance(result, str):
-        result = Generation(result)
-    if not (isinstance(result, Generation) and isinstance(result.text, str)):
-        kind = type(getattr(result, "text", result)).__name__
-        return request.unscored(f"the function returned {kind}, not text")
-    return request.answered(result.text, result.finish_reason, result.tokens, seconds)
-
-
-def _reason(error: Exception) -> str:
-    """Return an exception as one line, with the place where it was raised."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    message = (str(error).strip().splitlines() or [""])[0][:200]
-    return f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
-
-
-def _name(function: Function) -> str:
-    """Return `module:name` of a function, or of the class of another callable.
-
-    >>> _name(_name)
-    'ruler_eval.engines.python:_name'
-    """
-    function = _unwrapped(function)
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{named.__module__}:{named.__qualname__}"
-
-
-def _source_hash(function: Function) -> str | None:
+def _source_hash(function: object) -> str | None:
     """Return the sha256 of the file that defines a function; None where there is no file."""
-    defined = _unwrapped(function)
     try:
-        file = inspect.getsourcefile(defined if hasattr(defined, "__code__") else type(defined))
-        data = Path(file or "").read_bytes()
+        file = inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
+        return "sha256:" + sha256_file(Path(file or ""))
     except (TypeError, OSError):
         return None
-    return "sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def _unwrapped(function: Function) -> Function:
-    """Return the function inside decorators and `functools.partial`."""
-    inner: Any = function
-    while isinstance(inner, partial):
-        inner = inner.func
-    return cast(Function, inspect.unwrap(inner))
 
 
 def _bound(function: Function) -> dict[str, Any]:
@@ -198,32 +168,28 @@ def _bound(function: Function) -> dict[str, Any]:
     """
     if not isinstance(function, partial):
         return {}
-    inner = _bound(function.func)
-    places = enumerate(function.args, sum(map(str.isdigit, inner)))
-    given = {**{str(place): value for place, value in places}, **function.keywords}
+    given = {str(place): value for place, value in enumerate(function.args)} | function.keywords
     for name, value in given.items():
         try:
             json.dumps(value)
         except (TypeError, ValueError):
             given[name] = type(value).__name__
-    return inner | given
+    return given
 
 
 def _load(spec: str) -> Function:
     """Return the function that a text names; the working directory is searched too."""
     module, _, name = spec.partition(":")
-    where = f"--option function={quote(spec)}"
+    option = f"--option function={quote(spec)}"
     if not (module and name):
-        msg = f"{where}: write package.module:name"
-        raise UsageError(msg)
+        raise UsageError(option, "write package.module:name")
     if os.getcwd() not in sys.path:  # noqa: PTH109 - entries are texts
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
         found = resolve_name(spec)
     except Exception as error:  # a module is the user's and raises anything
-        msg = f"{where}: cannot be imported ({type(error).__name__}: {error})"
-        raise UsageError(msg) from error
+        reason = f"cannot be imported ({type(error).__name__}: {error})"
+        raise UsageError(option, reason) from error
     if not callable(found):
-        msg = f"{where}: is {type(found).__name__}, not a function"
-        raise UsageError(msg)
+        raise UsageError(option, f"is {type(found).__name__}, not a function")
     return cast(Function, found)

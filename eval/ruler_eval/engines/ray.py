@@ -2,8 +2,7 @@
 
 Each copy is an actor that holds the model and answers rows as they arrive, in a placement group of
 its own: GPUs of one node, or of several where vLLM spreads a model over nodes. This process renders
-prompts, hands them out and receives predictions one by one, so the machines share nothing but the
-model, and the journal is written here.
+prompts, hands them out, and writes the journal; the machines share nothing but the model.
 
 Copies follow the cluster: one is added where a node joins with room for it, and one that finds no
 room any more is given up. A copy that is lost is started again wherever there is room. Its rows are
@@ -26,11 +25,17 @@ from ruler_data.names import counted, quote
 from ruler_data.ray_cluster import connect
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import Engine, Request, installed_versions, read_options
+from ruler_eval.engines.interface import (
+    Engine,
+    Request,
+    installed_versions,
+    partition,
+    read_options,
+    split_options,
+)
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Prediction
-from ruler_eval.sharding import Key
+from ruler_eval.schema import Key, Prediction
 
 #: Engines that can be copied; those whose copies may be spread over nodes.
 COPIED, SPREAD = ("vllm", "transformers", "oracle"), ("vllm", "oracle")
@@ -69,8 +74,7 @@ def prepare(
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
     from ruler_eval.engines import prepare
 
-    given = config.engine_options
-    own = {name: given[name] for name in given if name in RayOptions.__dataclass_fields__}
+    own, rest = partition(config.engine_options, RayOptions.__dataclass_fields__)
     options = read_options("ray", RayOptions, own)
     if options.engine not in COPIED:
         msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
@@ -78,19 +82,16 @@ def prepare(
     if options.copies is not None and options.copies < 1:
         msg = f"--option copies={options.copies}: must be at least 1"
         raise UsageError(msg)
-    rest = {name: value for name, value in given.items() if name not in own}
     if options.gpus is None:
         size = config.tensor_parallel * int(rest.get("pipeline_parallel_size", 1))
         options = replace(options, gpus=0 if options.engine == "oracle" else size)
     inner = replace(config, engine=options.engine, options=rest)
     engine = prepare(inner, model, None, longest)
-    versions = installed_versions("ray", "ray")
-    free = {name: value for name, value in own.items() if name != "engine"}
     return replace(
         engine,
         generate=partial(_generate, options, inner, model, longest),
-        info={**versions, "engine": options.engine, **engine.info},
-        start={**engine.start, **free},
+        info={**installed_versions("ray", "ray"), "engine": options.engine, **engine.info},
+        start={**engine.start, **split_options(own)[1]},
     )
 
 
@@ -167,20 +168,19 @@ class Copy:
         self.actor.put.remote(request)
 
 
+@dataclass
 class Copies:
     """The copies of the model, each in a placement group."""
 
-    def __init__(
-        self,
-        ray: Any,  # noqa: ANN401 - the module ray
-        options: RayOptions,
-        config: EvalConfig,
-        model: Model,
-        longest: int,
-    ) -> None:
-        self.ray, self.all = ray, list[Copy]()
-        self._options, self._gpus = options, options.gpus or 0
-        self._config, self._arguments = config, (model, longest)
+    ray: Any  # the module
+    options: RayOptions
+    config: EvalConfig
+    model: Model
+    longest: int
+
+    def __post_init__(self) -> None:
+        self.all = list[Copy]()
+        self._gpus = self.options.gpus or 0
         self._next_look = self._alone_since = 0.0
         self._told = False
 
@@ -195,7 +195,7 @@ class Copies:
         if now < self._next_look:
             return
         self._next_look = now + LOOK
-        wanted = self._options.copies or max(1, self._room())
+        wanted = self.options.copies or max(1, self._room())
         while len(self.all) < wanted:
             self.all.append(self._start())
         places = self.ray.util.placement_group_table
@@ -207,11 +207,11 @@ class Copies:
             self.drop(copy)
         if placed or self._scales_up():
             self._alone_since = now
-        late = [copy for copy in waiting if now - copy.asked > self._options.wait]
-        if late and now - self._alone_since > self._options.wait:
+        late = [copy for copy in waiting if now - copy.asked > self.options.wait]
+        if late and now - self._alone_since > self.options.wait:
             msg = f"{self._shortage(len(late))}; see `ray status`"
             raise RulerError(msg)
-        if late and placed and self._options.copies and not self._told:
+        if late and placed and self.options.copies and not self._told:
             self._told = True
             warn(f"{self._shortage(len(late))}; going on with {placed}")
 
@@ -224,7 +224,7 @@ class Copies:
 
     def _start(self) -> Copy:
         """Ask for room, and for an actor that starts when it is there."""
-        util, config, gpus = self.ray.util, self._config, self._gpus
+        util, config, gpus = self.ray.util, self.config, self._gpus
         spread = gpus > 1 and self._spreads()
         bundles: list[dict[str, float]] = [{"CPU": 1, "GPU": 1 if spread else gpus}]
         bundles += [{"GPU": 1}] * (gpus - 1 if spread else 0)
@@ -232,35 +232,33 @@ class Copies:
         if gpus > 1 and config.engine == "vllm":
             backend = {"distributed_executor_backend": "ray" if spread else "mp"}
             config = replace(config, options={**backend, **config.engine_options})
-        place = util.scheduling_strategies.PlacementGroupSchedulingStrategy(
-            group, 0, placement_group_capture_child_tasks=True
-        )
-        remote = self.ray.remote(
+        actor = self.ray.remote(
             num_cpus=1,
             num_gpus=0 if spread else gpus,  # vLLM starts a worker on each GPU of the group
             max_concurrency=2,
-            scheduling_strategy=place,
+            scheduling_strategy=util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+                group, 0, placement_group_capture_child_tasks=True
+            ),
         )(EngineActor)
-        return Copy(group, remote.remote(config, *self._arguments))
+        return Copy(group, actor.remote(config, self.model, self.longest))
+
+    def _nodes(self) -> list[int]:
+        """Return the GPUs of each node that is alive, most first."""
+        nodes = (node["Resources"].get("GPU", 0) for node in self.ray.nodes() if node["Alive"])
+        return sorted(map(int, nodes), reverse=True)
 
     def _spreads(self) -> bool:
         """Whether copies are spread over nodes: because an option says so, or none holds one."""
-        asked = self._config.engine_options.get("distributed_executor_backend")
+        asked = self.config.engine_options.get("distributed_executor_backend")
         too_small = 0 < max(self._nodes(), default=0) < self._gpus
-        return asked == "ray" or (too_small and self._config.engine in SPREAD)
-
-    def _nodes(self) -> list[int]:
-        """Return the GPUs of each node that is alive."""
-        nodes = (node for node in self.ray.nodes() if node["Alive"])
-        return [int(node["Resources"].get("GPU", 0)) for node in nodes]
+        return asked == "ray" or (too_small and self.config.engine in SPREAD)
 
     def _room(self) -> int:
         """Return how many copies the cluster holds."""
         if not self._gpus:
             return 1
-        if self._spreads():
-            return sum(self._nodes()) // self._gpus
-        return sum(gpus // self._gpus for gpus in self._nodes())
+        nodes = self._nodes()
+        return sum(gpus // self._gpus for gpus in ([sum(nodes)] if self._spreads() else nodes))
 
     def _scales_up(self) -> bool:
         from ray.autoscaler.v2.sdk import get_cluster_status
@@ -273,13 +271,12 @@ class Copies:
 
     def _shortage(self, copies: int) -> str:
         """Return what was asked for and what the cluster has."""
-        nodes = ", ".join(map(str, sorted(self._nodes(), reverse=True))) or "none"
         what = f"{self._gpus} GPUs{'' if self._spreads() else ' on one node'}"
         return (
-            f"after {self._options.wait:.0f} s the cluster has no room for "
+            f"after {self.options.wait:.0f} s the cluster has no room for "
             f"{counted(copies, 'actor')} with {what if self._gpus else '1 CPU'} each; GPUs of its "
-            f"nodes, free or not: {nodes}; ask for less, wait longer (--option wait=900), or use "
-            "its CPUs (--option gpus=0)"
+            f"nodes, free or not: {', '.join(map(str, self._nodes())) or 'none'}; ask for less, "
+            "wait longer (--option wait=900), or use its CPUs (--option gpus=0)"
         )
 
 
@@ -287,29 +284,26 @@ class Rows:
     """Requests to hand out: new ones first, then those of lost copies."""
 
     def __init__(self, requests: Iterator[Request | None]) -> None:
-        self._new, self._again, self._tries = requests, list[Request](), Counter[Key]()
+        self._new, self._again, self._losses = requests, list[Request](), Counter[Key]()
 
     def take(self, held: int) -> Request | None:
         """Return the next request for a copy that has so many, or None where there is none."""
         request = next(self._new, None)
         if request is not None or not self._again:
             return request
-        self._again.sort(key=self._losses)
-        limit = WINDOW // FEWER ** self._losses(self._again[0])
+        self._again.sort(key=lambda lost: self._losses[lost.key])
+        limit = WINDOW // FEWER ** self._losses[self._again[0].key]
         return self._again.pop(0) if held < limit else None
 
     def put_back(self, requests: Iterable[Request]) -> Iterator[Prediction]:
         """Keep the requests of a lost copy; yield those that were lost too often as unscored."""
         for request in requests:
-            self._tries[request.key] += 1
-            if self._losses(request) < TRIES:
+            self._losses[request.key] += 1
+            if self._losses[request.key] < TRIES:
                 self._again.append(request)
             else:
                 reason = f"{TRIES} copies of the model were lost while they had this row"
                 yield request.unscored(reason)
-
-    def _losses(self, request: Request) -> int:
-        return self._tries[request.key]
 
 
 def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
@@ -329,7 +323,7 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
         for stream in ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
             copy = waiting[stream]
             try:
-                prediction = _next(ray, stream)
+                prediction = ray.get(next(stream))
             except ray.exceptions.RayActorError as error:
                 losses += 1
                 if losses > LOSSES + len(copies.all):
@@ -341,6 +335,10 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
                 copies.drop(copy)
                 yield from rows.put_back(copy.requests.values())
                 continue
+            except ray.exceptions.RayTaskError as error:
+                reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
+                msg = f"a copy of the model failed: {type(error.cause).__name__}: {reason}"
+                raise RulerError(msg) from error
             copy.ready = True
             if prediction is not None:
                 losses = 0
@@ -348,22 +346,11 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
                 yield prediction
 
 
-def _next(ray: Any, stream: Any) -> Prediction | None:  # noqa: ANN401
-    try:
-        prediction: Prediction | None = ray.get(next(stream))
-    except ray.exceptions.RayTaskError as error:
-        reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
-        msg = f"a copy of the model failed: {type(error.cause).__name__}: {reason}"
-        raise RulerError(msg) from error
-    return prediction
-
-
 def _supply(copies: list[Copy], rows: Rows) -> None:
     """Give each row to the copy that has fewest, until all have as many as they can use."""
-    if not copies:
-        return
-    while len((copy := min(copies, key=lambda each: len(each.requests))).requests) < WINDOW:
-        request = rows.take(len(copy.requests))
+    while copies:
+        copy = min(copies, key=lambda each: len(each.requests))
+        request = rows.take(len(copy.requests)) if len(copy.requests) < WINDOW else None
         if request is None:
             return
         copy.send(request)

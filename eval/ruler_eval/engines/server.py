@@ -13,7 +13,7 @@ import httpx2
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception_type,
+    retry_if_exception,
     sleep_using_event,
     stop_before_delay,
     wait_random_exponential,
@@ -26,8 +26,9 @@ from ruler_eval.engines.interface import published_options
 
 #: HTTP statuses after which a retry may succeed.
 TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-#: Seconds of the longest pause between two tries.
-LONGEST_PAUSE = 60.0
+#: Pauses between two tries, in seconds: they grow to a minute, with jitter, so that requests that
+#: failed together are not sent again together.
+PAUSES = wait_random_exponential(multiplier=0.5, max=60.0, min=0.25)
 #: Seconds to wait for a connection, and the most bytes of a reply.
 CONNECT, LARGEST = 10.0, 64 * 2**20
 #: Seconds to try for a list of models from a server that answers, but with errors; and that a short
@@ -40,25 +41,24 @@ FACTS = ("id", "root", "parent", "max_model_len", "meta")
 
 
 class RequestError(Exception):
-    """A request that failed for good; the message says why, without address or key.
+    """A request that failed; the message says why, without address or key.
 
     Attributes:
         status: of the reply; None if there was none.
         reply: its beginning.
+        temporary: whether a retry may succeed.
         unreachable: whether not even a connection could be made.
+        pause: seconds until the next try, if the server names them.
     """
 
     unreachable = False
-
-    def __init__(self, reason: str, status: int | None = None, reply: str = "") -> None:
-        super().__init__(reason)
-        self.status, self.reply = status, reply
-
-
-class _TemporaryError(RequestError):
-    """A retry may succeed, after `pause` seconds if the server names them."""
-
     pause: float | None = None
+
+    def __init__(
+        self, status: int | None, reason: str, reply: str = "", *, temporary: bool = False
+    ) -> None:
+        super().__init__(reason)
+        self.status, self.reply, self.temporary = status, reply, temporary
 
 
 class Server:
@@ -76,8 +76,8 @@ class Server:
         parts = urlsplit(url)
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            msg = f"--base-url {quote(self.name)}: not an address, e.g. http://127.0.0.1:8000/v1"
-            raise UsageError(msg)
+            option = f"--base-url {quote(self.name)}"
+            raise UsageError(option, "not an address, e.g. http://127.0.0.1:8000/v1")
         self.outages = 0
         self._url, self._patience, self._timeout = url.rstrip("/"), patience, timeout
         self._client = httpx2.Client(
@@ -92,12 +92,12 @@ class Server:
         """Return what the server lists of a model; None if it fails to list anything."""
         send = partial(self._send, "GET", "models", None, CONNECT)
         try:
-            models = self._retried(send, LISTING, self._patience)
+            models = _retried(send, LISTING, self._patience)
             entry = next(entry for entry in models.get("data") or () if entry.get("id") == model)
         except RequestError as error:
             if error.unreachable:
-                msg = f"{self.name}: {error}; start the server, or correct --base-url"
-                raise RulerError(msg) from error
+                remedy = "start the server, or correct --base-url"
+                raise RulerError(self.name, f"{error}; {remedy}") from error
             return None if error.status in TEMPORARY else {}  # not every server lists its models
         except (AttributeError, TypeError, StopIteration):
             return {}
@@ -108,9 +108,6 @@ class Server:
     ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries.
 
-        Pauses grow to a minute, with jitter, so that requests that failed together are not sent
-        again together; a `Retry-After` of the server takes precedence.
-
         Args:
             path: below the address.
             body: of the request.
@@ -118,33 +115,8 @@ class Server:
             patience: seconds after which a failing request is not tried again, if not the server's.
         """
         timeout = self._timeout if patience is None else min(self._timeout, LOADING)
-        send = partial(self._send, "POST", path, body, timeout)
         seconds = self._patience if patience is None else patience
-        return self._retried(send, seconds, seconds, stop)
-
-    def _retried(
-        self,
-        send: Callable[[], Mapping[str, Any]],
-        patience: float,
-        unreachable: float,
-        stop: Event | None = None,
-    ) -> Mapping[str, Any]:
-        """Return the reply; `unreachable` is the patience with a server that is not up yet."""
-        stop = stop or Event()
-
-        def enough(state: RetryCallState) -> bool:
-            error = _error(state)
-            gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
-            return stop.is_set() or stop_before_delay(unreachable if gone else patience)(state)
-
-        reply: Mapping[str, Any] = Retrying(
-            retry=retry_if_exception_type(_TemporaryError),
-            wait=_pause,
-            stop=enough,
-            sleep=sleep_using_event(stop),
-            retry_error_callback=_give_up,
-        )(send)
-        return reply
+        return _retried(partial(self._send, "POST", path, body, timeout), seconds, seconds, stop)
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, timeout: float
@@ -152,70 +124,76 @@ class Server:
         """Return the reply to one try, in bounded time and memory."""
         deadline = monotonic() + timeout
         limits = httpx2.Timeout(timeout, connect=CONNECT, pool=None)
+        data = bytearray()
         try:
             with self._client.stream(
                 method, f"{self._url}/{path}", json=body, timeout=limits
             ) as reply:
-                data = _read(reply, deadline)
+                for chunk in reply.iter_bytes():
+                    data += chunk
+                    if monotonic() > deadline:
+                        raise RequestError(None, "the reply took too long", temporary=True)
+                    if len(data) > LARGEST:
+                        raise RequestError(None, f"the reply is over {LARGEST:,} bytes")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             self.outages += 1
-            msg = f"the server does not answer ({type(error).__name__})"
-            failed = _TemporaryError(msg)
+            reason = f"the server does not answer ({type(error).__name__})"
+            failed = RequestError(None, reason, temporary=True)
             failed.unreachable = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
             raise failed from error
         status, text = reply.status_code, data[:4000].decode("utf-8", "replace")
         beginning = quote(" ".join(text[:400].split()), 120)
         if status != 200:
-            kind = _TemporaryError if status in TEMPORARY else RequestError
-            failure = kind(f"status {status}: {beginning}", status, text)
-            if isinstance(failure, _TemporaryError):
-                failure.pause = retry_after(reply.headers)
-            raise failure
+            reason, again = f"status {status}: {beginning}", status in TEMPORARY
+            failed = RequestError(status, reason, text, temporary=again)
+            failed.pause = retry_after(reply.headers)
+            raise failed
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:
-            msg = f"the reply is not JSON: {beginning}"
-            raise _TemporaryError(msg, status) from error
+            reason = f"the reply is not JSON: {beginning}"
+            raise RequestError(status, reason, temporary=True) from error
         if not isinstance(found, dict):
-            msg = f"the reply is {type(found).__name__}, not an object"
-            raise _TemporaryError(msg, status)
+            reason = f"the reply is {type(found).__name__}, not an object"
+            raise RequestError(status, reason, temporary=True)
         return found
 
 
-_GROWING_PAUSE = wait_random_exponential(multiplier=0.5, max=LONGEST_PAUSE, min=0.25)
+def _retried(
+    send: Callable[[], Mapping[str, Any]],
+    patience: float,
+    unreachable: float,
+    stop: Event | None = None,
+) -> Mapping[str, Any]:
+    """Return the reply; `unreachable` is the patience with a server that is not up yet."""
+    stop = stop or Event()
 
+    def enough(state: RetryCallState) -> bool:
+        error = _error(state)
+        gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
+        return stop.is_set() or stop_before_delay(unreachable if gone else patience)(state)
 
-def _pause(state: RetryCallState) -> float:
-    asked = getattr(_error(state), "pause", None)
-    return _GROWING_PAUSE(state) if asked is None else asked
+    def pause(state: RetryCallState) -> float:
+        asked = _error(state).pause
+        return PAUSES(state) if asked is None else asked
 
+    def give_up(state: RetryCallState) -> None:
+        error, seconds = _error(state), state.seconds_since_start or 0.0
+        error.args = (f"{error} (tried {state.attempt_number} times in {seconds:.0f} s)",)
+        raise error
 
-def _give_up(state: RetryCallState) -> None:
-    """Raise the last error, with the number of tries."""
-    error, seconds = _error(state), state.seconds_since_start or 0.0
-    msg = f"{error} (tried {state.attempt_number} times in {seconds:.0f} s)"
-    failed = RequestError(msg, error.status)
-    failed.unreachable = error.unreachable
-    raise failed from error
+    reply: Mapping[str, Any] = Retrying(
+        retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
+        wait=pause,
+        stop=enough,
+        sleep=sleep_using_event(stop),
+        retry_error_callback=give_up,
+    )(send)
+    return reply
 
 
 def _error(state: RetryCallState) -> RequestError:
     """Return why a try failed."""
-    assert state.outcome is not None
-    error = state.outcome.exception()
+    error = state.outcome.exception() if state.outcome else None
     assert isinstance(error, RequestError)
     return error
-
-
-def _read(reply: httpx2.Response, deadline: float) -> bytes:
-    """Return the bytes of a reply, unless it takes too long or is too large."""
-    data = bytearray()
-    for chunk in reply.iter_bytes():
-        data += chunk
-        if monotonic() > deadline:
-            msg = "the reply took too long"
-            raise _TemporaryError(msg)
-        if len(data) > LARGEST:
-            msg = f"the reply is over {LARGEST:,} bytes"
-            raise RequestError(msg)
-    return bytes(data)

@@ -44,7 +44,19 @@ def prepare(
 
     options = config.engine_options
     deciding, free = split_options(options)
-    arguments = {**_defaults(config, model, longest), **options}
+    arguments = {
+        "model": model.source,
+        "revision": model.hub_revision,
+        "dtype": "bfloat16",
+        "tensor_parallel_size": config.tensor_parallel,
+        # No longer than the longest row: memory for more would be taken from the rows.
+        "max_model_len": min(longest, model.window or longest),
+        "enable_prefix_caching": True,
+        "enable_chunked_prefill": True,
+        "load_format": "safetensors",  # nothing is unpickled
+        "use_tqdm_on_load": False,
+        **options,
+    }
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
@@ -60,22 +72,6 @@ def prepare(
         window=model.window,
         start=free,
     )
-
-
-def _defaults(config: EvalConfig, model: Model, longest: int) -> dict[str, Any]:
-    """Return the arguments that the options may replace."""
-    return {
-        "model": model.source,
-        "revision": model.hub_revision,
-        "dtype": "bfloat16",
-        "tensor_parallel_size": config.tensor_parallel,
-        # No longer than the longest row: memory for more would be taken from the rows.
-        "max_model_len": min(longest, model.window or longest),
-        "enable_prefix_caching": True,
-        "enable_chunked_prefill": True,
-        "load_format": "safetensors",  # nothing is unpickled
-        "use_tqdm_on_load": False,
-    }
 
 
 def _generate(
@@ -101,32 +97,24 @@ def _generate(
                     max_tokens=request.max_tokens,
                     skip_special_tokens=not thinking,
                 )
+                prompt = {"prompt_token_ids": request.ids}
                 try:
-                    name = _enqueue(llm, request.ids, params)
+                    (name,) = llm.enqueue(prompt, params, use_tqdm=False)
                 except ValueError as error:
                     yield request.unscored(str(error).splitlines()[0])
                     continue
-                waiting[name] = request, time.monotonic()
+                # A random part follows the name, which outputs do not have.
+                waiting[str(name).partition("-")[0]] = request, time.monotonic()
             for output in llm.llm_engine.step() if waiting else ():
                 if output.finished:
                     request, started = waiting.pop(output.request_id)
-                    yield _prediction(request, output, time.monotonic() - started)
+                    generated = output.outputs[0]
+                    yield request.answered(
+                        generated.text,
+                        generated.finish_reason,
+                        len(generated.token_ids),
+                        time.monotonic() - started,
+                        cached_tokens=output.num_cached_tokens,
+                    )
     finally:
         llm.llm_engine.engine_core.shutdown()
-
-
-def _enqueue(llm: Any, ids: list[int], params: Any) -> str:  # noqa: ANN401 - classes of vllm
-    """Enqueue a prompt and return the request id that its output will have."""
-    (name,) = llm.enqueue({"prompt_token_ids": ids}, params, use_tqdm=False)
-    return str(name).partition("-")[0]  # a random part follows, which outputs do not have
-
-
-def _prediction(request: Request, output: Any, seconds: float) -> Prediction:  # noqa: ANN401
-    generated = output.outputs[0]
-    return request.answered(
-        generated.text,
-        generated.finish_reason,
-        len(generated.token_ids),
-        seconds,
-        cached_tokens=output.num_cached_tokens,
-    )
