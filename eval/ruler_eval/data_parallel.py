@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -26,8 +26,6 @@ from ruler_eval.sharding import Shard, shares_of
 GRACE, POLL = 60.0, 0.2
 #: Environment variable of a process that ends when its parent does.
 ENDS_WITH_PARENT = "RULER_FOLLOWS"
-
-Process = subprocess.Popen[bytes]
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
@@ -125,9 +123,9 @@ def end_with_parent() -> None:
 @contextmanager
 def _started(
     folder: RunFolder, shards: Sequence[Shard], gpus: Sequence[str], arguments: Sequence[str]
-) -> Iterator[dict[Shard, Process]]:
+) -> Iterator[dict[Shard, subprocess.Popen[bytes]]]:
     """Start the processes; none of them outlives the block."""
-    processes: dict[Shard, Process] = {}
+    processes: dict[Shard, subprocess.Popen[bytes]] = {}
     try:
         for shard, group in zip(shards, gpus, strict=True):
             with folder.file(LOG, shard).open("ab") as output:
@@ -142,22 +140,15 @@ def _started(
                 )
         yield processes
     finally:
-        _end(processes.values())
-
-
-def _end(processes: Collection[Process]) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    deadline = time.monotonic() + GRACE
-    for process in processes:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        for process in processes.values():
+            process.terminate()  # nothing, if it has ended
+        deadline = time.monotonic() + GRACE
+        for process in processes.values():
+            with process:  # its input is closed, and its end awaited
+                try:
+                    process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    process.kill()
 
 
 def _last_error(log: Path, code: int) -> str:

@@ -129,9 +129,8 @@ class EvalConfig:
     @cached_property
     def engine_options(self) -> dict[str, Any]:
         """Options of the engine, by name."""
-        if isinstance(self.options, Mapping):
-            return dict(self.options)
-        return parse_options(self.options or ())
+        given = self.options or {}
+        return dict(given) if isinstance(given, Mapping) else parse_options(given)
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -142,7 +141,7 @@ class EvalConfig:
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
         return {**greedy, **top_p, "seed": "of the row and the sample"}
 
-    @property
+    @cached_property
     def prompts(self) -> PromptFormat:
         """How rows are formatted."""
         protocol = PROTOCOLS[self.protocol]

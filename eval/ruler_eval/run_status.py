@@ -136,8 +136,8 @@ def status(folder: str | Path) -> Status:
     newest = sorted(found, key=lambda shard: run.file(JOURNAL, shard).stat().st_mtime)
     last = [each for shard in newest for each in found[shard][-LAST:] if each.error is None]
     starts = {str(start["shard"]): start for start in run.starts()}
-    started = next((start["shard"] for start in reversed(list(run.starts()))), "0/1")
-    count = int(started.partition("/")[2])
+    *_, latest = ["0/1", *(str(start["shard"]) for start in run.starts())]
+    count = int(latest.partition("/")[2])
     return Status(
         folder=run.path,
         rows=sum(info.data.rows.values()) * info.samples,

@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -46,7 +47,7 @@ class RunJob:
     inputs: Inputs
     engine: Engine
 
-    @property
+    @cached_property
     def info(self) -> RunInfo:
         """Everything that decides on the answers."""
         inputs, prompts = self.inputs, self.inputs.prompts

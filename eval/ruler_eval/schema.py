@@ -159,9 +159,9 @@ def read_info(folder: Path) -> RunInfo:
 
 def faults(error: ValidationError) -> str:
     """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
-    found = error.errors()[:3]
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg']}" for each in found
+        ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"])))
+        for each in error.errors()[:3]
     )
 
 

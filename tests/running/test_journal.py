@@ -90,7 +90,7 @@ def test_rows_that_could_not_be_answered_are_taken_out_to_be_asked_again(tmp_pat
     [
         (b"not json\n", "answers-0-of-1.jsonl:2: not a line of a journal"),
         (b'{"config":"vt_4096"}\n', "answers-0-of-1.jsonl:2: not a line of a journal"),
-        (to_line(answer(5)).replace(b'"finish"', b'"finnish"'), "finnish: Unexpected keyword argument"),
+        (to_line(answer(5)).replace(b'"finish"', b'"finnish"'), "finnish: Unexpected"),
         (to_line(answer(0)), "answers-0-of-1.jsonl:2: vt_4096/0 occurs twice"),
         (to_line(answer(5, None)), "neither answered nor unscored"),
     ],

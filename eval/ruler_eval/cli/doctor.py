@@ -8,7 +8,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, progress, say
-from ruler_eval.doctor.checks import Diagnosis, diagnose
+from ruler_eval.doctor.checks import diagnose
 from ruler_eval.doctor.estimate import BEST, WORST, Estimate
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_status import duration
@@ -34,32 +34,27 @@ def doctor(
         option = f"--price {price}"
         raise UsageError(option, "must be over 0, and needs --gpu")
     with progress(None) as advance:
-        diagnosis = diagnose(config, None if everything else sample, gpu, advance)
+        findings, rows, cost = diagnose(config, None if everything else sample, gpu, advance)
+    errors = sum(finding.level == "error" for finding in findings)
     if as_json:
-        out.print_json(json.dumps(_record(diagnosis, price)))
+        spent = cost.gpu_hours if cost and price else None
+        record = {
+            "rows": rows,
+            "errors": errors,
+            "findings": [asdict(finding) for finding in findings],
+            "estimate": asdict(cost) if cost else None,
+            "price": [price * hours for hours in spent] if price and spent else None,
+        }
+        out.print_json(json.dumps(record))
     else:
-        for finding in diagnosis.findings:
+        for finding in findings:
             say(str(finding))
-        if diagnosis.estimate is not None:
-            _print(diagnosis.estimate, gpu, config.tensor_parallel, price)
-        say(
-            f"{counted(diagnosis.rows, 'row')} examined: {counted(diagnosis.errors, 'error')}, "
-            f"{counted(len(diagnosis.findings), 'finding')}"
-        )
-    if diagnosis.errors:
-        raise RulerError(counted(diagnosis.errors, "error"), "fix before you run")
-
-
-def _record(diagnosis: Diagnosis, price: float | None) -> dict[str, object]:
-    cost = diagnosis.estimate
-    spent = cost.gpu_hours if cost and price else None
-    return {
-        "rows": diagnosis.rows,
-        "errors": diagnosis.errors,
-        "findings": [asdict(finding) for finding in diagnosis.findings],
-        "estimate": asdict(cost) if cost else None,
-        "price": [price * hours for hours in spent] if price and spent else None,
-    }
+        if cost is not None:
+            _print(cost, gpu, config.tensor_parallel, price)
+        found = f"{counted(errors, 'error')}, {counted(len(findings), 'finding')}"
+        say(f"{counted(rows, 'row')} examined: {found}")
+    if errors:
+        raise RulerError(counted(errors, "error"), "fix before you run")
 
 
 def _print(cost: Estimate, gpu: str | None, gpus: int, price: float | None) -> None:

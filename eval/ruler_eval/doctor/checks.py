@@ -45,28 +45,12 @@ class Finding:
         return f"{self.level}: {self.about}: {self.message}"
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """What was found.
-
-    Attributes:
-        estimate: cost of the run; None where the model's config does not say enough.
-    """
-
-    findings: tuple[Finding, ...]
-    rows: int
-    estimate: Estimate | None
-
-    @property
-    def errors(self) -> int:
-        """Number of findings that would make the run worthless."""
-        return sum(finding.level == "error" for finding in self.findings)
-
-
 def diagnose(
     config: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
-) -> Diagnosis:
-    """Examine a run.
+) -> tuple[list[Finding], int, Estimate | None]:
+    """Return what was found, the number of rows examined, and the cost of the run.
+
+    The cost is None where the model's config does not say enough.
 
     Args:
         config: the options of the run.
@@ -94,7 +78,7 @@ def diagnose(
         )
         findings.append(Finding("error", "memory", message))
     rows, examined = _examine_rows(inputs, sample, progress)
-    return Diagnosis((*findings, *rows), examined, cost)
+    return [*findings, *rows], examined, cost
 
 
 def _examine_model(inputs: Inputs) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, repeat
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -147,7 +148,7 @@ class Client:
     def __post_init__(self) -> None:
         self._checked = 0  # outages of the server at the last check
         self._other_fingerprint = False
-        self._told: set[str] = set()
+        self._tell = cache(warn)  # of anything once
 
     def engine(self) -> Engine:
         """Return the engine, as far as the server is known."""
@@ -189,37 +190,24 @@ class Client:
         for prompt in PROBES:
             row = Row(0, "", "", prompt, "", ("",), PROBE_TOKENS, 0, ())
             ids = self.prompts.ids(self.tokenizer, row)
+            path, body = self._message(Request("", row, ids, PROBE_TOKENS))
             try:
-                reply = self._post_known(Request("", row, ids, PROBE_TOKENS), greedy)
+                reply = self.server.post(path, {**body, **greedy}, Event(), PROBE_SECONDS)
                 text, reasoning, _ = _choice(reply, self.options.api)
             except RequestError as error:
                 if error.status in REFUSED:
                     raise RulerError(self.server.name, error) from error
-                return {}
+                refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
+                if error.status not in (400, 422) or not refused:
+                    return {}
+                for name in refused:
+                    del self.fields[name]
+                    self._tell(f"{self.server.name}: refuses {name}; it is left out")
+                return self._probe()
             found[prompt] = reasoning + text
             if fingerprint := _fingerprint(reply):
                 found["system_fingerprint"] = fingerprint
         return found
-
-    def _post_known(self, request: Request, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the reply to a short prompt, without the fields that the server refuses."""
-        while True:
-            path, body = self._message(request)
-            try:
-                return self.server.post(path, {**body, **fields}, Event(), PROBE_SECONDS)
-            except RequestError as error:
-                refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
-                if error.status not in (400, 422) or not refused:
-                    raise
-                for name in refused:
-                    del self.fields[name]
-                    self._tell(f"{self.server.name}: refuses {name}; it is left out")
-
-    def _tell(self, message: str) -> None:
-        """Warn of something once."""
-        if message not in self._told:
-            self._told.add(message)
-            warn(message)
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield a prediction for each row, as they arrive.
@@ -318,14 +306,8 @@ class Client:
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
         text, reasoning, finish = _choice(reply, self.options.api)
-        read, generated, cached = (
-            _count(reply, "usage", *names)
-            for names in (
-                ["prompt_tokens"],
-                ["completion_tokens"],
-                ["prompt_tokens_details", "cached_tokens"],
-            )
-        )
+        names = ("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens")
+        read, generated, cached = (_count(reply, f"usage.{name}") for name in names)
         if reasoning:
             text = f"<think>{reasoning}</think>{text}"
         if read is None:
@@ -365,19 +347,23 @@ class Client:
 def _contradictions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return what two looks at a server contradict each other in, one text each."""
     known, found = before.get("facts", {}), now.get("facts", {})
-    names = sorted(known.keys() | found.keys())
-    lines = [_changed(n, known.get(n), found.get(n)) for n in names if known.get(n) != found.get(n)]
+    changed = [(n, known.get(n), found.get(n)) for n in sorted(known.keys() | found.keys())]
     first, second = before.get("probe") or {}, now.get("probe") or {}
-    fingerprints = [each.get("system_fingerprint") for each in (first, second)]
-    if all(fingerprints) and fingerprints[0] != fingerprints[1]:
-        lines.append(_changed("system_fingerprint", *fingerprints))
+    software = "system_fingerprint"
+    if software in first and software in second:
+        changed.append((software, first[software], second[software]))
     other = [
-        _changed(f"the answer to {quote(prompt)}", first[prompt], second[prompt])
+        (f"the answer to {quote(prompt)}", first[prompt], second[prompt])
         for prompt in PROBES
         if prompt in first and prompt in second
         if first[prompt][:PROBE_CHARACTERS] != second[prompt][:PROBE_CHARACTERS]
     ]
-    return lines + (other if len(other) > PROBE_SLACK else [])
+    changed += other if len(other) > PROBE_SLACK else []
+    return [
+        f"{name} was {quote(str(was))} and is {quote(str(current))}"
+        for name, was, current in changed
+        if was != current
+    ]
 
 
 def _fingerprint(reply: Mapping[str, Any]) -> str | None:
@@ -392,17 +378,13 @@ def _fingerprint(reply: Mapping[str, Any]) -> str | None:
     return re.sub(r"^(vllm-.*?)(-dp\d+)?(-ep)?-(?:[0-9a-f]{8}|nohash)$", r"\1", text) or None
 
 
-def _changed(name: str, before: object, now: object) -> str:
-    return f"{name} was {quote(str(before))} and is {quote(str(now))}"
-
-
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _count(reply: object, *names: str) -> int | None:
+def _count(reply: object, names: str) -> int | None:
     """Return the number under nested names; None if there is none."""
-    for name in names:
+    for name in names.split("."):
         reply = reply.get(name) if isinstance(reply, dict) else None
     return reply if isinstance(reply, int) else None
 

@@ -155,12 +155,10 @@ class Copy:
 
     group: Any
     actor: Any
+    stream: Any
     asked: float = field(default_factory=time.monotonic)
     requests: dict[Key, Request] = field(default_factory=dict)
     ready: bool = False
-
-    def __post_init__(self) -> None:
-        self.stream = self.actor.serve.options(num_returns="streaming").remote()
 
     def send(self, request: Request) -> None:
         """Send a request to it."""
@@ -232,7 +230,7 @@ class Copies:
         if gpus > 1 and config.engine == "vllm":
             backend = {"distributed_executor_backend": "ray" if spread else "mp"}
             config = replace(config, options={**backend, **config.engine_options})
-        actor = self.ray.remote(
+        remote = self.ray.remote(
             num_cpus=1,
             num_gpus=0 if spread else gpus,  # vLLM starts a worker on each GPU of the group
             max_concurrency=2,
@@ -240,7 +238,8 @@ class Copies:
                 group, 0, placement_group_capture_child_tasks=True
             ),
         )(EngineActor)
-        return Copy(group, actor.remote(config, self.model, self.longest))
+        actor = remote.remote(config, self.model, self.longest)
+        return Copy(group, actor, actor.serve.options(num_returns="streaming").remote())
 
     def _nodes(self) -> list[int]:
         """Return the GPUs of each node that is alive, most first."""
