@@ -58,7 +58,7 @@ def pairs(config: EvalConfig, number: int) -> Iterator[Pair]:
 
 def engine(job: RunJob) -> float:
     """Return the seconds that the engine takes for prompts that are there."""
-    ready = deque(requests(job, items_of(job.inputs.data)))
+    ready = deque(requests(job, items_of(job.data)))
     begun = time.perf_counter()
     for _ in job.engine.generate(ready.popleft() for _ in range(len(ready))):
         pass
@@ -104,15 +104,15 @@ def main() -> None:
     console.print(
         f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python "
         f"{platform.python_version()}, ruler-data {__version__}, tokenizer "
-        f"{job.inputs.data.manifest.tokenizer.name}; {options.seconds * 1000:.0f} ms a row, "
+        f"{job.data.manifest.tokenizer.name}; {options.seconds * 1000:.0f} ms a row, "
         f"{options.pairs} pairs"
     )
     table = Table(
         "length", "rows", "run / engine", "quartiles", "stepping ms/row", "rendering ms/row",
         box=None,
     )  # fmt: skip
-    for length in sorted({parse_config(config)[1] for config in job.inputs.data.rows}):
-        configs = tuple(name for name in job.inputs.data.rows if parse_config(name)[1] == length)
+    for length in sorted({parse_config(config)[1] for config in job.data.rows}):
+        configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
         config = EvalConfig(
             data=str(options.data), model="bench", engine="oracle", configs=configs, rows=each,
@@ -120,14 +120,14 @@ def main() -> None:
         )  # fmt: skip
         found = list(pairs(config, options.pairs))
         low, middle, high = quantiles(pair.whole / pair.alone for pair in found)
-        rows = sum(min(each, job.inputs.data.rows[config]) for config in configs)
+        rows = sum(min(each, job.data.rows[config]) for config in configs)
         table.add_row(
             str(length), str(rows), f"{middle:.4f}", f"{low:.4f} to {high:.4f}",
             f"{fmean(pair.stepping for pair in found) / rows * 1000:.2f}",
             f"{fmean(pair.rendering for pair in found) / rows * 1000:.1f}",
         )  # fmt: skip
     console.print(table)
-    rows = max(job.inputs.data.rows.values())
+    rows = max(job.data.rows.values())
     few, all_rows = memory(options.data, max(1, rows // 10)), memory(options.data, rows)
     console.print(
         f"peak memory: {few:.0f} MB with {max(1, rows // 10)} rows of each config, "

@@ -125,7 +125,7 @@ def build(folder: Path, model: Path, length: int, rows: int) -> Path:
 def throughput(job: RunJob, scratch: Path | None = None) -> float:
     """Return rows per second after the first: of a run into a folder, or of the engine alone."""
     if scratch is None:
-        return per_second(job.engine.generate(iter(list(requests(job, items_of(job.inputs.data))))))
+        return per_second(job.engine.generate(iter(list(requests(job, items_of(job.data))))))
     times: list[float] = []
     inner = job.engine.generate
 
@@ -149,14 +149,14 @@ def per_second(predictions: Iterable[Prediction]) -> float:
 
 def prefill(job: RunJob) -> tuple[float, int]:
     """Return tokens per second with answers of one token, and the mean length of a prompt."""
-    asked = [replace(one, max_tokens=1) for one in requests(job, items_of(job.inputs.data))]
+    asked = [replace(one, max_tokens=1) for one in requests(job, items_of(job.data))]
     tokens = sum(len(one.ids) for one in asked) // len(asked)
     return per_second(job.engine.generate(iter(asked))) * tokens, tokens
 
 
 def cached(job: RunJob, alike: int) -> str:
     """Return the share of the prompt tokens that the prefix cache held; nothing without one."""
-    asked = list(requests(job, items_of(job.inputs.data)))
+    asked = list(requests(job, items_of(job.data)))
     if not alike:
         asked.sort(key=lambda one: one.key)
     found = [one for one in job.engine.generate(iter(asked)) if one.cached_tokens is not None]

@@ -70,8 +70,8 @@ def main() -> None:
     job = open_job(EvalConfig(data=str(options.data), model="bench", engine="oracle"))
     table = Table("config", "rows", "(a) data order", "(b) sorted", "(c) no limit", box=None)
     totals = np.zeros(4)
-    for config in job.inputs.data.rows:
-        todo = [item for item in items_of(job.inputs.data) if item.config == config]
+    for config in job.data.rows:
+        todo = [item for item in items_of(job.data) if item.config == config]
         by_run = [(each.row.index, np.array(each.ids)) for each in requests(job, todo)]
         in_order = [ids for _, ids in sorted(by_run, key=lambda one: one[0])]
         found = np.array(
@@ -87,7 +87,7 @@ def main() -> None:
     table.add_row("all", "", *(f"{share:.3f}" for share in totals[:3] / totals[3]))
     console = Console(width=100)
     console.print(table)
-    console.print(spread(items_of(job.inputs.data)))
+    console.print(spread(items_of(job.data)))
 
 
 if __name__ == "__main__":

@@ -31,10 +31,8 @@ ENDS_WITH_PARENT = "RULER_FOLLOWS"
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
     """Return CUDA_VISIBLE_DEVICES of each group; `visible` is this process's, None for all GPUs.
 
-    >>> devices(2, 2, None)
-    ['0,1', '2,3']
-    >>> devices(2, 1, "5,7")
-    ['5', '7']
+    >>> devices(2, 2, None), devices(2, 1, "5,7")
+    (['0,1', '2,3'], ['5', '7'])
     """
     names = [str(place) for place in range(groups * size)]
     if visible is not None:
@@ -57,11 +55,11 @@ def run_processes(
     """Run a shard in one process per group of GPUs, to the end of all of them."""
     job = job.opened()
     folder.begin(job.info)
-    gpus = devices(groups, job.inputs.config.tensor_parallel, visible)
+    gpus = devices(groups, job.config.tensor_parallel, visible)
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]
     answered = folder.answered()
-    shares = shares_of(job.inputs.data, count, job.inputs.config.samples)
+    shares = shares_of(job.data, count, job.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     tail = JournalTail(folder, shards, answered)
     with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:

@@ -108,26 +108,17 @@ def parse(line: bytes, where: object) -> Prediction:
 
 
 class Line(NamedTuple):
-    """A line of a journal: its place, e.g. `answers-0-of-1.jsonl:17`, and its prediction.
-
-    Attributes:
-        end: byte where the next line starts.
-        found: why it is not a prediction, if it is not.
-    """
+    """A line of a journal."""
 
     path: Path
-    where: str
+    where: str  # e.g. `answers-0-of-1.jsonl:17`
     data: bytes
-    end: int
-    found: Prediction | RulerError
+    end: int  # byte where the next line starts
+    found: Prediction | RulerError  # or why it is not one
 
     @property
     def prediction(self) -> Prediction:
-        """Its prediction.
-
-        Raises:
-            RulerError: it is not one.
-        """
+        """Its prediction, or the error."""
         if isinstance(self.found, RulerError):
             raise self.found
         return self.found
@@ -159,17 +150,11 @@ def read(path: Path, *, growing: bool = False) -> Iterator[Prediction]:
 
 @dataclass(frozen=True)
 class Mended:
-    """What `mend` changed.
+    """What `mend` changed."""
 
-    Attributes:
-        cut: bytes cut off the end.
-        unscored: unscored rows removed, to be asked again.
-        kept: rows whose answers are kept.
-    """
-
-    cut: int = 0
-    unscored: int = 0
-    kept: int = 0
+    cut: int = 0  # bytes cut off the end
+    unscored: int = 0  # rows removed, to be asked again
+    kept: int = 0  # rows whose answers are kept
 
 
 def mend(path: Path) -> Mended:

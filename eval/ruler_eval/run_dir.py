@@ -63,11 +63,8 @@ class RunFolder:
     def begin(self, info: RunInfo, held: Shard | None = None) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
-        The description of a run without answered rows is replaced, e.g. after a mistyped option.
-
-        Args:
-            info: the run.
-            held: the shard that this process has locked, if any.
+        The description of a run without answered rows is replaced, e.g. after a mistyped option;
+        `held` is the shard that this process has locked, if any.
         """
         body = {"fingerprint": info.fingerprint, **asdict(info)}
         text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"

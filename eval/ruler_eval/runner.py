@@ -41,29 +41,25 @@ LONGEST = 300
 
 
 @dataclass(frozen=True)
-class RunJob:
+class RunJob(Inputs):
     """A run, opened and checked."""
 
-    inputs: Inputs
     engine: Engine
 
     @cached_property
     def info(self) -> RunInfo:
         """Everything that decides on the answers."""
-        inputs, prompts = self.inputs, self.inputs.prompts
-        tokenizer = None if self.engine.renders_prompts else inputs.tokenizer
+        prompts, samples = self.prompts, self.config.samples
+        tokenizer = None if self.engine.renders_prompts else self.tokenizer
+        sampling = {"extra_tokens": prompts.extra_tokens, **self.engine.sampling}
         return RunInfo(
-            data=inputs.data.info,
-            model=inputs.model.name,
-            model_revision=inputs.model.revision,
+            data=self.data.info,
+            model=self.model.name,
+            model_revision=self.model.revision,
             protocol=prompts.protocol.name,
-            engine=inputs.config.engine,
+            engine=self.config.engine,
             engine_info=self.engine.info,
-            sampling={
-                "extra_tokens": prompts.extra_tokens,
-                **self.engine.sampling,
-                **({"samples": inputs.config.samples} if inputs.config.samples > 1 else {}),
-            },
+            sampling=sampling | ({"samples": samples} if samples > 1 else {}),
             no_context=prompts.no_context,
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
@@ -86,7 +82,7 @@ def open_job(config: EvalConfig) -> RunJob:
             f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
             f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
         )
-    return RunJob(inputs, engine)
+    return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
 @dataclass(frozen=True)
@@ -146,15 +142,14 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
         )
         raise UsageError(msg)
     folder.file(FAILURE, shard).unlink(missing_ok=True)
-    data = job.inputs.data
-    share = shares_of(data, shard.count, job.inputs.config.samples)[shard.index]
+    share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     pending = [item for item in share if item.key not in answered]
     start = {
         "first": blank,
         "kept": mended.kept,
         "pending": len(pending),
         "cost": round(sum(cost(item.tokens) for item in pending)),
-        "data": str(data.source.folder.absolute()),
+        "data": str(job.data.source.folder.absolute()),
     }
     folder.log_start(job.info, shard, {**start, **job.engine.start})
     return pending
@@ -166,15 +161,15 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
     for item in pending:
         wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
     for config, rows in wanted.items():
-        for row in job.inputs.data.read_alike(config, rows):
+        for row in job.data.read_alike(config, rows):
             request = _request(job, config, row)
             for sample in rows[row.index]:
                 yield replace(request, sample=sample)
 
 
 def _request(job: RunJob, config: str, row: Row) -> Request:
-    inputs, prompts, window = job.inputs, job.inputs.prompts, job.engine.window
-    ids = prompts.ids(inputs.tokenizer, row)
+    prompts, window = job.prompts, job.engine.window
+    ids = prompts.ids(job.tokenizer, row)
     max_tokens = prompts.max_tokens(row.max_new_tokens)
     if window is not None and len(ids) + max_tokens > window:
         msg = (
@@ -182,7 +177,7 @@ def _request(job: RunJob, config: str, row: Row) -> Request:
             f"are over the window of {window}; see `ruler-eval doctor`"
         )
         raise RulerError(msg)
-    if prompts.is_counted and inputs.counts_alike:
+    if prompts.is_counted and job.counts_alike:
         length = len(ids) + row.max_new_tokens
         if length != row.length:
             msg = (
@@ -206,7 +201,7 @@ def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Predic
         except Exception as error:  # engines are other people's programs and raise anything
             write_file(failure, "".join(traceback.format_exception(error)))
             msg = (
-                f"engine {job.inputs.config.engine} failed ({type(error).__name__}: "
+                f"engine {job.config.engine} failed ({type(error).__name__}: "
                 f"{gist(error)}); the traceback is in {failure}; answers so far are kept, run it "
                 "again to resume"
             )

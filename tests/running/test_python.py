@@ -218,7 +218,7 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
         ({"protocol": "chatty", "generate": gold}, "not known; known: completion"),
         ({"rows": 0, "generate": gold}, "rows '0': write a number from 1"),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
-        ({"generate": gold, "batch": 0}, "batch=0"),
+        ({"generate": gold, "batch": 0}, "batch='0': Input should be greater than 0"),
         ({"generate": gold, "weights": object()}, "cannot be called"),
         ({"engine": "oracle"}, "model is missing"),
     ],

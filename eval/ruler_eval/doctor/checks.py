@@ -48,15 +48,15 @@ class Finding:
 def diagnose(
     config: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int, Estimate | None]:
-    """Return what was found, the number of rows examined, and the cost of the run.
+    """Return what was found, the number of rows examined, and the cost of the run on a GPU.
 
     The cost is None where the model's config does not say enough.
 
     Args:
         config: the options of the run.
         sample: rows of each config to render, evenly spread; all where None.
-        gpu: name of the GPU for the estimate.
-        progress: called with each config and the number of its rows that were examined.
+        gpu: its name; None for an estimate without times.
+        progress: called with each config when its rows are examined, and their number.
     """
     if gpu is not None and gpu not in GPUS:
         option = f"--gpu {quote(gpu)}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log2
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Share of a GPU's memory that weights, keys and values may take, by default.
 USABLE = 0.9
@@ -38,15 +38,8 @@ BEST = Speed(prefill=0.6, decoding=0.8, parallel=0.95, loading=5e9, start=20)
 WORST = Speed(prefill=0.3, decoding=0.4, parallel=0.8, loading=0.5e9, start=180)
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """One GPU.
-
-    Attributes:
-        flops: dense bf16 operations a second.
-        bandwidth: bytes a second from its memory.
-        memory: bytes.
-    """
+class Gpu(NamedTuple):
+    """One GPU: dense bf16 operations a second, bytes a second from its memory, and its bytes."""
 
     flops: float
     bandwidth: float

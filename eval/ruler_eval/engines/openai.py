@@ -22,6 +22,8 @@ from queue import Empty, Queue
 from threading import Event, Thread
 from typing import Any, Literal
 
+from pydantic import PositiveInt
+
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
@@ -85,7 +87,7 @@ class OpenAiOptions:
     """
 
     api: Api = "completions"
-    concurrency: int = 16
+    concurrency: PositiveInt = 16
     patience: float = 300.0
     timeout: float = 1800.0
     tolerance: float = 0.02
@@ -122,28 +124,22 @@ def prepare(
         fields=_without_null(
             config.sampling | {"reasoning_effort": options.reasoning_effort, **options.body}
         ),
-        start=split_options(config.engine_options)[1],
+        start={**split_options(config.engine_options)[1], "probe": {}},
     ).engine()
 
 
 @dataclass
 class Client:
-    """Threads that send requests to a server, and check that its model stays the same.
-
-    Attributes:
-        facts: what it lists of the model.
-        fields: of each request, besides its model, prompt and limit.
-        start: what may differ between two starts: options, and the answers to the short prompts.
-    """
+    """Threads that send requests to a server, and check that its model stays the same."""
 
     prompts: PromptFormat
     tokenizer: PromptTokenizer
     model: str
     options: OpenAiOptions
     server: Server
-    facts: dict[str, Any]
-    fields: dict[str, Any]
-    start: dict[str, Any]
+    facts: dict[str, Any]  # what it lists of the model
+    fields: dict[str, Any]  # of each request, besides its model, prompt and limit
+    start: dict[str, Any]  # what may differ between two starts; with `probe`, the short answers
 
     def __post_init__(self) -> None:
         self._checked = 0  # outages of the server at the last check
@@ -348,7 +344,7 @@ def _contradictions(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     """Return what two looks at a server contradict each other in, one text each."""
     known, found = before.get("facts", {}), now.get("facts", {})
     changed = [(n, known.get(n), found.get(n)) for n in sorted(known.keys() | found.keys())]
-    first, second = before.get("probe") or {}, now.get("probe") or {}
+    first, second = before.get("probe", {}), now.get("probe", {})
     software = "system_fingerprint"
     if software in first and software in second:
         changed.append((software, first[software], second[software]))

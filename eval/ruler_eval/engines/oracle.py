@@ -16,17 +16,11 @@ from ruler_eval.schema import Prediction
 
 @dataclass(frozen=True)
 class OracleOptions:
-    """Options of the oracle.
+    """Options of the oracle."""
 
-    Attributes:
-        seconds: pause before each answer.
-        fail: index of rows that stay unscored.
-        crash: index of rows that kill the process, as a fault of a GPU does.
-    """
-
-    seconds: float = 0.0
-    fail: int | None = None
-    crash: int | None = None
+    seconds: float = 0.0  # before each answer
+    fail: int | None = None  # index of rows that stay unscored
+    crash: int | None = None  # index of rows that kill the process, as a fault of a GPU does
 
 
 def prepare(

@@ -27,6 +27,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, cast
 
+from pydantic import PositiveInt
+
 from ruler_data.errors import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
@@ -60,15 +62,10 @@ Function = Callable[..., str | Generation | Iterable[str | Generation]]
 
 @dataclass(frozen=True)
 class PythonOptions:
-    """Options of the engine; all others are keyword arguments of the function.
+    """Options of the engine; all others are keyword arguments of the function."""
 
-    Attributes:
-        function: `package.module:name`.
-        batch: requests per call, at most.
-    """
-
-    function: str | None = None
-    batch: int = 1
+    function: str | None = None  # `package.module:name`
+    batch: PositiveInt = 1  # requests per call, at most
 
 
 def prepare(
@@ -78,9 +75,6 @@ def prepare(
     assert tokenizer is not None
     own, arguments = partition(config.engine_options, PythonOptions.__dataclass_fields__)
     options = read_options("python", PythonOptions, own)
-    if options.batch < 1:
-        msg = f"--option batch={options.batch}: must be at least 1"
-        raise UsageError(msg)
     if (options.function is None) == (config.generate is None):
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)

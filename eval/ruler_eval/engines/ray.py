@@ -18,10 +18,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, Queue
-from typing import Any
+from typing import Any, Literal
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import counted, quote
+from pydantic import PositiveInt
+
+from ruler_data.errors import RulerError
+from ruler_data.names import counted
 from ruler_data.ray_cluster import connect
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
@@ -37,8 +39,8 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 from ruler_eval.schema import Key, Prediction
 
-#: Engines that can be copied; those whose copies may be spread over nodes.
-COPIED, SPREAD = ("vllm", "transformers", "oracle"), ("vllm", "oracle")
+#: Engines whose copies may be spread over nodes.
+SPREAD = ("vllm", "oracle")
 #: Rows that a copy has at once: more than any engine computes at a time, so that it never waits.
 WINDOW = 160
 #: Times that a row is handed out before it is unscored, if its copy is lost each time; and the
@@ -62,8 +64,8 @@ class RayOptions:
         wait: seconds to wait for room for the first copy; longer while the cluster scales up.
     """
 
-    engine: str = "vllm"
-    copies: int | None = None
+    engine: Literal["vllm", "transformers", "oracle"] = "vllm"
+    copies: PositiveInt | None = None
     gpus: int | None = None
     wait: float = 30.0
 
@@ -76,12 +78,6 @@ def prepare(
 
     own, rest = partition(config.engine_options, RayOptions.__dataclass_fields__)
     options = read_options("ray", RayOptions, own)
-    if options.engine not in COPIED:
-        msg = f"--option engine={quote(options.engine)}: copies are of vllm or transformers"
-        raise UsageError(msg)
-    if options.copies is not None and options.copies < 1:
-        msg = f"--option copies={options.copies}: must be at least 1"
-        raise UsageError(msg)
     if options.gpus is None:
         size = config.tensor_parallel * int(rest.get("pipeline_parallel_size", 1))
         options = replace(options, gpus=0 if options.engine == "oracle" else size)
@@ -146,18 +142,13 @@ class EngineActor:
 
 @dataclass(eq=False)
 class Copy:
-    """A copy, as this process sees it.
-
-    Attributes:
-        asked: when its room was asked for.
-        requests: that it has and has not answered.
-    """
+    """A copy, as this process sees it."""
 
     group: Any
     actor: Any
     stream: Any
-    asked: float = field(default_factory=time.monotonic)
-    requests: dict[Key, Request] = field(default_factory=dict)
+    asked: float = field(default_factory=time.monotonic)  # when its room was asked for
+    requests: dict[Key, Request] = field(default_factory=dict)  # those without an answer
     ready: bool = False
 
     def send(self, request: Request) -> None:

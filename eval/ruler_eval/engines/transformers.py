@@ -21,18 +21,10 @@ from ruler_eval.schema import Prediction
 
 @dataclass(frozen=True)
 class TransformersOptions:
-    """Options of the engine.
-
-    Attributes:
-        dtype: of weights and activations.
-        device: where to compute; by default the first GPU, or the CPU where there is none.
-        attn_implementation: `sdpa`, `flash_attention_2`, `eager`; the library's default where None.
-        hf_overrides: values that replace those of the model's config, e.g. of RoPE for YaRN.
-        trust_remote_code: whether to run code that comes with the model.
-    """
+    """Options of the engine, by the library's names."""
 
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    device: str | None = None
+    device: str | None = None  # by default the first GPU, or the CPU where there is none
     attn_implementation: str | None = None
     hf_overrides: Mapping[str, Any] = field(default_factory=dict)
     trust_remote_code: bool = False
@@ -100,10 +92,8 @@ def _load(
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
 
     logging.disable_progress_bar()
-    origin = {
-        "revision": model.hub_revision or "main",
-        "trust_remote_code": options.trust_remote_code,
-    }
+    trusted = options.trust_remote_code
+    origin = {"revision": model.hub_revision or "main", "trust_remote_code": trusted}
     network = AutoModelForCausalLM.from_pretrained(
         model.source,
         config=AutoConfig.from_pretrained(model.source, **options.hf_overrides, **origin),
