@@ -98,25 +98,22 @@ class Dataset:
             rows: the first ones of each config, or of each config of a length; others keep all.
             tasks: whose configs to keep; empty for all.
         """
-        have = {name: parse_config(name)[0] for name in self.rows}
-        length = {name: parse_config(name)[1] for name in self.rows}
-        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(length.values(), rows)
-        for wanted, known in ((configs, have), (tasks, have.values()), (firsts, length.values())):
-            for name in wanted:
-                if name not in known:
-                    names = ", ".join(map(str, dict.fromkeys(known)))
-                    msg = f"{quote(str(name))} is not in {self.source}; it has {names}"
-                    raise UsageError(msg)
+        parts = {name: parse_config(name) for name in self.rows}
+        have, lengths = (dict.fromkeys(column) for column in zip(*parts.values(), strict=True))
+        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(lengths, rows)
+        for wanted, known in ((configs, parts), (tasks, have), (firsts, lengths)):
+            if strange := [name for name in wanted if name not in known]:
+                names = ", ".join(map(str, known))
+                msg = f"{quote(str(strange[0]))} is not in {self.source}; it has {names}"
+                raise UsageError(msg)
         counts = {
-            name: n
-            for name, n in self.rows.items()
-            if (not configs or name in configs) and (not tasks or have[name] in tasks)
+            name: min(firsts.get(length) or self.rows[name], self.rows[name])
+            for name, (task, length) in parts.items()
+            if (not configs or name in configs) and (not tasks or task in tasks)
         }
         if not counts:
             raise UsageError(self.source, "no config is of these tasks and among these configs")
-        return replace(
-            self, rows={n: min(firsts.get(length[n]) or c, c) for n, c in counts.items()}
-        )
+        return replace(self, rows=counts)
 
     def fetch(self) -> "Dataset":
         """Fetch the files of the chosen configs, and check each against the manifest."""

@@ -45,28 +45,24 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
 
 
 def run_processes(
-    job: RunJob,
-    folder: RunFolder,
-    shard: Shard,
-    groups: int,
-    visible: str | None,
-    arguments: Sequence[str],
+    job: RunJob, folder: RunFolder, shard: Shard, groups: int, arguments: Sequence[str]
 ) -> None:
     """Run a shard in one process per group of GPUs, to the end of all of them."""
     job = job.opened()
     folder.begin(job.info)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     gpus = devices(groups, job.config.tensor_parallel, visible)
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]
     answered = folder.answered()
     shares = shares_of(job.data, count, job.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
-    tail = JournalTail(folder, shards, answered)
+    ends = {folder.file(JOURNAL, shard): 0 for shard in shards}
     with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
         running = True
         while running:
             running = any(process.poll() is None for process in processes.values())
-            for prediction in tail.new():
+            for prediction in _added(ends, answered):
                 progress(prediction)
             if running:
                 time.sleep(POLL)
@@ -80,24 +76,17 @@ def run_processes(
         raise RulerError(msg)
 
 
-class JournalTail:
-    """Reads the lines that other processes append to the journals of some shards."""
-
-    def __init__(self, folder: RunFolder, shards: Sequence[Shard], seen: set[Key]) -> None:
-        self._ends = {folder.file(JOURNAL, shard): 0 for shard in shards}
-        self._seen = set(seen)
-
-    def new(self) -> Iterator[Prediction]:
-        """Yield the predictions that were added since the last call."""
-        for path, end in self._ends.items():
-            mended = path.exists() and path.stat().st_size < end
-            for line in journal.lines(path, 0 if mended else end):
-                if not line.data.endswith(b"\n"):  # it is still being written
-                    break
-                self._ends[path] = line.end
-                if line.prediction.key not in self._seen:
-                    self._seen.add(line.prediction.key)
-                    yield line.prediction
+def _added(ends: dict[Path, int], seen: set[Key]) -> Iterator[Prediction]:
+    """Yield what other processes have added to journals since `ends`, which is moved on."""
+    for path, end in ends.items():
+        mended = path.exists() and path.stat().st_size < end
+        for line in journal.lines(path, 0 if mended else end):
+            if not line.data.endswith(b"\n"):  # it is still being written
+                break
+            ends[path] = line.end
+            if line.prediction.key not in seen:
+                seen.add(line.prediction.key)
+                yield line.prediction
 
 
 def end_with_parent() -> None:

@@ -1,12 +1,11 @@
 """`ruler-eval run`."""
 
 import json
-import os
 import sys
 from dataclasses import asdict
 from typing import Annotated
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from ruler_data.errors import RulerError
 from ruler_data.names import counted
@@ -33,17 +32,14 @@ def run(
     if data_parallel == 1:
         done = run_job(job, folder, share)
     else:
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        run_processes(job, folder, share, data_parallel, visible, sys.argv[1:])
+        run_processes(job, folder, share, data_parallel, sys.argv[1:])
         done = summarize(job, folder, Outcome())
     if as_json:
         configs = [asdict(each) for each in done.configs]
         out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
     else:
         names, *lines = done.table()
-        table = Table(box=None)
-        for name in names:
-            table.add_column(name, justify="left" if name == "config" else "right")
+        table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
         for line in lines:
             table.add_row(*line)
         out.print(table)
