@@ -80,7 +80,7 @@ class RunFolder:
                 differences = list(_differences(present, json.loads(text)))
                 if not differences:
                     return
-                if not self.is_blank(held):
+                if self.answered() or self.others_run(held):
                     msg = (
                         f"{self.path}: holds another run: {'; '.join(differences[:3])}; "
                         "give the options that it was started with, or another --out"
@@ -105,18 +105,16 @@ class RunFolder:
             reason = f"cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(where, reason) from error
 
-    def is_blank(self, held: Shard | None) -> bool:
-        """Whether no shard has answered a row, and none but `held` is running."""
-        if self.answered():
-            return False
+    def others_run(self, held: Shard | None) -> bool:
+        """Whether a shard other than `held` is running."""
         try:
-            with ExitStack() as locks:
-                for shard in self._shards(LOCK.format("*")):
-                    if shard != held:
-                        locks.enter_context(FileLock(self.file(LOCK, shard), timeout=0))
+            for shard in self._shards(LOCK.format("*")):
+                if shard != held:
+                    with FileLock(self.file(LOCK, shard), timeout=0):
+                        pass
         except Timeout:
-            return False
-        return True
+            return True
+        return False
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""

@@ -134,7 +134,8 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
         )
     if mended.unscored:
         warn(f"retrying {counted(mended.unscored, 'row')} that failed before")
-    answered, blank = folder.answered(), folder.is_blank(shard)
+    answered = folder.answered()
+    blank = not answered and not folder.others_run(shard)
     if found := job.engine.differences({} if blank else folder.first_start(job.info)):
         msg = (
             f"{folder.path}: the server holds another model than when the run began: "
