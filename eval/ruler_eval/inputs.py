@@ -108,26 +108,38 @@ class Inputs:
 
 def open_inputs(config: EvalConfig) -> Inputs:
     """Return the inputs that the options name."""
-    indexed = _indexed(config) if config.revision is None else None
-    data = indexed or open_dataset(str(config.data), config.revision)
+    model = _open_model(config)
+    tokenizer = None
+    if config.tokenizer is not None:
+        tokenizer = load_tokenizer(str(config.tokenizer))
+    elif model.folder is not None:
+        tokenizer = model.tokenizer()
     asked = config.first_rows
+    data = _open_data(config, model, tokenizer)
     data = data.choose(parse_names(config.configs), asked, parse_names(config.tasks)).fetch()
     for name, rows in data.rows.items():
         wanted = asked.get(parse_config(name)[1]) if isinstance(asked, dict) else asked
         if wanted and wanted > rows:
             warn(f"{name} has only {counted(rows, 'row')}, not {wanted}")
             break
-    model = _open_model(config)
-    tokenizer = _open_tokenizer(config, model, data)
+    if tokenizer is None:
+        spec = find_by_fingerprint(data.manifest.tokenizer)
+        if spec is None:
+            msg = (
+                f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own "
+                "is not known here; give its folder or Hub id with --tokenizer"
+            )
+            raise UsageError(msg)
+        tokenizer = load_tokenizer(spec)
     config.prompts.variables(tokenizer)  # refuses a model without a template
     return Inputs(config, data, model, tokenizer)
 
 
-def _indexed(config: EvalConfig) -> Dataset | None:
-    """Return the rows for the model's tokenizer by the index of a repo; None without a repo."""
+def _open_data(config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None) -> Dataset:
+    """Return all rows; of a repo without a revision those for the model, by its index."""
     where = str(config.data)
-    if Path(where).is_dir() or not is_repo(where):
-        return None
+    if config.revision is not None or Path(where).is_dir() or not is_repo(where):
+        return open_dataset(where, config.revision)
     try:
         index, reason = read_index(where), f"that repo has no {INDEX}"
     except RulerError as error:
@@ -136,10 +148,9 @@ def _indexed(config: EvalConfig) -> Dataset | None:
         data, found = f"data {quote(where)}", "since no index of rows by model was found there"
         remedy = f"to load the Hub repo of that name, give a revision, e.g. v1.0.0, {found}"
         raise UsageError(data, f"no such folder; {remedy} ({reason})")
-    model = _open_model(config)
     sibling = index.of_model(model.source)
-    if own := _own_tokenizer(config, model):
-        sibling = index.of_tokenizer(own.info) or sibling
+    if tokenizer is not None:
+        sibling = index.of_tokenizer(tokenizer.info) or sibling
     if sibling is None:
         msg = (
             f"{where}: has rows for {', '.join(one.tokenizer for one in index.siblings)}, and none "
@@ -168,23 +179,3 @@ def _open_model(config: EvalConfig) -> Model:
     limit = config.engine_options.get("max_model_len")
     limit = limit if isinstance(limit, int) else None
     return replace(model, config=overridden(model.config, overrides), limit=limit)
-
-
-def _open_tokenizer(config: EvalConfig, model: Model, data: Dataset) -> PromptTokenizer:
-    """Return the tokenizer that the options name, the model's own, or that of the data."""
-    if own := _own_tokenizer(config, model):
-        return own
-    spec = find_by_fingerprint(data.manifest.tokenizer)
-    if spec is None:
-        msg = (
-            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
-            "not known here; give its folder or Hub id with --tokenizer"
-        )
-        raise UsageError(msg)
-    return load_tokenizer(spec)
-
-
-def _own_tokenizer(config: EvalConfig, model: Model) -> PromptTokenizer | None:
-    if config.tokenizer is not None:
-        return load_tokenizer(str(config.tokenizer))
-    return model.tokenizer() if model.folder is not None else None
