@@ -143,7 +143,7 @@ class Client:
 
     def __post_init__(self) -> None:
         self._checked = 0  # outages of the server at the last check
-        self._other_fingerprint = False
+        self._suspect = False  # whether an answer may be of another model since then
         self._tell = cache(warn)  # of anything once
 
     def engine(self) -> Engine:
@@ -231,7 +231,7 @@ class Client:
                 waiting -= 1
                 failures = 0 if prediction.error is None else failures + 1
                 doubtful += 1
-                suspect = self._other_fingerprint or self.server.outages != self._checked
+                suspect = self._suspect or self.server.outages != self._checked
                 if suspect and not failures and self._is_same(doubtful=0):
                     doubtful = 1
                 yield prediction
@@ -250,12 +250,13 @@ class Client:
 
     def _predict(self, request: Request, stop: Event) -> Prediction:
         try:
-            started = time.monotonic()
+            started, outages = time.monotonic(), self.server.outages
             reply = self.server.post(*self._message(request), stop)
             seconds = time.monotonic() - started
             known = self.start["probe"].get("system_fingerprint")
-            if known and _fingerprint(reply) not in (None, known):
-                self._other_fingerprint = True
+            other = bool(known) and _fingerprint(reply) not in (None, known)
+            if other or self.server.outages != outages:
+                self._suspect = True
             return self._read_reply(request, reply, seconds)
         except RequestError as error:
             return request.unscored(str(error))
@@ -268,13 +269,14 @@ class Client:
         Raises:
             ModelChanged: it holds another one; the last `doubtful` answers may be of that one.
         """
-        self._checked, self._other_fingerprint = self.server.outages, False
+        self._checked, self._suspect = self.server.outages, False
         try:
             facts, probe = self.server.facts(self.model), self._probe()
         except RulerError as error:  # the rows are answered all the same
             self._tell(f"whether the model is still the same is not known: {error}")
             return False
-        if self.start["probe"] and not probe:
+        unknown = bool(self.start["probe"]) and not probe
+        if unknown:
             self._tell(f"{self.server.name}: the short prompts could not be asked again")
         now = {"facts": self.facts if facts is None else facts, "probe": probe}
         if found := _contradictions({"facts": self.facts, **self.start}, now):
@@ -283,7 +285,7 @@ class Client:
                 f"{'; '.join(found[:3])}; serve the first model again, or start another run"
             )
             raise ModelChanged(msg, doubtful)
-        return True
+        return not unknown
 
     def _message(self, request: Request) -> tuple[str, dict[str, Any]]:
         """Return the path and the body of the HTTP request for a row."""
