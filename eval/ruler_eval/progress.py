@@ -34,7 +34,7 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
             bars.update(
                 task,
                 advance=cost(length),
-                description=prediction.config,
+                description="all configs",
                 items=f"{done}/{len(pending)} rows",
                 speed=f"{done / seconds:.1f} rows/s, {prefilled / seconds:,.0f} tokens/s",
             )
