@@ -2,12 +2,22 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from statistics import fmean
 
-import numpy as np
-
-from ruler_report.figures.style import COLOURS, GRID, INK, Axes, Drawing, shown_name, slug, stroke
+from ruler_report.figures.style import (
+    COLOURS,
+    GRID,
+    INK,
+    Axes,
+    Drawing,
+    Panel,
+    names_of,
+    shown_name,
+    slug,
+    stroke,
+)
 from ruler_report.format import format_length
 from ruler_report.results import Param
 from ruler_report.stats.depth import shown_by_depth
@@ -24,16 +34,19 @@ SHORT = 20
 FEW = 3
 #: A training step in the name or revision of a model, `checkpoint-500` or `step_1000`.
 STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
-#: A point on each line, at a place on the x axis.
-Line = Sequence[tuple[float, Estimate]]
-Ticks = Sequence[tuple[float, str]]
+#: The scores of a run by their place on the x axis, in rising order.
+Line = Mapping[float, Estimate]
 
 
 def draw_lines(
-    axes: Axes, title: str, lines: Sequence[Line], ticks: Ticks, threshold: float | None = None
+    axes: Axes,
+    title: str,
+    lines: Sequence[Line],
+    ticks: Mapping[float, str],
+    threshold: float | None = None,
 ) -> None:
     """Draw lines with their intervals, each labelled with its number at its end."""
-    places = [place for place, _ in ticks]
+    places = [*ticks]
     span = (places[-1] - places[0]) or 1.0
     axes.set_title(title)
     axes.grid(axis="y")
@@ -42,54 +55,67 @@ def draw_lines(
     for number, line in enumerate(lines):
         # Shifted a little, so that intervals of different lines do not overlap.
         shift = (number - (len(lines) - 1) / 2) * min(0.015, 0.09 / len(lines)) * span
-        xs, cells = [place + shift for place, _ in line], [cell for _, cell in line]
-        lows, highs = [cell.low for cell in cells], [cell.high for cell in cells]
+        xs, cells = [place + shift for place in line], line.values()
         look = stroke(number)
+        lows, highs = [cell.low for cell in cells], [cell.high for cell in cells]
         axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
         axes.plot(xs, [cell.value for cell in cells], **look)
-    axes.set_xticks(places, [text for _, text in ticks])
+    axes.set_xticks(places, ticks.values())
     axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
     axes.set_yticks(range(0, 101, 25))
     axes.set_ylim(-4, 104)
     if len(lines) > 1:
-        ends = {number: line[-1][1].value for number, line in enumerate(lines) if line}
-        height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
-        for number, y in apart(ends, 108 * 6.5 / height).items():
-            axes.annotate(
-                str(number + 1),
-                (1, y),
-                (3, 0),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                va="center",
-                fontsize="small",
-                fontweight="bold",
-                color=COLOURS[number % len(COLOURS)],
-                annotation_clip=False,
-            )
+        _number_ends(axes, lines)
 
 
-def apart(ends: dict[int, float], gap: float) -> dict[int, float]:
-    """Return the heights of labels, moved so that neighbours are a gap apart.
+def _number_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    ends = {number: [*line.values()][-1].value for number, line in enumerate(lines) if line}
+    height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
+    for number, y in apart(ends, 108 * 6.5 / height).items():
+        axes.annotate(
+            str(number + 1),
+            (1, y),
+            (3, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            fontweight="bold",
+            color=COLOURS[number % len(COLOURS)],
+            annotation_clip=False,
+        )
+
+
+def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
+    """Return the heights of labels, moved as little as possible so that they are a gap apart.
+
+    Each height less its rank in gaps must not fall: this is isotonic regression, here by its
+    max-min formula (Robertson, Wright and Dykstra 1988).
 
     >>> apart({0: 50.0, 1: 52.0, 2: 90.0}, gap=6.0)
     {0: 48.0, 1: 54.0, 2: 90.0}
     """
-    groups = [([number], y) for number, y in sorted(ends.items(), key=lambda end: end[1])]
-    place = 0
-    while place + 1 < len(groups):  # labels that would touch are centred on their mean
-        (below, low), (above, high) = groups[place : place + 2]
-        if high - low >= gap * (len(below) + len(above)) / 2:
-            place += 1
-            continue
-        middle = (low * len(below) + high * len(above)) / (len(below) + len(above))
-        groups[place : place + 2] = [(below + above, middle)]
-        place = max(0, place - 1)
+    order = sorted(ends, key=lambda number: ends[number])
+    wanted = [ends[number] - gap * rank for rank, number in enumerate(order)]
     return {
-        number: middle + gap * (rank - (len(members) - 1) / 2)
-        for members, middle in groups
-        for rank, number in enumerate(members)
+        number: gap * rank
+        + max(
+            min(fmean(wanted[low:high]) for high in range(rank + 1, len(wanted) + 1))
+            for low in range(rank + 1)
+        )
+        for rank, number in enumerate(order)
     }
+
+
+def _panels(parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str]) -> list[Panel]:
+    """Return a panel for each title and its lines."""
+    return [
+        partial(draw_lines, title=title, lines=lines, ticks=ticks) for title, lines in parts.items()
+    ]
+
+
+def _values(line: Line, labels: Mapping[float, str]) -> str:
+    return ", ".join(f"{cell.value:.1f} at {labels[x]}" for x, cell in line.items())
 
 
 def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
@@ -97,46 +123,32 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     if len(lengths) < 2:
         return
-    ticks = [(math.log2(length), format_length(length)) for length in lengths]
+    ticks = {math.log2(length): format_length(length) for length in lengths}
     groups = {run.summary.group for run in runs if OVERALL in run.summary.effective}
     threshold = THRESHOLDS[groups.pop()][OVERALL] if len(groups) == 1 else None
-    tasks = tasks_of(runs)
-    panels = [
-        partial(draw_lines, title=task, lines=_at_lengths(columns), ticks=ticks)
-        for task in tasks
-        if (columns := [run.summary.cells.get(task, {}) for run in runs])
-    ]  # fmt: skip
-    if len(tasks) > 1 and any(run.summary.overall for run in runs):
-        lines = _at_lengths([run.summary.overall for run in runs])
+    tasks, means = tasks_of(runs), [run.summary.overall for run in runs]
+    columns = {task: [run.summary.cells.get(task, {}) for run in runs] for task in tasks}
+    parts = {title: [_logarithmic(one) for one in column] for title, column in columns.items()}
+    panels, overall = _panels(parts, ticks), [_logarithmic(mean) for mean in means]
+    if len(tasks) > 1 and any(means):
         title = f"mean of {len(tasks)} tasks"
-        panels.insert(
-            0, partial(draw_lines, title=title, lines=lines, ticks=ticks, threshold=threshold)
-        )
+        (panel,) = _panels({title: overall}, ticks)
+        panels.insert(0, partial(panel, threshold=threshold))
+    scores = (
+        f"{shown_name(run.label)} {_values(line, ticks)}"
+        for run, line in zip(runs, overall, strict=True)
+    )
     yield Drawing(
         "lengths",
         "Score in percent by length in tokens, with 95 % intervals",
-        _words("Mean score over all tasks", runs, [run.summary.overall for run in runs]),
+        f"Mean score over all tasks, in percent: {'; '.join(scores)}.",
         panels,
         series=names_of(runs),
     )
 
 
-def _at_lengths(columns: Sequence[dict[int, Estimate]]) -> list[Line]:
-    return [[(math.log2(x), cell) for x, cell in sorted(column.items())] for column in columns]
-
-
-def _words(what: str, runs: Sequence[ScoredRun], columns: Sequence[dict[int, Estimate]]) -> str:
-    scores = (
-        f"{shown_name(run.label)} "
-        + ", ".join(f"{cell.value:.1f} at {format_length(x)}" for x, cell in sorted(column.items()))
-        for run, column in zip(runs, columns, strict=True)
-    )
-    return f"{what}, in percent: {'; '.join(scores)}."
-
-
-def names_of(runs: Sequence[ScoredRun]) -> list[str]:
-    """Return the names of series; none for one run, which needs no key."""
-    return [run.label for run in runs] if len(runs) > 1 else []
+def _logarithmic(column: Mapping[int, Estimate]) -> Line:
+    return {math.log2(length): column[length] for length in sorted(column)}
 
 
 def tasks_of(runs: Sequence[ScoredRun]) -> list[str]:
@@ -146,28 +158,25 @@ def tasks_of(runs: Sequence[ScoredRun]) -> list[str]:
 
 def dots(runs: Sequence[ScoredRun]) -> Drawing:
     """Return the scores of every task as dots, those of a task joined: a dumbbell of two runs."""
-    tasks = tasks_of(runs)
-    columns = [[run.summary.by_task.get(task) for task in tasks] for run in runs]
-    names = [shown_name(run.label) for run in runs]
-    pairs = (
-        f"{task} " + " and ".join(f"{cell.value:.1f}" for cell in row if cell)
-        for task, row in zip(tasks, zip(*columns, strict=True), strict=True)
+    tasks = {task: [run.summary.by_task.get(task) for run in runs] for task in tasks_of(runs)}
+    names = ", ".join(shown_name(run.label) for run in runs)
+    scores = (
+        f"{task} " + " and ".join(f"{cell.value:.1f}" for cell in cells if cell)
+        for task, cells in tasks.items()
     )
     return Drawing(
         "tasks",
         "Score of each task in percent, mean over its lengths"
         + (", with 95 % intervals" if len(runs) <= FEW else ", from the lowest run to the highest"),
-        f"Score in percent, by run ({', '.join(names)}): {'; '.join(pairs)}.",
-        [partial(_draw_dots, tasks=tasks, columns=columns)],
+        f"Score in percent, by run ({names}): {'; '.join(scores)}.",
+        [partial(_draw_dots, tasks=tasks)],
         (4.6, 0.5 + 0.24 * len(tasks)),
         names_of(runs),
     )
 
 
-def _draw_dots(
-    axes: Axes, tasks: Sequence[str], columns: Sequence[Sequence[Estimate | None]]
-) -> None:
-    for place, row in enumerate(zip(*columns, strict=True)):
+def _draw_dots(axes: Axes, tasks: Mapping[str, Sequence[Estimate | None]]) -> None:
+    for place, row in enumerate(tasks.values()):
         values = [cell.value for cell in row if cell]
         axes.hlines(place, min(values), max(values), color=GRID, linewidth=3)
         for number, cell in enumerate(row):
@@ -186,14 +195,14 @@ def _draw_dots(
 
 def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the evidence shown by depth, a panel for each category, pooled over lengths."""
-    panels, words = [], []
+    ticks = {float(depth): str(depth) for depth in range(0, 101, 25)}
+    parts, words = {}, []
     for category in CATEGORIES:
-        lines: list[Line] = []
+        lines = []
         for run in runs:
             tasks = [t for t in run.summary.tasks if run.summary.category_of[t] == category]
             cells = shown_by_depth(run, tasks, run.summary.lengths)
-            middles = (np.arange(len(cells)) + 0.5) * 100 / max(1, len(cells))
-            lines.append(list(zip(middles.tolist(), cells, strict=True)))
+            lines.append({(i + 0.5) * 100 / len(cells): cell for i, cell in enumerate(cells)})
             if cells:
                 worst = min(range(len(cells)), key=lambda i: cells[i].value)
                 words.append(
@@ -201,13 +210,11 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
                     f"depth {100 * worst // len(cells)} to {100 * (worst + 1) // len(cells)}"
                 )
         if any(lines):
-            ticks = [(float(depth), str(depth)) for depth in range(0, 101, 25)]
-            panels.append(partial(draw_lines, title=category, lines=lines, ticks=ticks))
-    if panels:
+            parts[category] = lines
+    if parts:
         title = "Evidence shown, in percent, by its depth in the context (0 is its beginning)"
-        yield Drawing(
-            "depth", title, f"{title}. {'; '.join(words)}.", panels, (2.6, 1.9), names_of(runs)
-        )
+        alt = f"{title}. {'; '.join(words)}."
+        yield Drawing("depth", title, alt, _panels(parts, ticks), (2.6, 1.9), names_of(runs))
 
 
 def by_step(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
@@ -217,24 +224,21 @@ def by_step(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         return
     marks = sorted(steps)
     shown = marks if len(marks) <= 6 else marks[:: -(-len(marks) // 5)]
-    ticks = [(float(step), f"{step:,}") for step in shown]
-    if shown[-1] != marks[-1]:
-        ticks.append((float(marks[-1]), f"{marks[-1]:,}"))
-    columns = {"all tasks": {s: run.summary.mean for s, run in steps.items() if run.summary.mean}}
-    for category in CATEGORIES:
-        columns[category] = {
-            step: run.summary.by_category[category]
-            for step, run in steps.items()
-            if category in run.summary.by_category
-        }
-    panels = [
-        partial(draw_lines, title=name, ticks=ticks,
-                lines=[[(float(step), cell) for step, cell in sorted(column.items())]])
-        for name, column in columns.items() if column
-    ]  # fmt: skip
-    scores = ", ".join(
-        f"{cell.value:.1f} at step {step:,}" for step, cell in sorted(columns["all tasks"].items())
-    )
+    ticks = {float(step): f"{step:,}" for step in (*shown, marks[-1])}
+    summaries = {float(step): steps[step].summary for step in marks}
+    means = {step: one.mean for step, one in summaries.items() if one.mean}
+    parts = {"all tasks": [means]} | {
+        category: [
+            {
+                x: one.by_category[category]
+                for x, one in summaries.items()
+                if category in one.by_category
+            }
+        ]
+        for category in CATEGORIES
+    }
+    panels = _panels({name: lines for name, lines in parts.items() if any(lines)}, ticks)
+    scores = _values(means, {step: f"step {step:,.0f}" for step in means})
     title = "Score in percent by training step, mean over lengths, with 95 % intervals"
     yield Drawing("steps", title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9))
 
@@ -252,32 +256,29 @@ def study_lines(runs: Sequence[ScoredRun], study: Study) -> Drawing:
     Of one run, a line for each length; of several, a panel for each length and a line for each run.
     """
     (axis,) = study.axes
+    labels = dict(zip(places_of(axis.values), map(format_value, axis.values), strict=True))
+    ticks = {x: shown_name(label, SHORT) for x, label in labels.items()}
     lengths = sorted({length for run in runs for length in run.summary.lengths})
-    labels = [format_value(value) for value in axis.values]
-    places = places_of(axis.values)
-
-    def line(run: ScoredRun, length: int) -> Line:
-        cells = [run.summary.cells[point.task].get(length) for point in study.points]
-        return [(x, cell) for x, cell in zip(places, cells, strict=True) if cell]
-
-    table = {length: [line(run, length) for run in runs] for length in lengths}
-    ticks = [(x, shown_name(text, SHORT)) for x, text in zip(places, labels, strict=True)]
-    named = {x: label for x, label in zip(places, labels, strict=True)}
+    table = {
+        format_length(length): [
+            {
+                x: cells[length]
+                for x, point in zip(labels, study.points, strict=True)
+                if length in (cells := run.summary.cells[point.task])
+            }
+            for run in runs
+        ]
+        for length in lengths
+    }
     scores = (
-        f"{format_length(length)} "
-        + ", ".join(f"{cell.value:.1f} at {named[x]}" for x, cell in one)
-        for length, lines in table.items() for one in lines
-    )  # fmt: skip
+        f"{length} {_values(line, labels)}" for length, lines in table.items() for line in lines
+    )
     if len(runs) == 1:
-        series = [format_length(length) for length in lengths]
-        alone = [lines[0] for lines in table.values()]
-        panels = [partial(draw_lines, title=axis.label, lines=alone, ticks=ticks)]
+        series, parts = [*table], {axis.label: [line for (line,) in table.values()]}
     else:
         series = names_of(runs)
-        panels = [
-            partial(draw_lines, title=f"{format_length(length)} tokens", lines=lines, ticks=ticks)
-            for length, lines in table.items()
-        ]
+        parts = {f"{length} tokens": lines for length, lines in table.items()}
+    panels = _panels(parts, ticks)
     alt = f"{study.title}, in percent, by length: {'; '.join(scores)}."
     return Drawing(f"study-{slug(study.family)}", study.title, alt, panels, (3.2, 2.1), series)
 

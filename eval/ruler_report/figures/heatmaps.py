@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from ruler_report.figures.style import INK, Axes, Drawing, heat, shown_name, slug
+from ruler_report.figures.style import INK, Axes, Drawing, shades, shown_name, slug
 from ruler_report.format import format_length
 from ruler_report.stats.comparison import CANNOT_TELL, Comparison, Difference
 from ruler_report.stats.correlation import CorrelationStudy
@@ -19,14 +19,44 @@ def draw_heat(
     axes: Axes,
     title: str,
     values: Floats,
-    texts: Sequence[Sequence[str]],
     rows: Sequence[str],
     columns: Sequence[str],
-    low: float = 0.0,
-    high: float = 100.0,
+    texts: Sequence[Sequence[str]] | None = None,
+    limits: tuple[float, float] = (0.0, 100.0),
 ) -> None:
-    """Draw a table with its headings as coloured cells."""
-    heat(axes, values, texts, low, high)
+    """Draw a table with its headings as coloured cells; NaN is an empty one.
+
+    White is the middle of the limits if the first is below 0.
+    """
+    low, high = limits
+    two_sided = low < 0
+    axes.pcolormesh(
+        values,
+        cmap=shades(two_sided=two_sided),
+        vmin=low,
+        vmax=high,
+        edgecolors="face",
+        linewidth=0.2,
+    )
+    axes.invert_yaxis()
+    for (row, column), value in np.ndenumerate(values):
+        if np.isnan(value):
+            continue
+        share = float(np.clip((value - low) / (high - low), 0, 1))
+        bright = abs(share - 0.5) < 0.36 if two_sided else share > 0.45
+        axes.text(
+            column + 0.5,
+            row + 0.5,
+            texts[row][column] if texts else f"{value:.0f}",
+            ha="center",
+            va="center",
+            fontsize="small",
+            linespacing=0.95,
+            in_layout=False,  # it is inside the cells; measuring it takes most of the time
+            color="#000000" if bright else "#ffffff",
+        )
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
     axes.set_title(title)
     axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
     axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
@@ -47,8 +77,7 @@ def differences(
             texts=[[_points(cell) for cell in row] for row in cells],
             rows=[*one.tasks, "all tasks"],
             columns=[*map(format_length, one.lengths), "mean"],
-            low=-50.0,
-            high=50.0,
+            limits=(-50.0, 50.0),
         ))  # fmt: skip
         words.append(f"{shown_name(name)} {one.overall}")
     if panels:
@@ -115,7 +144,6 @@ def _depths(
             draw_heat,
             title=shown_name(label, 30),
             values=values,
-            texts=[[f"{value:.0f}" for value in row] for row in values],
             rows=depths,
             columns=list(map(format_length, lengths)),
         ))  # fmt: skip
@@ -176,7 +204,7 @@ def correlations(study: CorrelationStudy) -> Drawing:
 def _draw_correlations(axes: Axes, study: CorrelationStudy) -> None:
     names, values = study.tasks, study.matrix
     texts = [[f"{value:.2f}" for value in line] for line in values]
-    draw_heat(axes, "", values, texts, names, names, 0.0, 1.0)
+    draw_heat(axes, "", values, names, names, texts, (0.0, 1.0))
     axes.tick_params(axis="x", rotation=90)
     tree = axes.inset_axes((0, 1.01, 1, 0.15))
     for places, distances in study.branches:

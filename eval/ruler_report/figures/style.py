@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from ruler_data.errors import UsageError
 from ruler_report.format import visible
-from ruler_report.stats.intervals import Floats
+from ruler_report.stats.summary import ScoredRun
 
 Axes = Any  # matplotlib's; it is imported only where a picture is drawn
+#: Draws a panel of a picture.
+Panel = Callable[[Axes], None]
 #: `page`: an element of a page for each panel, and PNG. `paper`: files for LaTeX.
 Medium = Literal["page", "paper"]
 
@@ -104,7 +104,7 @@ class Drawing:
     name: str
     title: str
     alt: str
-    panels: Sequence[Callable[[Axes], None]]
+    panels: Sequence[Panel]
     size: tuple[float, float] = (2.3, 1.75)
     series: Sequence[str] = ()
 
@@ -216,34 +216,16 @@ def stroke(number: int) -> dict[str, Any]:
     }
 
 
-def heat(
-    axes: Axes, values: Floats, texts: Sequence[Sequence[str]], low: float, high: float
-) -> None:
-    """Draw a table as coloured cells with a text in each; white is 0 if `low` is below it."""
+def shades(*, two_sided: bool) -> Any:  # noqa: ANN401 - a colour map of matplotlib
+    """Return the colours of a heat map; two-sided ones are white in the middle."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = _TWO_SIDED if low < 0 else _SHADES
-    shades = LinearSegmentedColormap.from_list("shades", colours)
-    axes.pcolormesh(values, cmap=shades, vmin=low, vmax=high, edgecolors="face", linewidth=0.2)
-    axes.invert_yaxis()
-    for (row, column), value in np.ndenumerate(values):
-        if np.isnan(value):
-            continue
-        share = float(np.clip((value - low) / (high - low), 0, 1))
-        bright = abs(share - 0.5) < 0.36 if low < 0 else share > 0.45
-        axes.text(
-            column + 0.5,
-            row + 0.5,
-            texts[row][column],
-            ha="center",
-            va="center",
-            fontsize="small",
-            linespacing=0.95,
-            in_layout=False,  # it is inside the cells; measuring it takes most of the time
-            color="#000000" if bright else "#ffffff",
-        )
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
+    return LinearSegmentedColormap.from_list("shades", _TWO_SIDED if two_sided else _SHADES)
+
+
+def names_of(runs: Sequence[ScoredRun]) -> list[str]:
+    """Return the names of series; none for one run, which needs no key."""
+    return [run.label for run in runs] if len(runs) > 1 else []
 
 
 def shown_name(text: str, most: int = 40) -> str:
@@ -264,14 +246,17 @@ def inline(svg: str, name: str) -> str:
     Ids get the picture's name as a prefix, since those of two pictures would clash on one page.
     """
     body = svg[svg.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    body = re.sub(r"<!--.*?-->\n?", "", body)
-    body = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}-", body)
-    body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
-    body = re.sub(r"\n\s*", "\n", body)
-    body = re.sub(r"font: ([\d.]+)px '[^\"]*?(?=[;\"])", r"font-size: \1px", body)
-    body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
-    body = re.sub(r'(<svg[^>]*?) width="([\d.]+)pt"', _max_width, body, count=1)
+    for pattern, new, most in (
+        (r"(?s)<metadata>.*?</metadata>", "", 0),
+        (r"<!--.*?-->\n?", "", 0),
+        (r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", 0),
+        (r"font-family: [^;\"]+;? ?", "", 0),
+        (r"\n\s*", "\n", 0),
+        (r"font: ([\d.]+)px '[^\"]*?(?=[;\"])", r"font-size: \1px", 0),
+        (r'(<svg[^>]*?) height="[^"]*"', r"\1", 1),
+        (r'(<svg[^>]*?) width="([\d.]+)pt"', _max_width, 1),
+    ):
+        body = re.sub(pattern, new, body, count=most)
     for number, colour in enumerate(COLOURS):
         body = body.replace(colour, f"var(--s{number})")
     return body.replace(INK, "currentColor").replace(GRID, "var(--rule)").strip()
