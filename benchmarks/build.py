@@ -1,6 +1,6 @@
 """What a build costs, as ratios of CPU time measured in one run. Prints a page of Markdown.
 
-    python benchmarks/build.py --tokenizer DIR --sources DIR [--json FILE]
+    python benchmarks/build.py --tokenizer DIR --sources DIR
         [--parts cost,length,rows,tokenizers,workers] [--rows N]
         [--others NAME,DIR,... --other-rows N] [--worker-rows N]
         [--upstream CHECKOUT --upstream-python PYTHON --upstream-tokens N
@@ -26,154 +26,155 @@ it. Start-up (loading tokenizer and sources) is measured once and apart, except 
 """
 
 import argparse
-import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import tokenizers
-from build_costs import Figures, by_length, by_rows, by_tokenizer, by_workers, measure, warm_context
-from measuring import about, spent, table
+from build_costs import (
+    Cost,
+    Figures,
+    by_length,
+    by_rows,
+    by_tokenizer,
+    by_workers,
+    measure,
+    warm_context,
+)
+from measuring import about, facts, spent, table
 from upstream import Upstream
 
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_data import TASKS
-from ruler_data.tokenizers.counters import CounterName
-
-Cost = Mapping[str, Any]
 
 #: Rows of a config in the published dataset.
 PUBLISHED = 500
+
+
+def _sum(costs: Sequence[Cost], field: str) -> float:
+    return float(sum(getattr(cost, field) for cost in costs))
+
+
+def _ratio(costs: Sequence[Cost], field: str) -> float | None:
+    """Return the ratio of a field to the build, over the costs that have this field."""
+    known = [cost for cost in costs if getattr(cost, field) is not None]
+    return _sum(known, field) / _sum(known, "build") if known else None
+
+
+def _over_floor(costs: Sequence[Cost], floors: float) -> float:
+    return _sum(costs, "build") / (floors * _sum(costs, "floor") + _sum(costs, "count"))
+
 
 #: Columns: heading, and the value for a group of costs.
 COLUMNS: dict[str, Callable[[Sequence[Cost]], float | None]] = {
     "build, CPU s": lambda costs: _sum(costs, "build"),
     "rows/s": lambda costs: _sum(costs, "rows") / _sum(costs, "build"),
     "M tokens/s": lambda costs: _sum(costs, "tokens") / _sum(costs, "build") / 1e6,
-    "audit / build": lambda costs: _sum(costs, "audit") / _sum(costs, "build"),
-    "build / (1.5 floor + count)": lambda costs: (
-        _sum(costs, "build") / (1.5 * _sum(costs, "floor") + _sum(costs, "count"))
-    ),
-    "build / (floor + count)": lambda costs: (
-        _sum(costs, "build") / (_sum(costs, "floor") + _sum(costs, "count"))
-    ),
-    "stock / build": lambda costs: _ratio(costs, "stock"),
-    "upstream / build": lambda costs: _ratio(costs, "upstream"),
+    "audit / build": partial(_ratio, field="audit"),
+    "build / (1.5 floor + count)": partial(_over_floor, floors=1.5),
+    "build / (floor + count)": partial(_over_floor, floors=1),
+    "stock / build": partial(_ratio, field="stock"),
+    "upstream / build": partial(_ratio, field="upstream"),
 }
-
+#: What the whole dataset costs: field of a cost, and its name.
+WHOLE = {
+    "build": "build",
+    "audit": "audit",
+    "floor": "the floor",
+    "count": "one fast count",
+    "stock": "one pass of stock tokenizers",
+}
 PARTS = ("cost", "length", "rows", "tokenizers", "workers")
 #: Lengths at which the cost of a token is compared.
 GROWTH = (4096, 16_384, 65_536, 262_144, 1_048_576)
 
 
-def costs(context: BuildContext, options: argparse.Namespace) -> Figures:
-    """Return the costs of every task at every length."""
+def costs(context: BuildContext, options: argparse.Namespace) -> Iterator[Cost]:
+    """Yield the costs of every task at every length."""
     stock = tokenizers.Tokenizer.from_file(str(options.tokenizer / "tokenizer.json"))
     measure(context, "vt", 4096, 1, stock)  # loads what was not loaded
-    found = []
+    upstream = None
+    if options.upstream:
+        upstream = Upstream(
+            options.upstream, options.upstream_python, options.tokenizer, options.upstream_tokens
+        )
     for length in options.lengths:
         for name in TASKS:
-            upstream = None
             wanted = length in options.upstream_lengths and name in options.upstream_tasks
-            if options.upstream and wanted:
-                upstream = Upstream(
-                    options.upstream, options.upstream_python, options.tokenizer,
-                    max(options.upstream_tokens // length, 2),
-                )  # fmt: skip
-            found.append(asdict(measure(context, name, length, options.rows, stock, upstream)))
-            print(found[-1], file=sys.stderr, flush=True)
-    return found
+            beside = upstream if wanted else None
+            found = measure(context, name, length, options.rows, stock, beside)
+            print(found, file=sys.stderr, flush=True)
+            yield found
 
 
-def measure_parts(options: argparse.Namespace) -> dict[str, object]:
-    """Measure the selected parts."""
-    before = spent()
-    context = warm_context(str(options.tokenizer), options.sources)
-    start = spent() - before
-    found: dict[str, object] = {}
-    if "cost" in options.parts:
-        found["costs"] = costs(context, options)
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    facts = about("tokenizers", "pyarrow", "numpy") | {
-        "counter": context.tokenizer_info.engine,
-        "tokenizer": options.tokenizer.resolve().name,
-        "rows of each config": str(options.rows),
-        "start-up, CPU s": f"{start:.1f}",
-    }
-    if "cost" in options.parts:
-        facts["peak memory of this part with all its rows, GB"] = f"{memory / 1e6:.2f}"
-    tables: dict[str, Figures] = {}
-    if "length" in options.parts:
-        tables["A token at greater lengths"] = by_length(context, GROWTH)
-    if "rows" in options.parts:
-        tables["A row among more rows"] = by_rows(context, 8192, (25, 50, 100, 200))
-    main, sources = str(options.tokenizer), options.sources
-    if "tokenizers" in options.parts:
-        names: list[tuple[str, CounterName]] = [
-            (name, "auto") for name in (main, *options.others)
-        ] + [(main, "tokenizers")]
-        tables["Other tokenizers, and stock tokenizers as the counter"] = by_tokenizer(
-            names, sources, options.lengths, options.other_rows
-        )
-    if "workers" in options.parts:
-        tables["Whole commands, audited"] = [
-            *by_workers(main, sources, options.lengths, options.worker_rows, (1, 2)),
-            *by_workers(main, sources, [4096], 500, (os.cpu_count() or 1,)),
-        ]
-    return {"about": facts, **found, "tables": tables}
-
-
-def page(measured: Mapping[str, Any]) -> str:
-    """Return what was measured as Markdown."""
-    lines = ["# Cost of a build", "", "CPU seconds, and ratios of them, measured in one run.", ""]
-    lines += [f"- {name}: {value}" for name, value in measured["about"].items()]
-    for title, rows in measured["tables"].items():
-        lines += ["", f"## {title}", "", *table(list(rows[0]), [row.values() for row in rows])]
-    if "costs" in measured:
-        lines += ["", f"## {PUBLISHED} rows of each config, extrapolated", ""]
-        lines += _whole(measured["costs"])
-        lines += ["", "## Tasks and lengths", "", *_costs(measured["costs"])]
-    return "\n".join(lines) + "\n"
-
-
-def _whole(costs: Sequence[Cost]) -> list[str]:
-    """Return the cost of the whole dataset, extrapolated from the measured rows."""
-    fields = {"build": "build", "audit": "audit", "floor": "the floor", "count": "one fast count"}
-    fields |= {"stock": "one pass of stock tokenizers"}
-    rows = [
-        (name, 1.0 * PUBLISHED * sum(cost[field] / cost["rows"] for cost in costs))
-        for field, name in fields.items()
-        if costs[0][field] is not None
+def show_costs(costs: Sequence[Cost]) -> None:
+    """Print the cost of the whole dataset, extrapolated, and of each task and length."""
+    whole = [
+        (name, PUBLISHED * sum(getattr(cost, field) / cost.rows for cost in costs))
+        for field, name in WHOLE.items()
     ]
-    return table(["what", "CPU s"], rows)
-
-
-def _costs(costs: Sequence[Cost]) -> list[str]:
-    lengths = sorted({cost["length"] for cost in costs})
-    tasks = list(dict.fromkeys(cost["task"] for cost in costs))
+    show(f"{PUBLISHED} rows of each config, extrapolated", ["what", "CPU s"], whole)
+    lengths = dict.fromkeys(cost.length for cost in costs)
+    tasks = dict.fromkeys(cost.task for cost in costs)
     groups: list[tuple[str, object, Sequence[Cost]]] = [("**all**", "all", costs)]
-    groups += [("all", n, [c for c in costs if c["length"] == n]) for n in lengths]
-    groups += [(task, "all", [c for c in costs if c["task"] == task]) for task in tasks]
-    groups += [(cost["task"], cost["length"], [cost]) for cost in costs]
+    groups += [("all", n, [cost for cost in costs if cost.length == n]) for n in lengths]
+    groups += [(task, "all", [cost for cost in costs if cost.task == task]) for task in tasks]
+    groups += [(cost.task, cost.length, [cost]) for cost in costs]
     rows = [
         (task, str(length), *(column(some) for column in COLUMNS.values()))
         for task, length, some in groups
     ]
-    return table(["task", "length", *COLUMNS], rows)
+    show("Tasks and lengths", ["task", "length", *COLUMNS], rows)
 
 
-def _sum(costs: Sequence[Cost], field: str) -> float:
-    return float(sum(cost[field] for cost in costs))
+def show(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print a table below its title."""
+    print(f"\n## {title}\n", *table(heads, rows), sep="\n", flush=True)
 
 
-def _ratio(costs: Sequence[Cost], field: str) -> float | None:
-    """Return the ratio of a field to the build, over the costs that have this field."""
-    known = [cost for cost in costs if cost[field] is not None]
-    return _sum(known, field) / _sum(known, "build") if known else None
+def main() -> None:
+    """Measure the selected parts, and print each as it is measured."""
+    options = _options()
+    before = spent()
+    context = warm_context(str(options.tokenizer), options.sources)
+    setting = {
+        "counter": context.tokenizer_info.engine,
+        "tokenizer": options.tokenizer.resolve().name,
+        "rows of each config": options.rows,
+        "start-up, CPU s": f"{spent() - before:.1f}",
+    }
+    print("# Cost of a build\n\nCPU seconds, and ratios of them, measured in one run.\n")
+    print(*facts(about("tokenizers", "pyarrow", "numpy") | setting), sep="\n")
+    main_tokenizer, sources, lengths = str(options.tokenizer), options.sources, options.lengths
+    if "cost" in options.parts:
+        show_costs(list(costs(context, options)))
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(f"\nPeak memory of this part with all its rows: {memory:.2f} GB")
+    parts: dict[str, tuple[str, Callable[[], Figures]]] = {
+        "length": ("A token at greater lengths", lambda: by_length(context, GROWTH)),
+        "rows": ("A row among more rows", lambda: by_rows(context, 8192, (25, 50, 100, 200))),
+        "tokenizers": (
+            "Other tokenizers, and stock tokenizers as the counter",
+            lambda: by_tokenizer(
+                [main_tokenizer, *options.others], sources, lengths, options.other_rows
+            ),
+        ),
+        "workers": (
+            "Whole commands, audited",
+            lambda: [
+                *by_workers(main_tokenizer, sources, lengths, options.worker_rows, (1, 2)),
+                *by_workers(main_tokenizer, sources, [4096], 500, (os.cpu_count() or 1,)),
+            ],
+        ),
+    }
+    for name in options.parts:
+        if name in parts:
+            title, work = parts[name]
+            measured = work()
+            show(title, list(measured[0]), [list(row.values()) for row in measured])
 
 
 def _numbers(text: str) -> list[int]:
@@ -188,11 +189,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder of tokenizer.json")
     parser.add_argument("--sources", type=Path, required=True)
-    parser.add_argument("--json", type=Path, help="also write the numbers to this file")
-    parser.add_argument("--parts", type=lambda text: text.split(","), default=list(PARTS))
+    parser.add_argument("--parts", type=_names, default=list(PARTS))
     parser.add_argument("--rows", type=int, default=100, help="of each config")
-    lengths = [4096, 8192, 16384, 32768, 65536, 131072]
-    parser.add_argument("--lengths", type=_numbers, default=lengths)
+    parser.add_argument("--lengths", type=_numbers, default=[4096 << place for place in range(6)])
     parser.add_argument("--others", type=_names, default=["mistral"])
     parser.add_argument("--other-rows", type=int, default=20, help="of other tokenizers' configs")
     parser.add_argument("--worker-rows", type=int, default=100, help="of whole commands")
@@ -200,7 +199,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--upstream-python", default=sys.executable)
     parser.add_argument("--upstream-tokens", type=int, default=1_300_000, help="of each config")
     parser.add_argument("--upstream-lengths", type=_numbers, default=[4096, 131072])
-    parser.add_argument("--upstream-tasks", type=lambda text: text.split(","), default=list(TASKS))
+    parser.add_argument("--upstream-tasks", type=_names, default=list(TASKS))
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"unknown part {unknown.pop()!r}; known: {', '.join(PARTS)}")
@@ -209,8 +208,4 @@ def _options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one core, like everything else
-    options = _options()
-    measured = measure_parts(options)
-    print(page(measured))
-    if options.json:
-        options.json.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    main()

@@ -14,8 +14,6 @@ renders. Memory is the peak of a whole `ruler-eval run` over a tenth of the rows
 
 import argparse
 import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,11 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, quantiles
 
-from rich.console import Console
-from rich.table import Table
+import measuring
+from measuring import about, facts, table
 
 from ruler_data.names import parse_config
-from ruler_data.version import __version__
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
@@ -75,19 +72,12 @@ def run(job: RunJob, folder: RunFolder) -> list[float]:
 
 def memory(data: Path, rows: int) -> float:
     """Return the peak memory of a run over so many rows of each config, in megabytes."""
-    code = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
-        "stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
-    )
     with tempfile.TemporaryDirectory() as scratch:
         command = [
-            sys.executable, "-m", "ruler_eval", "run", "--data", str(data), "--model", "bench",
-            "--engine", "oracle", "--rows", str(rows), "--out", scratch,
-        ]  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", code, *command], check=True, capture_output=True, text=True
-        )
-    return int(done.stdout) / 1024  # Linux counts in kB
+            *(sys.executable, "-m", "ruler_eval", "run", "--data", str(data), "--model", "bench"),
+            *("--engine", "oracle", "--rows", str(rows), "--out", scratch),
+        ]
+        return measuring.run(command).peak / 1e6
 
 
 def main() -> None:
@@ -100,17 +90,12 @@ def main() -> None:
     options = parser.parse_args()
     whole = EvalConfig(data=str(options.data), model="bench", engine="oracle")
     job = open_job(whole)
-    console = Console(width=110)
-    console.print(
-        f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python "
-        f"{platform.python_version()}, ruler-data {__version__}, tokenizer "
-        f"{job.data.manifest.tokenizer.name}; {options.seconds * 1000:.0f} ms a row, "
-        f"{options.pairs} pairs"
-    )
-    table = Table(
-        "length", "rows", "run / engine", "quartiles", "stepping ms/row", "rendering ms/row",
-        box=None,
-    )  # fmt: skip
+    setting = {
+        "load": f"{os.getloadavg()[0]:.1f}",
+        "tokenizer": job.data.manifest.tokenizer.name,
+        "engine": f"{options.seconds * 1000:.0f} ms a row; {options.pairs} pairs",
+    }
+    lines = []
     for length in sorted({parse_config(config)[1] for config in job.data.rows}):
         configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
@@ -121,17 +106,20 @@ def main() -> None:
         found = list(pairs(config, options.pairs))
         low, middle, high = quantiles(pair.whole / pair.alone for pair in found)
         rows = sum(min(each, job.data.rows[config]) for config in configs)
-        table.add_row(
-            str(length), str(rows), f"{middle:.4f}", f"{low:.4f} to {high:.4f}",
-            f"{fmean(pair.stepping for pair in found) / rows * 1000:.2f}",
-            f"{fmean(pair.rendering for pair in found) / rows * 1000:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    rows = max(job.data.rows.values())
-    few, all_rows = memory(options.data, max(1, rows // 10)), memory(options.data, rows)
-    console.print(
-        f"peak memory: {few:.0f} MB with {max(1, rows // 10)} rows of each config, "
-        f"{all_rows:.0f} MB with {rows}: {all_rows / few:.2f}"
+        stepping, rendering = (
+            1000 * fmean(getattr(pair, name) for pair in found) / rows
+            for name in ("stepping", "rendering")
+        )
+        quartiles = f"{low:.4f} to {high:.4f}"
+        lines.append((length, rows, f"{middle:.4f}", quartiles, stepping, rendering))
+    heads = ("length", "rows", "run / engine", "quartiles", "stepping ms/row", "rendering ms/row")
+    print(*facts(about("ruler-data", "pyarrow") | setting), "", *table(heads, lines), sep="\n")
+    most = max(job.data.rows.values())
+    few = max(1, most // 10)
+    low, high = (memory(options.data, rows) for rows in (few, most))
+    print(
+        f"\npeak memory: {low:.0f} MB with {few} rows of each config, {high:.0f} MB with {most}: "
+        f"{high / low:.2f}"
     )
 
 

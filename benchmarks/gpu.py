@@ -25,8 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from measuring import table
 
 from ruler_eval.api import run_job
 from ruler_eval.doctor.estimate import GPUS, shape_of
@@ -64,7 +63,7 @@ def main() -> None:
     engine = "vllm" if gpu and importlib.util.find_spec("vllm") else "transformers"
     lengths = [int(length) for length in options.lengths.split(",")]
     known = next((name for name in GPUS if gpu and name in gpu.lower().replace(" ", "")), None)
-    table = Table("tokens", "run / alone", "prefill", "of peak", "cached", box=None)
+    lines = []
     with tempfile.TemporaryDirectory() as scratch:
         model = make_model(Path(scratch, "model"), options.size, max(lengths))
         shape = shape_of(json.loads((model / "config.json").read_text()))
@@ -80,10 +79,9 @@ def main() -> None:
             if known:
                 share = f"{shape.prefill_flops(tokens) * speed / tokens / GPUS[known].flops:.0%}"
             saved = " / ".join(filter(None, (cached(open_job(config), alike) for alike in (1, 0))))
-            table.add_row(f"{length:,}", f"{ratio:.3f}", f"{speed:,.0f}/s", share, saved)
-    console = Console(width=100)
-    console.print(f"{options.size} on {gpu or 'a CPU'}, engine {engine}", highlight=False)
-    console.print(table)
+            lines.append((length, f"{ratio:.3f}", f"{speed:,.0f}/s", share, saved))
+    print(f"{options.size} on {gpu or 'a CPU'}, engine {engine}\n")
+    print(*table(("tokens", "run / alone", "prefill", "of peak", "cached"), lines), sep="\n")
 
 
 def make_model(folder: Path, size: str, window: int) -> Path:

@@ -10,20 +10,19 @@ row, each in a process of its own, as published and as `datasets` writes it.
 
 import argparse
 import io
-import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
+from measuring import about, facts, table
 
 from ruler_builders.pipeline.write_parquet import layout, row_groups
 from ruler_data import TASKS, Manifest, parse_config
@@ -75,50 +74,39 @@ def seconds(path: Path, mode: str) -> float:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure, and print tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     disable_progress_bars()
     manifest = Manifest.from_json((options.folder / "manifest.json").read_text(encoding="utf-8"))
     length = max(parse_config(name)[1] for name in manifest.configs)
+    longest = {n: one for n, one in manifest.configs.items() if parse_config(n)[1] == length}
     whole = sum(info.bytes for info in manifest.configs.values())
-    lines = [
-        "# Layout of the files", "",
-        f"- machine: {platform.machine()}, {os.cpu_count()} cores; pyarrow {version('pyarrow')}, "
-        f"datasets {version('datasets')}",
-        f"- tokenizer {manifest.tokenizer.name}, {len(manifest.configs)} configs, "
-        f"{whole / 1e6:.1f} MB in all; below, the configs of {length:,} tokens, in MB", "",
-        "| config | rows | published | zstd 3 | zstd 9 | `to_parquet` (snappy) |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]  # fmt: skip
-    totals = [0, 0, 0, 0]
+    content = f"{len(manifest.configs)} configs, {whole / 1e6:.1f} MB in all"
+    known = {"tokenizer": manifest.tokenizer.name, "data": content}
+    print("# Layout of the files", "", *facts(about("pyarrow", "datasets") | known), sep="\n")
     with tempfile.TemporaryDirectory() as scratch:
         other = Path(scratch) / "snappy.parquet"
-        for name, info in manifest.configs.items():
-            if parse_config(name)[1] != length:
-                continue
+        lines: list[list[object]] = []
+        for name, info in longest.items():
             path = options.folder / info.file
-            sizes = [
-                info.bytes, size(path, compression_level=3), size(path, compression_level=9),
-                by_datasets(path, other),
-            ]  # fmt: skip
-            totals = [a + b for a, b in zip(totals, sizes, strict=True)]
-            shown = " | ".join(f"{one / 1e6:.1f}" for one in sizes)
-            lines.append(f"| {name} | {info.rows} | {shown} |")
-            print(lines[-1], file=sys.stderr, flush=True)
-        lines.append("| **all** | | " + " | ".join(f"{one / 1e6:.1f}" for one in totals) + " |")
-        first = f"niah_single_2_{length}" if f"niah_single_2_{length}" in manifest.configs else name
-        path = options.folder / manifest.configs[first].file
+            zstd = (size(path, compression_level=level) for level in (3, 9))
+            sizes = [info.bytes, *zstd, by_datasets(path, other)]
+            lines.append([name, info.rows, *(one / 1e6 for one in sizes)])
+        totals = np.array([line[2:] for line in lines], dtype=float).sum(axis=0).tolist()
+        heads = ("config", "rows", "published", "zstd 3", "zstd 9", "`to_parquet` (snappy)")
+        print(f"\nThe configs of {length:,} tokens, in MB:\n")
+        print(*table(heads, [*lines, ["**all**", "", *totals]]), sep="\n")
+        first = next((name for name in longest if name.startswith("niah_single_2")), name)
+        path = options.folder / longest[first].file
         by_datasets(path, other)
-        lines += ["", f"Reading {first}, CPU seconds (median of {REPEATS}):", ""]
-        lines += ["| | published | `to_parquet` | ratio |", "|---|---:|---:|---:|"]
+        print(f"\nReading {first}, CPU seconds (median of {REPEATS}):\n")
+        lines = []
         for mode, what in (("l", "load_dataset, empty cache"), ("s", "streaming, first row")):
-            ours, theirs = seconds(path, mode), seconds(other, mode)
-            lines.append(f"| {what} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |")
-    page = "\n".join(lines) + "\n"
-    print(page)
-    print(json.dumps({"total_mb": whole / 1e6}))
+            spent, plain = seconds(path, mode), seconds(other, mode)
+            lines.append([what, spent, plain, plain / spent])
+        print(*table(("", "published", "`to_parquet`", "ratio"), lines), sep="\n")
 
 
 if __name__ == "__main__":

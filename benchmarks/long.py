@@ -12,17 +12,15 @@ Tasks are the thirteen and, of each suite, those that ask for most.
 
 import argparse
 import json
-import os
-import platform
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import numpy
+from measuring import about, facts, table
 
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.pipeline.build_context import BuildContext, open_context
@@ -40,6 +38,17 @@ SUITES = (
     "niah_keys_64", "niah_values_8", "niah_queries_8", "niah_split_lookalikes", "niah_domain_code",
     "niah_domain_mixed", "vt_hops_12", "vt_chains_8", "fwe_alpha_1_5", "fwe_alpha_3_5",
 )  # fmt: skip
+#: Columns of the table, and how each shows its value.
+COLUMNS = {
+    "task": "{task}",
+    "length": "{length:,}",
+    "fill": "{fill:.6f}",
+    "make": "{make:.2f}",
+    "audit": "{audit:.2f}",
+    "memory": "{memory:,.0f}",
+    "reference's count": "{recount:.2f}",
+    "memory with it": "{recounted:,.0f}",
+}
 
 
 def task_of(name: str) -> Task:
@@ -113,48 +122,36 @@ def main() -> None:
     if options.task:
         child(options)
         return
-    lines: list[dict[str, object]] = []
+    lines: list[dict[str, Any]] = []
     for task in (*TASKS, *SUITES):
         command = [sys.executable, __file__, *sys.argv[1:], "--task", task]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         lines += [{"task": task, **json.loads(line)} for line in done.stdout.splitlines()]
         print(task, file=sys.stderr, flush=True)
-    page = table(lines, options)
-    print(page)
+    print(page(lines, options))
 
 
-def table(lines: list[dict[str, object]], options: argparse.Namespace) -> str:
+def page(lines: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """Return what was measured, as Markdown."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    page = [
-        "# Rows of a million tokens and more",
-        "",
-        f"- machine: {platform.machine()}, {os.cpu_count()} cores; commit {commit}",
-        f"- python {platform.python_version()}, numpy {numpy.__version__}, pyarrow "
-        f"{version('pyarrow')}, tokenizers {version('tokenizers')}",
-        f"- tokenizer {options.tokenizer.name}, counter {lines[0]['engine']}; rows measured for "
-        f"each figure: {options.rows}",
-        f"- memory when tokenizer and sources are open, MB: {lines[0]['start']:.0f}",
-        "",
-        "CPU seconds for one row. Memory, in MB, is the greatest of the process up to there: first",
-        "for all three lengths without the count by the reference, then with it.",
-        "",
-        "| task | length | fill | make | audit | memory | reference's count | memory with it |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|",
-    ]
-    page += [
-        f"| {one['task']} | {one['length']:,} | {one['fill']:.6f} | {one['make']:.2f} | "
-        f"{one['audit']:.2f} | {one['memory']:,.0f} | {one['recount']:.2f} | "
-        f"{one['recounted']:,.0f} |"
-        for one in lines
-    ]
-    page += ["", "Repeats within a row: " + repeats(lines) + "."]
-    return "\n".join(page) + "\n"
+    setting = {
+        "tokenizer": f"{options.tokenizer.name}, counter {lines[0]['engine']}",
+        "rows measured for each figure": options.rows,
+        "memory when tokenizer and sources are open, MB": f"{lines[0]['start']:.0f}",
+    }
+    rows = [[text.format(**one) for text in COLUMNS.values()] for one in lines]
+    return "\n".join(
+        [
+            "# Rows of a million tokens and more\n",
+            *facts(about("numpy", "pyarrow", "tokenizers") | setting),
+            "\nCPU seconds for one row. Memory, in MB, is the greatest of the process up to there: "
+            "first for all three\nlengths without the count by the reference, then with it.\n",
+            *table([*COLUMNS], rows),
+            f"\nRepeats within a row: {repeats(lines)}.",
+        ]
+    )
 
 
-def repeats(lines: list[dict[str, object]]) -> str:
+def repeats(lines: list[dict[str, Any]]) -> str:
     """Return which tasks come to the end of a source, and from which length on."""
     first: dict[object, str] = {}
     for one in lines:

@@ -6,7 +6,7 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -35,19 +35,23 @@ def least(work: Callable[[], object], times: int) -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """What a command took: seconds on the wall and of CPU."""
+    """What a command took: seconds on the wall and of CPU, and bytes of its largest process."""
 
     wall: float
     cpu: float
+    peak: int = 0
 
 
 def run(command: Sequence[str]) -> Run:
     """Run a command to its end and measure it with all its processes."""
-    before, start = spent(), time.monotonic()
-    subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True
-    )  # fmt: skip
-    return Run(time.monotonic() - start, spent() - before)
+    start = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(command))
+    cpu = used.ru_utime + used.ru_stime
+    return Run(time.monotonic() - start, cpu, 1024 * used.ru_maxrss)  # Linux counts in kB
 
 
 def peak(command: Sequence[str]) -> int:
@@ -87,6 +91,11 @@ def about(*packages: str) -> dict[str, str]:
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
     }
+
+
+def facts(about: Mapping[str, object]) -> list[str]:
+    """Return the lines of a Markdown list."""
+    return [f"- {name}: {value}" for name, value in about.items()]
 
 
 def table(heads: Sequence[str], rows: Iterable[Iterable[object]]) -> list[str]:

@@ -17,8 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from measuring import table
 
 from ruler_data.names import parse_config
 from ruler_eval.eval_config import EvalConfig
@@ -50,16 +49,16 @@ def with_all(prompts: Sequence[Prompt]) -> int:
     )
 
 
-def spread(items: Sequence[Item]) -> Table:
+def spread(items: Sequence[Item]) -> list[str]:
     """Return how evenly rows are dealt."""
-    table = Table("shards", "longest rows each", "costliest over cheapest", box=None)
+    lines = []
     longest = max(parse_config(item.config)[1] for item in items)
     rows = sum(parse_config(item.config)[1] == longest for item in items)
     for shards in (2, 4, 8, 16, 32, 64, 128):
         costs = [sum(cost(item.tokens) for item in shard) for shard in assign(items, shards)]
         over = max(costs) / min(costs) - 1 if min(costs) else float("inf")
-        table.add_row(str(shards), f"{rows / shards:.1f}", f"{over:.2%}")
-    return table
+        lines.append((shards, f"{rows / shards:.1f}", f"{over:.2%}"))
+    return table(("shards", "longest rows each", "costliest over cheapest"), lines)
 
 
 def main() -> None:
@@ -68,26 +67,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
     job = open_job(EvalConfig(data=str(options.data), model="bench", engine="oracle"))
-    table = Table("config", "rows", "(a) data order", "(b) sorted", "(c) no limit", box=None)
-    totals = np.zeros(4)
+    lines, totals = [], np.zeros(4)
     for config in job.data.rows:
         todo = [item for item in items_of(job.data) if item.config == config]
         by_run = [(each.row.index, np.array(each.ids)) for each in requests(job, todo)]
         in_order = [ids for _, ids in sorted(by_run, key=lambda one: one[0])]
-        found = np.array(
-            [
-                with_last(in_order),
-                with_last([ids for _, ids in by_run]),
-                with_all(in_order),
-                sum(map(len, in_order)),
-            ]
-        )
+        saved = (with_last(in_order), with_last([ids for _, ids in by_run]), with_all(in_order))
+        found = np.array([*saved, sum(map(len, in_order))])
         totals += found
-        table.add_row(config, str(len(todo)), *(f"{share:.3f}" for share in found[:3] / found[3]))
-    table.add_row("all", "", *(f"{share:.3f}" for share in totals[:3] / totals[3]))
-    console = Console(width=100)
-    console.print(table)
-    console.print(spread(items_of(job.data)))
+        lines.append((config, len(todo), *(f"{share:.3f}" for share in found[:3] / found[3])))
+    lines.append(("all", "", *(f"{share:.3f}" for share in totals[:3] / totals[3])))
+    heads = ("config", "rows", "(a) data order", "(b) sorted", "(c) no limit")
+    print(*table(heads, lines), "", *spread(items_of(job.data)), sep="\n")
 
 
 if __name__ == "__main__":

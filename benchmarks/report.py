@@ -11,7 +11,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from measuring import about, cpu, table
+from measuring import about, cpu, facts, table
 
 from ruler_data import TASKS
 from ruler_eval.schema import DataInfo, RunInfo
@@ -60,7 +60,7 @@ def main() -> None:
         whole = cpu(lambda: report(runs, folder / "whole"))
         page = (folder / "whole" / "index.html").stat().st_size
         drawn = len(list((folder / "whole" / "figures").iterdir()))
-    print(*(f"{key}: {value}" for key, value in about("matplotlib").items()), sep="\n")
+    print(*facts(about("matplotlib")), "", sep="\n")
     head = ("runs", "rows", "pictures", "page, MB", "CPU s", "CPU s, no pictures", "ratio")
     row = (options.runs, options.rows, drawn, page / 1e6, whole, bare, whole / bare)
     print(*table(head, [row]), sep="\n")

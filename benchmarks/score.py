@@ -9,19 +9,15 @@ same predictions in memory, without reading rows or telling failures apart.
 """
 
 import argparse
-import importlib.util
 import json
-import os
-import platform
 import random
-import subprocess
+import runpy
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
+from dataclasses import asdict, replace
 from pathlib import Path
+
+from measuring import about, cpu, facts, run, table
 
 from ruler_data import TASKS, parse_config
 from ruler_eval.data import Dataset, open_dataset
@@ -30,16 +26,8 @@ from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
 from ruler_report.exact import STRICT
 
 Said = dict[str, list[tuple[str, list[str]]]]
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Of one process: seconds of wall and CPU time, and peak memory in megabytes."""
-
-    rows: int
-    wall: float
-    cpu: float
-    peak: float
+#: What is scored: one in how many rows, answers padded to how many characters.
+ANSWERS = (("all rows", 1, 0), ("a tenth", 10, 0), ("a tenth, answers of 64 KB", 10, 65_536))
 
 
 def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
@@ -58,20 +46,6 @@ def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
     return folder
 
 
-def measure(run: Path, data: Path) -> Cost:
-    """Score a run by the command and return what it cost."""
-    command = [sys.executable, "-m", "ruler_eval", "score", str(run), "--data", str(data), "--json"]
-    start = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - start
-    if status:
-        msg = f"{' '.join(command)}: exit status {os.waitstatus_to_exitcode(status)}"
-        raise SystemExit(msg)
-    rows = sum(json.loads((run / RUN_FILE).read_text())["data"]["rows"].values())
-    return Cost(rows, wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
-
-
 def predictions(run: Path, data: Dataset) -> Said:
     """Return predictions beside golden answers, by config, as upstream's functions take them."""
     texts: dict[str, list[str]] = {}
@@ -87,13 +61,6 @@ def predictions(run: Path, data: Dataset) -> Said:
     }
 
 
-def cpu(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of some work in this process."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def ours(said: Said) -> None:
     """Score every prediction, loosely and strictly."""
     for config, pairs in said.items():
@@ -103,22 +70,16 @@ def ours(said: Said) -> None:
                 scorer(text, outputs)
 
 
-def upstream(checkout: Path) -> Callable[[Said], None]:
-    """Return what scores every prediction by upstream's functions."""
-    path = checkout / "scripts/eval/synthetic/constants.py"
-    spec = importlib.util.spec_from_file_location("upstream_constants", path)
-    if spec is None or spec.loader is None:
-        msg = f"{path}: not a checkout of NVIDIA/RULER"
-        raise SystemExit(msg)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def upstreams(said: Said, checkout: Path) -> float:
+    """Return the CPU seconds in which upstream's functions score every prediction."""
+    functions = runpy.run_path(str(checkout / "scripts/eval/synthetic/constants.py"))
 
-    def work(said: Said) -> None:
+    def work() -> None:
         for config, pairs in said.items():
-            metric = getattr(module, f"string_match_{TASKS[parse_config(config)[0]].metric}")
-            metric([text for text, _ in pairs], [outputs for _, outputs in pairs])
+            texts, outputs = map(list, zip(*pairs, strict=True))
+            functions[f"string_match_{TASKS[parse_config(config)[0]].metric}"](texts, outputs)
 
-    return work
+    return cpu(work)
 
 
 def main() -> None:
@@ -126,54 +87,42 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--upstream", type=Path)
-    asked = parser.parse_args()
-    data = open_dataset(str(asked.data))
+    given = parser.parse_args()
+    data = open_dataset(str(given.data))
+    score = (sys.executable, "-m", "ruler_eval", "score", "--json", "--data", str(given.data))
+    said: Said = {}
+    rows, costs = [], []
     with tempfile.TemporaryDirectory() as folder:
-        runs = {
-            "all rows": make_run(Path(folder, "all"), data, 1),
-            "a tenth": make_run(Path(folder, "tenth"), data, 10),
-            "a tenth, answers of 64 KB": make_run(Path(folder, "long"), data, 10, 65_536),
-        }
-        costs = {name: measure(run, asked.data) for name, run in runs.items()}
-        said = predictions(runs["all rows"], data)
-    text = page(data, costs, said, upstream(asked.upstream) if asked.upstream else None)
-    print(text)
-
-
-def page(
-    data: Dataset, costs: dict[str, Cost], said: Said, theirs: Callable[[Said], None] | None
-) -> str:
-    """Return what was measured as Markdown."""
-    megabytes = sum(info.length_mean * info.rows for info in data.manifest.configs.values()) / 1e6
-    lines = [
-        f"- machine: {platform.machine()}, {os.cpu_count()} cores; Python "
-        f"{platform.python_version()}, numpy {version('numpy')}, pyarrow {version('pyarrow')}",
-        f"- data: {len(data.manifest.configs)} configs, {megabytes:,.0f} M tokens of prompts",
-        "",
-        "| answers | rows | wall s | CPU s | rows / CPU s | peak MB |",
-        "|---|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {name} | {cost.rows:,} | {cost.wall:.1f} | {cost.cpu:.1f} | "
-        f"{cost.rows / cost.cpu:,.0f} | {cost.peak:.0f} |"
-        for name, cost in costs.items()
-    ]
-    whole, tenth, long = costs.values()
+        for place, (what, share, padding) in enumerate(ANSWERS):
+            made = make_run(Path(folder, str(place)), data, share, padding)
+            cost = run([*score, str(made)])
+            many = sum(info.rows // share for info in data.manifest.configs.values())
+            rows.append((what, many, cost.wall, cost.cpu, many / cost.cpu, cost.peak / 1e6))
+            costs.append(cost)
+            said = said or predictions(made, data)  # of all rows
+    whole, tenth, long = costs
     arithmetic = cpu(lambda: ours(said))
     floor = cpu(lambda: [sum(1 for _ in data.read(config)) for config in data.manifest.configs])
-    lines += [
-        "",
-        f"- memory: all rows / a tenth = {whole.peak / tenth.peak:.2f}; answers of 64 KB / short = "
+    tokens = sum(info.length_mean * info.rows for info in data.manifest.configs.values())
+    measured = {
+        "memory": f"all rows / a tenth = {whole.peak / tenth.peak:.2f}; answers of 64 KB / short = "
         f"{long.peak / tenth.peak:.2f}",
-        f"- reading every row and nothing else: {floor:.1f} CPU s; the command / that = "
+        "reading every row and nothing else": f"{floor:.1f} CPU s; the command / that = "
         f"{whole.cpu / floor:.2f}",
-        f"- the arithmetic alone, scores and strict scores: {arithmetic:.2f} CPU s, "
+        "the arithmetic alone, scores and strict scores": f"{arithmetic:.2f} CPU s, "
         f"{arithmetic / whole.cpu:.0%} of the command",
-    ]
-    if theirs:
-        cost = cpu(lambda: theirs(said))
-        lines.append(f"- upstream's functions, scores alone: {cost:.2f} CPU s")
-    return "\n".join(lines) + "\n"
+    }
+    if given.upstream:
+        spent = upstreams(said, given.upstream)
+        measured["upstream's functions, scores alone"] = f"{spent:.2f} CPU s"
+    content = f"{len(data.manifest.configs)} configs, {tokens / 1e6:,.0f} M tokens of prompts"
+    print(*facts(about("numpy", "pyarrow") | {"data": content}), "", sep="\n")
+    print(
+        *table(("answers", "rows", "wall s", "CPU s", "rows / CPU s", "peak MB"), rows),
+        "",
+        sep="\n",
+    )
+    print(*facts(measured), sep="\n")
 
 
 if __name__ == "__main__":

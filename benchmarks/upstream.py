@@ -22,19 +22,20 @@ TIMEOUT = 1800
 
 @dataclass(frozen=True)
 class Upstream:
-    """A checkout, the Python that runs it, the tokenizer's folder, and n."""
+    """A checkout, the Python that runs it, the tokenizer's folder, and the tokens of n rows."""
 
     checkout: Path
     python: str
     tokenizer: Path
-    rows: int
+    tokens: int
 
     def cost(self, task: str, length: int, rows: int) -> float | None:
         """Return the CPU seconds of as many rows; None if it fails or is below the noise."""
-        once, twice = (self._spent(task, length, n * self.rows) for n in (1, 2))
+        measured = max(self.tokens // length, 2)
+        once, twice = (self._spent(task, length, times * measured) for times in (1, 2))
         if once is None or twice is None or twice <= once:
             return None
-        return (twice - once) / self.rows * rows
+        return (twice - once) / measured * rows
 
     def _spent(self, task: str, length: int, rows: int) -> float | None:
         scripts = self.checkout / "scripts" / "data" / "synthetic"
