@@ -1,13 +1,12 @@
 r"""Editions of upstream beside upstream itself: the same rows, and at what cost.
 
-Upstream's scripts run as they are (`prepare.py` and what it starts), with two stand-ins: a module
-`tokenizer`, and nemo's `write_manifest`. Each result is compared row by row with what
-`ruler_builders.upstream` makes. The matrix runs them in one process (`upstream_server.py`); the
-cases at 131,072 tokens of `--timed` run as a user starts them, a process each, with Hugging Face
-`tokenizers` or sentencepiece as the counter.
+Upstream's scripts run as they are, a process for each config (`prepare.py` and what it starts),
+with two stand-ins: a module `tokenizer`, which counts with Hugging Face `tokenizers` or
+sentencepiece, and nemo's `write_manifest`. Each result is compared row by row with what
+`ruler_builders.upstream` makes with the fast counter.
 
     python benchmarks/editions.py --upstream CHECKOUT --sources DIR --tokenizers DIR \\
-        --words DIR [--only TEXT] [--timed] [--out FILE.jsonl] [--table FILE.md]
+        --words DIR [--only TEXT] [--out FILE.jsonl] [--table FILE.md]
 
 CHECKOUT is a clone (or mirror) of NVIDIA/RULER; DIR of `--words` has a folder for each version, as
 `pip install --target DIR/2.2.0 --no-deps wonderwords==2.2.0` puts it. Upstream's english_words.json
@@ -21,7 +20,6 @@ import json
 import os
 import random
 import resource
-import select
 import shutil
 import signal
 import subprocess
@@ -29,12 +27,15 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
+
+from measuring import table as markdown
 
 from ruler_builders.pipeline.build_context import PROBES
 from ruler_builders.upstream import (
@@ -138,16 +139,6 @@ def cases() -> Iterator[Case]:
     return chain(*rounds)
 
 
-def timed_cases() -> Iterator[Case]:
-    """Yield the cases whose cost is measured: a row of each family at the greatest length."""
-    _, old, new = EDITIONS
-    for edition, task in (
-        *product((new,), ("niah_single_2", "vt", "cwe", "fwe", "qa_1", "qa_2")),
-        *product((old,), ("fwe", "qa_1")),
-    ):
-        yield Case(edition, task, LENGTHS[-1], "llama3", "base", WORDS[-1], 1)
-
-
 @dataclass(frozen=True)
 class Places:
     """Where things are, and how long upstream may take for a case, in seconds."""
@@ -163,80 +154,37 @@ class Places:
 Lines = list[dict[str, Any]]
 
 
-def upstream_rows(
-    case: Case, places: Places, server: "Server | None"
-) -> tuple[Lines | None, float]:
+def upstream_rows(case: Case, places: Places) -> tuple[Lines | None, float]:
     """Run upstream; return its rows, None where it did not finish, and its CPU seconds."""
     checkout = _checkout(EDITIONS[case.edition].commit, places)
     with tempfile.TemporaryDirectory(dir=places.scratch) as scratch:
         kind, path = _tokenizer(case.tokenizer, places)
-        arguments = [
-            *("--save_dir", scratch, "--benchmark", "synthetic"),
+        command = [
+            *(sys.executable, "prepare.py", "--save_dir", scratch, "--benchmark", "synthetic"),
             *("--task", case.task, "--tokenizer_type", kind, "--tokenizer_path", path),
             *("--max_seq_length", str(case.length), "--num_samples", str(case.rows)),
             *("--model_template_type", case.template),
         ]
-        scripts = checkout / "scripts" / "data"
-        if server:
-            spent = server.run(scripts, places.words / case.words, arguments)
-        else:
-            spent = _alone(scripts, arguments, _environment(case, places), places.limit)
+        before = _children()
+        # A process group, so that a script that never ends can be ended with what started it.
+        process = subprocess.Popen(
+            command,
+            cwd=checkout / "scripts" / "data",
+            env=_environment(case, places),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (places.limit,) * 2),
+        )
+        try:
+            process.wait(timeout=4 * places.limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         file = Path(scratch) / case.task / "validation.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else None
-        return None if lines is None else [json.loads(line) for line in lines], spent
-
-
-def _alone(scripts: Path, arguments: list[str], env: Mapping[str, str], limit: int) -> float:
-    """Run `prepare.py` in a process of its own; return the CPU seconds of all that it starts."""
-    before = _children()
-    # A process group, so that a script that never ends can be ended with what started it.
-    process = subprocess.Popen(
-        [sys.executable, "prepare.py", *arguments],
-        cwd=scripts,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (limit,) * 2),
-    )
-    try:
-        process.wait(timeout=4 * limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return _children() - before
-
-
-class Server:
-    """The process that runs upstream's scripts; see `upstream_server.py`."""
-
-    def __init__(self, env: Mapping[str, str], limit: int) -> None:
-        self._env, self._limit = env, limit
-        self._process: subprocess.Popen[str] | None = None
-
-    def run(self, scripts: Path, words: Path, arguments: list[str]) -> float:
-        """Run `prepare.py` and return its CPU seconds; after the limit the process is ended."""
-        if self._process is None:
-            command = [sys.executable, str(Path(__file__).with_name("upstream_server.py"))]
-            self._process = subprocess.Popen(
-                command, env=self._env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )  # fmt: skip
-        process = self._process
-        assert process.stdin and process.stdout
-        print(json.dumps([str(scripts), str(words), arguments]), file=process.stdin, flush=True)
-        if not select.select([process.stdout], [], [], self._limit)[0]:
-            process.kill()
-        answer = process.stdout.readline()
-        if not answer:
-            process.wait()
-            self._process = None
-            return float(self._limit)
-        found = json.loads(answer)
-        if isinstance(found, str):
-            print(found, file=sys.stderr)
-            return 0.0
-        return float(found)
+        found = None if lines is None else [json.loads(line) for line in lines]
+        return found, _children() - before
 
 
 def our_rows(case: Case, places: Places) -> tuple[list[UpstreamRow] | str, float]:
@@ -269,27 +217,6 @@ def difference(theirs: Lines | None, ours: list[UpstreamRow] | str) -> str:
             if row.get(field, "") != getattr(our, field):
                 return f"row {place}: {field}"
     return ""
-
-
-def miscount(case: Case, row: dict[str, Any], places: Places) -> str:
-    """Return where the fast counter and the tokenizer's own library differ on a row, or nothing."""
-    text = row["input"] + row.get("answer_prefix", "")
-    kind, path = _tokenizer(case.tokenizer, places)
-    own, fast = _library(kind, path)(text), _count(case.tokenizer, places.tokenizers)(text)
-    return "" if own == fast else f"counted {fast} tokens, the library {own}"
-
-
-@cache
-def _library(kind: str, path: str) -> Callable[[str], int]:
-    if kind == "hf":
-        import tokenizers
-
-        tokenizer = tokenizers.Tokenizer.from_file(path + "/tokenizer.json")
-        return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
-    import sentencepiece
-
-    processor = sentencepiece.SentencePieceProcessor(model_file=path)
-    return lambda text: len(processor.encode(text))
 
 
 @cache
@@ -376,70 +303,60 @@ def _children() -> float:
 
 
 def table(records: list[dict[str, Any]]) -> str:
-    """Return the results as Markdown: the matrix, the costs, and what differs."""
-    matrix = {_key(one): one for one in records if not one["timed"]}
+    """Return the results as Markdown: the matrix, what differs, and the costs."""
+    matrix = {_key(one): one for one in records}
     planned = {_key(vars(case)): vars(case) for case in cases()}
     groups: dict[tuple[Any, ...], dict[int, list[int]]] = {}
     for key, one in (planned | matrix).items():
         cell = groups.setdefault(key[:4], {}).setdefault(one["length"], [0, 0])
         cell[0] += key in matrix and not matrix[key]["difference"]
         cell[1] += 1
-    heads = ("edition", "tokenizer", "template", "wonderwords", *(f"{n:,}" for n in LENGTHS))
-    lines = [HEADER, f"| {' | '.join(heads)} |", "|---" * 4 + "|--:" * len(LENGTHS) + "|"]
-    for group, found in sorted(groups.items()):
-        shares = (found.get(length, [0, 0]) for length in LENGTHS)
-        cells = (f"{same or '-'} of {whole}" if whole else "" for same, whole in shares)
-        lines.append(f"| {' | '.join((*group, *cells))} |")
-    todo = len(planned.keys() - matrix.keys())
+    lengths = [f"{length:,}" for length in LENGTHS]
+    cells = [
+        [
+            *group,
+            *(
+                f"{found[length][0] or '-'} of {found[length][1]}" if length in found else ""
+                for length in LENGTHS
+            ),
+        ]
+        for group, found in sorted(groups.items())
+    ]
     rows = sum(one["rows"] for one in matrix.values())
-    different = [record for record in records if record["difference"] or record["miscount"]]
-    unfinished = [record for record in records if not record["finished"]]
-    lines += [
+    different = [one for one in records if one["difference"]]
+    unfinished = [one for one in records if not one["finished"]]
+    counts = Counter((one["task"], one["length"]) for one in matrix.values())
+    by_task = [[task, *(counts[task, length] for length in LENGTHS)] for task in TASKS]
+    longest = [one for one in records if one["length"] == LENGTHS[-1] and one["finished"]]
+    costs = []
+    for task in (*TASKS, "all"):
+        some = [one for one in longest if task in (one["task"], "all")]
+        if some:
+            theirs, ours = (sum(one[side] for one in some) for side in ("upstream", "ours"))
+            costs.append((task, len(some), theirs, ours, round(theirs / max(ours, 0.001))))
+    lines = [
+        HEADER,
+        *markdown(("edition", "tokenizer", "template", "wonderwords", *lengths), cells),
         "",
-        f"Compared: {len(matrix):,} configs, {rows:,} rows, of every task. Not "
-        f"compared yet: {todo:,} of {len(planned | matrix):,} configs. "
+        f"Compared: {len(matrix):,} configs, {rows:,} rows, of every task. Not compared yet: "
+        f"{len(planned.keys() - matrix.keys()):,} of {len(planned | matrix):,} configs. "
         f"Configs that differ: {len(different)}. "
         f"Configs that neither side finishes: {len(unfinished)}.",
-        *(f"- {one['name']}: {one['difference'] or one['miscount']}" for one in different),
+        *(f"- {one['name']}: {one['difference']}" for one in different),
         *(f"- {one['name']}: {one['error']}" for one in unfinished),
-        "",
-        "By task:",
-        "",
-        f"| task | {' | '.join(f'{n:,}' for n in LENGTHS)} |",
-        "|---" + "|--:" * len(LENGTHS) + "|",
+        "\nBy task:\n",
+        *markdown(("task", *lengths), by_task),
+        f"\n## Cost at {LENGTHS[-1]:,} tokens\n",
+        "CPU seconds: upstream's processes with their start, and the replay in a process that has "
+        "tokenizer, words and sources open.\n",
+        *markdown(("task", "configs", "upstream", "replay", "times less"), costs),
     ]
-    for task in TASKS:
-        counts = [
-            sum((one["task"], one["length"]) == (task, length) for one in matrix.values())
-            for length in LENGTHS
-        ]
-        lines.append(f"| {task} | {' | '.join(map(str, counts))} |")
-    lines += [
-        "",
-        "## Cost at 131,072 tokens",
-        "",
-        "One row a config, CPU seconds: upstream's process with its start, and the replay in a "
-        "process that has tokenizer, words and sources open, all in one run, on a busy machine.",
-        "",
-        "| edition | task | upstream | replay | times less |",
-        "|---|---|--:|--:|--:|",
-    ]
-    timed = [record for record in records if record["timed"] and record["finished"]]
-    total = [sum(record[side] for record in timed) for side in ("upstream", "ours")]
-    for one in timed:
-        cost = one["upstream"], one["ours"]
-        lines.append(f"| {one['edition']} | {one['task']} | {_costs(*cost)} |")
-    lines.append(f"| all | | {_costs(*total)} |" if timed else "")
     return "\n".join(lines) + "\n"
 
 
 def _key(one: Mapping[str, Any]) -> tuple[Any, ...]:
     template = "base" if one["template"] == "base" else f"chat ({one['template']})"
     return (one["edition"], one["tokenizer"], template, one["words"], one["length"], one["task"])
-
-
-def _costs(theirs: float, ours: float) -> str:
-    return f"{theirs:.1f} | {ours:.2f} | {theirs / max(ours, 0.001):.0f}"
 
 
 HEADER = """# Editions beside upstream's own scripts
@@ -450,9 +367,8 @@ how many configs are compared and the same in every row, of how many in the matr
 task: all 13 with wonderwords 3.0.1; with 2.2.0 the 8 whose rows depend on words. The scripts of
 2024-04 are those of 2025-01 but for vt's, so the other tasks are compared at 4,096 tokens with
 Llama 3's tokenizer alone. HotpotQA is a sample of 298 questions, and english_words.json a stand-in
-of made-up words (upstream's file is in git-lfs). The scripts' token counts come from the fast
-counter; the first row of every config is counted again with Hugging Face `tokenizers` or
-sentencepiece.
+of made-up words (upstream's file is in git-lfs). The scripts count tokens with Hugging Face
+`tokenizers` or sentencepiece, the replay with the fast counter.
 """
 
 
@@ -464,7 +380,6 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=Path(tempfile.gettempdir()) / "editions")
     parser.add_argument("--limit", type=int, default=900, help="seconds of upstream a case")
     parser.add_argument("--only", default="", help="cases whose name contains this")
-    parser.add_argument("--timed", action="store_true", help="measure the cost at 131,072 tokens")
     parser.add_argument("--out", type=Path, default=Path("editions.jsonl"))
     parser.add_argument("--table", type=Path, help="write the records so far as Markdown, and end")
     given = parser.parse_args()
@@ -475,26 +390,21 @@ def main() -> None:
         return
     places = Places(given.upstream, given.sources, given.tokenizers, given.words, given.scratch,
                     given.limit)  # fmt: skip
-    done = {record["name"] for record in records if record["timed"] == given.timed}
-    todo = [one for one in (timed_cases() if given.timed else cases()) if one.name not in done]
-    chosen = [case for case in todo if given.only in case.name]
-    server = None
-    if chosen and not given.timed:
-        server = Server(_environment(chosen[0], places), given.limit)
-    for case in chosen:
+    done = {record["name"] for record in records}
+    for case in cases():
+        if case.name in done or given.only not in case.name:
+            continue
         ours, own = our_rows(case, places)
-        theirs, spent = upstream_rows(case, places, server)
+        theirs, spent = upstream_rows(case, places)
         record = {
-            **{"name": case.name, **vars(case), "timed": given.timed},
-            **{"upstream": spent, "ours": own},
+            **{"name": case.name, **vars(case), "upstream": spent, "ours": own},
             "finished": theirs is not None,
             "error": ours if isinstance(ours, str) else "",
             "difference": difference(theirs, ours),
-            "miscount": miscount(case, theirs[0], places) if theirs else "",
         }
         with given.out.open("a") as file:
             file.write(json.dumps(record) + "\n")
-        verdict = record["difference"] or record["error"] or record["miscount"] or "same"
+        verdict = record["difference"] or record["error"] or "same"
         print(f"{case.name}: {verdict}; {spent:.1f} s and {own:.2f} s", flush=True)
 
 
