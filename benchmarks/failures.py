@@ -14,6 +14,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from measuring import table
+
 from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_eval.metrics import clean, score_row
@@ -54,16 +56,18 @@ def show(pairs: Counter[tuple[str, str]], causes: Counter[tuple[str, bool]]) -> 
     """Print the share of right kinds, the confusion table, and the causes."""
     total, right = pairs.total(), sum(count for (a, b), count in pairs.items() if a == b)
     print(f"{right:,} of {total:,} right: {100 * right / total:.1f} %\n")
-    wanted = [kind for kind in MEANINGS if any(pair[0] == kind for pair in pairs)]
-    print("| right kind | answers | labelled so | taken for |\n|---|---:|---:|---|")
-    for kind in wanted:
-        row = Counter({found: count for (real, found), count in pairs.items() if real == kind})
-        others = ", ".join(f"{found} ({n})" for found, n in row.most_common() if found != kind)
-        print(f"| {kind} | {row.total()} | {100 * row[kind] / row.total():.1f} % | {others} |")
-    print("\n| cause | answers | right |\n|---|---:|---:|")
+    rows = []
+    for kind in (kind for kind in MEANINGS if any(pair[0] == kind for pair in pairs)):
+        labels = Counter({found: count for (real, found), count in pairs.items() if real == kind})
+        others = ", ".join(f"{found} ({n})" for found, n in labels.most_common() if found != kind)
+        share = 100 * labels[kind] / labels.total()
+        rows.append((kind, labels.total(), f"{share:.1f} %", others))
+    print(*table(("right kind", "answers", "labelled so", "taken for"), rows), "", sep="\n")
+    by_cause = []
     for cause in dict.fromkeys(cause for cause, _ in causes):
-        good, all_ = causes[cause, True], causes[cause, True] + causes[cause, False]
-        print(f"| {cause} | {all_} | {100 * good / all_:.1f} % |")
+        good, every = causes[cause, True], causes[cause, True] + causes[cause, False]
+        by_cause.append((cause, every, f"{100 * good / every:.1f} %"))
+    print(*table(("cause", "answers", "right"), by_cause), sep="\n")
 
 
 if __name__ == "__main__":

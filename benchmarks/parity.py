@@ -16,12 +16,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from measuring import table
 
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_data import TASKS, Row
@@ -141,9 +142,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         both = _both(asked.places, asked.data, asked.upstream.resolve(), scratch)
-    print("| config | predictions | ours | upstream |\n|---|---:|---:|---:|")
-    for config, (count, mine, other) in both.items():
-        print(f"| {config} | {count:,} | {mine:.2f} | {other:.2f} |")
+    rows = [(config, *found) for config, found in both.items()]
+    print(*table(("config", "predictions", "ours", "upstream"), rows), sep="\n")
     differ = [config for config, (_, mine, other) in both.items() if mine != other]
     print(f"\n{sum(count for count, *_ in both.values()):,} predictions; "
           f"{', '.join(differ) or 'no score'} differs")  # fmt: skip
@@ -167,9 +167,8 @@ def _both(
         frozen = freeze(said, scratch / "data")
         mine = ours(place, frozen, scratch, "--model", "theirs", "--protocol", "completion")
     other = theirs(said, checkout, scratch)
-    counts = {one.config: sum(two.config == one.config for two in said) for one in
-              {one.config: one for one in said}.values()}  # fmt: skip
-    return {config: (counts[config], mine[config], other[config]) for config in counts}
+    counts = Counter(one.config for one in said)
+    return {config: (count, mine[config], other[config]) for config, count in counts.items()}
 
 
 if __name__ == "__main__":

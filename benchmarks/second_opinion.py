@@ -15,7 +15,9 @@ import sys
 from importlib.metadata import version
 from os.path import commonprefix
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+
+from measuring import table
 
 import ruler_builders
 import ruler_data
@@ -87,38 +89,31 @@ def explained(one: str, other: str) -> str:
     return f"character {place}: `{shown[0]}` and `{shown[1]}`"
 
 
-def table(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
+def page(mine: Answers, theirs: Answers, given: argparse.Namespace) -> str:
     """Return the comparison as Markdown."""
     versions = ", ".join(f"{name} {version(name)}" for name in ("lm-eval", "transformers", "torch"))
-    names = sorted({name for name, _ in mine}, key=config_place)
-    lines = [
-        "# A second opinion: lm-evaluation-harness on the same rows",
-        "",
-        f"Written by `benchmarks/second_opinion.py`: {given.model.name}, {given.dtype}, CPU, "
-        f"the first {given.rows} rows of each config of `{given.data.name}`, without a chat "
-        f"template (protocol `base`). {versions}. The harness runs its model `hf` on the tasks "
-        "that `ruler-data export --for lm-eval` writes; this project runs its engine "
-        "`transformers`. Equal answers are equal character by character.",
-        "",
-        "| config | rows | equal answers | equal scores | mean here | mean in the harness |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    notes: list[str] = []
-    for name in names:
-        keys = sorted(key for key in mine if key[0] == name)
-        pairs: list[tuple[Any, Any]] = [(mine[key], theirs[key]) for key in keys]
-        for key, (one, other) in zip(keys, pairs, strict=True):
+    rows, notes = [], []
+    for name in sorted({name for name, _ in mine}, key=config_place):
+        pairs = {key: (mine[key], theirs[key]) for key in sorted(mine) if key[0] == name}
+        for (_, index), (one, other) in pairs.items():
             if one != other:
                 scores = f"scores {one[1]:.2f} and {other[1]:.2f}"
-                notes.append(f"- {name}/{key[1]}: {explained(one[0], other[0])}; {scores}")
-        lines.append(
-            f"| {name} | {len(pairs)} | {sum(a[0] == b[0] for a, b in pairs)} "
-            f"| {sum(a[1] == b[1] for a, b in pairs)} "
-            f"| {sum(a[1] for a, _ in pairs) / len(pairs):.3f} "
-            f"| {sum(b[1] for _, b in pairs) / len(pairs):.3f} |"
-        )
-    lines += ["", f"Rows that differ: {len(notes)} of {len(mine)}.", *notes]
-    return "\n".join(lines) + "\n"
+                notes.append(f"- {name}/{index}: {explained(one[0], other[0])}; {scores}")
+        equal = [sum(a[part] == b[part] for a, b in pairs.values()) for part in (0, 1)]
+        means = [f"{fmean(pair[side][1] for pair in pairs.values()):.3f}" for side in (0, 1)]
+        rows.append([name, len(pairs), *equal, *means])
+    heads = ("config", "rows", "equal answers", "equal scores", "mean here", "mean in the harness")
+    return f"""# A second opinion: lm-evaluation-harness on the same rows
+
+Written by `benchmarks/second_opinion.py`: {given.model.name}, {given.dtype}, CPU, the first \
+{given.rows} rows of each config of `{given.data.name}`, without a chat template (protocol \
+`base`). {versions}. The harness runs its model `hf` on the tasks that `ruler-data export --for \
+lm-eval` writes; this project runs its engine `transformers`. Equal answers are equal character by \
+character.
+
+""" + "\n".join(
+        [*table(heads, rows), "", f"Rows that differ: {len(notes)} of {len(mine)}.", *notes, ""]
+    )
 
 
 def main() -> None:
@@ -135,7 +130,7 @@ def main() -> None:
     manifest = ruler_data.load(given.data).manifest
     tasks = None if given.tasks == "all" else given.tasks.split(",")
     names = list(manifest.select(tasks, [int(length) for length in given.lengths.split(",")]))
-    text = table(own(given, names), harness(given, names), given)
+    text = page(own(given, names), harness(given, names), given)
     if given.table:
         given.table.write_text(text, encoding="utf-8")
     else:

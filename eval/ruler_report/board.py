@@ -7,8 +7,9 @@ editions, suites or MAJOR versions. Size is read from the name of the model (`7B
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
@@ -28,7 +29,7 @@ from ruler_report.stats.summary import CATEGORIES
 #: Name of the view of all tasks, and of that of all lengths.
 ALL = "all"
 #: By view and length: value, low, high, and the interval of the rank.
-Cells = dict[str, dict[str, tuple[float, float, float, int, int]]]
+Cells = dict[str, dict[str, tuple[float, ...]]]
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
 
 
@@ -162,67 +163,83 @@ def build(
     results: Sequence[Results], weights: Mapping[int, float], threshold: float | None
 ) -> Board:
     """Return the leaderboard of runs that can be compared; see `leaderboard`."""
+    run = results[0].run
+    if threshold is None:
+        threshold = THRESHOLDS["base" if run.protocol == "base" else "aligned"][OVERALL]
+    if not 0 <= threshold <= 100:
+        msg = f"--threshold {threshold:g}: give a score in percent, 0 to 100"
+        raise UsageError(msg)
     ranking = Ranking(results)
     lengths = tuple(sorted({length for table in ranking.tables for length in table.lengths}))
     if unknown := [length for length in weights if length not in lengths]:
-        msg = (
-            f"--weights: no run has {unknown[0]} tokens; lengths are {', '.join(map(str, lengths))}"
-        )
+        known = ", ".join(map(str, lengths))
+        msg = f"--weights: no run has {unknown[0]} tokens; lengths are {known}"
         raise UsageError(msg)
     weights = weights or dict.fromkeys(lengths, 1.0)
-    total = sum(weights.values())
-    shares = {length: weights.get(length, 0.0) / total for length in lengths}
+    shares = {length: weights.get(length, 0.0) / sum(weights.values()) for length in lengths}
     tasks = _tasks(ranking.tables)
-    views = {ALL: tuple(task for some in tasks.values() for task in some), **tasks}
-    views |= {task: (task,) for task in views[ALL]}
-    first = results[0].run
-    bar = threshold
-    if bar is None:
-        bar = THRESHOLDS["base" if first.protocol == "base" else "aligned"][OVERALL]
-    if not 0 <= bar <= 100:
-        msg = f"--threshold {bar:g}: give a score in percent, 0 to 100"
-        raise UsageError(msg)
-    columns = {ALL: {length: share for length, share in shares.items() if share}}
-    columns |= {str(length): {length: 1.0} for length in lengths}
-    scores: list[Cells] = [{} for _ in results]
-    for view, names in views.items():
-        for key, column in columns.items():
-            ranks = ranking.ranks(names, column)
-            for place, (table, rank) in enumerate(zip(ranking.tables, ranks, strict=True)):
-                if rank:
-                    cell = table.estimate((names,), column)
-                    found = (round(cell.value, 4), round(cell.low, 4), round(cell.high, 4), *rank)
-                    scores[place].setdefault(view, {})[key] = found
+    every = tuple(task for some in tasks.values() for task in some)
+    views = {ALL: every, **tasks, **{task: (task,) for task in every}}
+    scores = _scores(ranking, views, shares)
     labels = labels_of([one.run for one in results])
     entries = [
         Entry(
-            label,
-            size_of(one.run.model),
-            visible(one.run.data.tokenizer),
-            one.scored,
-            one.rows,
-            table.effective(views[ALL], bar).length
-            if set(views[ALL]) <= set(table.tasks)
-            else None,
-            cells,
+            model=label,
+            size=size_of(one.run.model),
+            tokenizer=visible(one.run.data.tokenizer),
+            rows=one.scored,
+            asked=one.rows,
+            effective=None
+            if {*every} - {*table.tasks}
+            else table.effective(every, threshold).length,
+            scores=cells,
         )
         for label, one, table, cells in zip(labels, results, ranking.tables, scores, strict=True)
     ]
     entries.sort(key=lambda entry: -entry.scores.get(ALL, {}).get(ALL, (-1.0,))[0])
-    incomplete = [entry for entry in entries if ALL not in entry.scores.get(ALL, {})]
-    notes = [f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
-             for entry in entries if entry.rows < entry.asked]  # fmt: skip
-    notes += [f"{e.model}: lacks tasks or lengths of others; no overall rank" for e in incomplete]
-    notes += [
-        f"{label}: {caveat}"
-        for label, one in zip(labels, results, strict=True)
-        for caveat in caveats(one.run)
-    ]
+    return Board(
+        protocol=run.protocol,
+        edition=visible(run.data.edition),
+        suite=visible(run.data.suite),
+        lengths=lengths,
+        weights=shares,
+        threshold=threshold,
+        tasks=tasks,
+        entries=tuple(entries),
+        notes=tuple(_notes(entries, labels, results)),
+    )
+
+
+def _scores(
+    ranking: Ranking, views: Mapping[str, Sequence[str]], shares: Mapping[int, float]
+) -> list[Cells]:
+    """Return the scores and ranks of each run in all views and columns."""
+    columns = {ALL: {length: share for length, share in shares.items() if share}}
+    columns |= {str(length): {length: 1.0} for length in shares}
+    scores: list[Cells] = [{} for _ in ranking.tables]
+    for (view, names), (key, column) in product(views.items(), columns.items()):
+        ranks = ranking.ranks(names, column)
+        for table, rank, found in zip(ranking.tables, ranks, scores, strict=True):
+            if rank:
+                cell = table.estimate((names,), column)
+                ends = (round(end, 4) for end in (cell.value, cell.low, cell.high))
+                found.setdefault(view, {})[key] = (*ends, *rank)
+    return scores
+
+
+def _notes(
+    entries: Sequence[Entry], labels: Sequence[str], results: Sequence[Results]
+) -> Iterator[str]:
+    for entry in entries:
+        if entry.rows < entry.asked:
+            yield f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
+    for entry in entries:
+        if ALL not in entry.scores.get(ALL, {}):
+            yield f"{entry.model}: lacks tasks or lengths of others; no overall rank"
+    for label, one in zip(labels, results, strict=True):
+        yield from (f"{label}: {caveat}" for caveat in caveats(one.run))
     if any(one.run.data.sample for one in results):
-        notes.append("rows of the small sample corpus; not comparable with RULER scores")
-    data = first.data
-    return Board(first.protocol, visible(data.edition), visible(data.suite), lengths, shares, bar,
-                 tasks, tuple(entries), tuple(notes))  # fmt: skip
+        yield "rows of the small sample corpus; not comparable with RULER scores"
 
 
 def _tasks(tables: Iterable[ScoreTable]) -> dict[str, tuple[str, ...]]:

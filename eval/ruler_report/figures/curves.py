@@ -107,10 +107,13 @@ def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
     }
 
 
-def _panels(parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str]) -> list[Panel]:
+def _panels(
+    parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str], threshold: float | None = None
+) -> list[Panel]:
     """Return a panel for each title and its lines."""
     return [
-        partial(draw_lines, title=title, lines=lines, ticks=ticks) for title, lines in parts.items()
+        partial(draw_lines, title=title, lines=lines, ticks=ticks, threshold=threshold)
+        for title, lines in parts.items()
     ]
 
 
@@ -132,8 +135,7 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     panels, overall = _panels(parts, ticks), [_logarithmic(mean) for mean in means]
     if len(tasks) > 1 and any(means):
         title = f"mean of {len(tasks)} tasks"
-        (panel,) = _panels({title: overall}, ticks)
-        panels.insert(0, partial(panel, threshold=threshold))
+        panels = [*_panels({title: overall}, ticks, threshold), *panels]
     scores = (
         f"{shown_name(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
@@ -196,9 +198,10 @@ def _draw_dots(axes: Axes, tasks: Mapping[str, Sequence[Estimate | None]]) -> No
 def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the evidence shown by depth, a panel for each category, pooled over lengths."""
     ticks = {float(depth): str(depth) for depth in range(0, 101, 25)}
-    parts, words = {}, []
+    parts: dict[str, list[Line]] = {}
+    words = []
     for category in CATEGORIES:
-        lines = []
+        lines: list[Line] = []
         for run in runs:
             tasks = [t for t in run.summary.tasks if run.summary.category_of[t] == category]
             cells = shown_by_depth(run, tasks, run.summary.lengths)

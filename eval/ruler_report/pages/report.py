@@ -1,6 +1,6 @@
 """The content of a report, in reading order: a verdict, then chapters of pictures and tables."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ DEPTH_TEXT = """\
 Percent of the evidence that answers show, by its depth in the context. Bins, lengths and tasks \
 are pooled until each number is of 20 rows or more. The evidence of cwe is every occurrence of a \
 common word. fwe has none, nor have questions whose needle or documents a suite leaves out."""
+#: The interval of a rank.
+Ranks = tuple[int, int]
 #: Comparisons that the verdict states one by one; more are only counted.
 SPELLED = 4
 
@@ -135,31 +137,39 @@ def build(
     runs = [
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
-    base, others = runs[0], runs[1:]
-    comparisons = compare_all([(base.results, one.results) for one in others], force=force)
-    notes = list(_notes(runs, comparisons))
-    ordered = _by_score(runs)
-    ranks = _ranks(ordered)
+    base = runs[0]
+    compared = compare_all([(base.results, run.results) for run in runs[1:]], force=force)
+    comparisons = dict(zip(labels[1:], compared, strict=True))
+    tasks, lengths = _shared(runs)
+    ordered = sorted(
+        runs, key=lambda run: -sum(run.summary.cells[t][x].value for t in tasks for x in lengths)
+    )
+    ranks: Sequence[Ranks | None] = [None] * len(runs)
+    if len(runs) > 1 and lengths:
+        ranking = Ranking([run.results for run in ordered])
+        ranks = ranking.ranks(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
-    if others:
-        order = sorted(range(len(others)), key=lambda place: ordered.index(others[place]))
-        pairs = [(others[place], comparisons[place]) for place in order]
-        chapters.append((f"Compared with {base.label}", "compared", False,
-                         _compared(base, pairs, retained=baseline is not None)))  # fmt: skip
+    if comparisons:
+        others = [run for run in ordered if run is not base]
+        sections = _compared(base, others, comparisons, retained=baseline is not None)
+        chapters.append((f"Compared with {base.label}", "compared", False, sections))
     chapters.append(("Where scores are lost", "lost", False, _lost(ordered)))
     chapters += [
         (run.label, f"run{place}", True, _sections(run)) for place, run in enumerate(ordered, 1)
     ]
     suites = sorted({one.run.data.suite for one in results})
     name = "RULER" if suites == [RULER] else f"Suite {', '.join(map(visible, suites))}"
-    models = (
-        ", ".join(run.label for run in ordered) if len(runs) <= SPELLED else f"{len(runs)} runs"
-    )
+    few = len(runs) <= SPELLED
+    models = ", ".join(run.label for run in ordered) if few else f"{len(runs)} runs"
     return Report(
         title=f"{name} results: {models}",
-        verdict=tuple(_verdict(ordered, ranks, base, comparisons)),
+        verdict=(
+            *_standing(ordered, ranks, tasks, lengths),
+            *_against(base.label, [run.label for run in ordered], comparisons),
+            *_reach(ordered),
+        ),
         runs=tuple(ordered),
-        notes=tuple(notes),
+        notes=tuple(_notes(runs, comparisons)),
         chapters=tuple(
             Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
@@ -175,69 +185,61 @@ def _shared(runs: Sequence[ScoredRun]) -> tuple[tuple[str, ...], list[int]]:
     return tasks, sorted(set.intersection(*columns)) if columns else []
 
 
-def _by_score(runs: Sequence[ScoredRun]) -> list[ScoredRun]:
-    """Return the runs by their mean score over the lengths and tasks that all have."""
-    tasks, lengths = _shared(runs)
-
-    def mean(run: ScoredRun) -> float:
-        return sum(run.summary.cells[task][length].value for task in tasks for length in lengths)
-
-    return sorted(runs, key=lambda run: -mean(run))
-
-
-def _ranks(runs: Sequence[ScoredRun]) -> list[tuple[int, int] | None]:
-    """Return the interval of each run's rank by the mean over shared tasks and lengths."""
-    tasks, lengths = _shared(runs)
-    if len(runs) < 2 or not lengths:
-        return [None] * len(runs)
-    ranking = Ranking([run.results for run in runs])
-    return ranking.ranks(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
-
-
-def _verdict(
+def _standing(
     runs: Sequence[ScoredRun],
-    ranks: Sequence[tuple[int, int] | None],
-    base: ScoredRun,
-    comparisons: Sequence[Comparison],
+    ranks: Sequence[Ranks | None],
+    tasks: Sequence[str],
+    lengths: list[int],
 ) -> Iterator[str]:
+    """Yield which run is the best, or how good the only one is."""
     best = runs[0]
-    tasks, shared = _shared(runs)
-    if shared and len(runs) > 1:
-        equal = [run.label for run, rank in zip(runs[1:], ranks[1:], strict=True)
-                 if rank and ranks[0] and (rank[0] == 1 or ranks[0][1] > 1)]  # fmt: skip
-        said = "it is better than every other run"
-        if equal:
-            said = f"it cannot be told apart from {_listed(equal)}"
-        ties = [run for run in runs if run.summary.mean == best.summary.mean]
-        has = "shares" if len(ties) > 1 else "has"
-        mean = f"mean, {best.summary.mean}"
-        if any(run.summary.tasks != tasks or [*run.summary.overall] != shared for run in runs):
-            mean = f"mean over the configs that all runs have ({len(tasks) * len(shared)})"
-        yield f"{best.label} {has} the highest {mean}; {said}."
-    elif best.summary.mean and len(runs) == 1:
-        lengths = best.summary.overall
-        first, last = min(lengths), max(lengths)
-        falls = ""
-        if first != last:
-            falls = (f": {lengths[first].value:.1f} at {format_length(first)}, "
-                     f"{lengths[last].value:.1f} at {format_length(last)}")  # fmt: skip
-        yield f"{best.label} has a mean of {best.summary.mean}{falls}."
-        worst = min(best.summary.by_task.items(), key=lambda item: item[1].value)
-        if len(best.summary.by_task) > 1:
-            yield f"Lowest task: {worst[0]}, {worst[1]}."
-    if comparisons and len(comparisons) <= SPELLED:
-        for one in comparisons:
-            yield f"{one.conclusion}."
-    elif comparisons:
-        names = [run.label for run in runs if run is not base]
-        verdicts = {labels: one.overall.verdict for labels, one in zip(
-            labels_of([base.results.run, *(one.runs[1] for one in comparisons)])[1:],
-            comparisons, strict=True)}  # fmt: skip
-        for said, verdict in (("better than", SECOND), ("worse than", FIRST),
-                              ("not told apart from", CANNOT_TELL)):  # fmt: skip
-            found = [name for name in names if verdicts[name] == verdict]
-            if found:
-                yield f"{said.capitalize()} {base.label}: {_listed(found)}."
+    if len(runs) == 1:
+        yield from _alone(best)
+        return
+    if not lengths:
+        return
+    equal = [
+        run.label
+        for run, rank in zip(runs[1:], ranks[1:], strict=True)
+        if rank and ranks[0] and (rank[0] == 1 or ranks[0][1] > 1)
+    ]
+    better = "it is better than every other run"
+    said = f"it cannot be told apart from {_listed(equal)}" if equal else better
+    ties = sum(run.summary.mean == best.summary.mean for run in runs)
+    mean = f"mean, {best.summary.mean}"
+    if any({*run.summary.tasks} != {*tasks} or [*run.summary.overall] != lengths for run in runs):
+        mean = f"mean over the configs that all runs have ({len(tasks) * len(lengths)})"
+    yield f"{best.label} {'shares' if ties > 1 else 'has'} the highest {mean}; {said}."
+
+
+def _alone(run: ScoredRun) -> Iterator[str]:
+    summary, means = run.summary, run.summary.overall
+    if not summary.mean:
+        return
+    first, last = min(means), max(means)
+    falls = ", ".join(f"{means[x].value:.1f} at {format_length(x)}" for x in (first, last))
+    yield f"{run.label} has a mean of {summary.mean}{f': {falls}' if first != last else ''}."
+    if len(summary.by_task) > 1:
+        task, score = min(summary.by_task.items(), key=lambda item: item[1].value)
+        yield f"Lowest task: {task}, {score}."
+
+
+def _against(
+    base: str, labels: Sequence[str], comparisons: Mapping[str, Comparison]
+) -> Iterator[str]:
+    """Yield how the runs compare with the base."""
+    if len(comparisons) <= SPELLED:
+        yield from (f"{one.conclusion}." for one in comparisons.values())
+        return
+    verdicts = {label: one.overall.verdict for label, one in comparisons.items()}
+    words = {SECOND: "Better than", FIRST: "Worse than", CANNOT_TELL: "Not told apart from"}
+    for verdict, said in words.items():
+        if found := [label for label in labels if verdicts.get(label) == verdict]:
+            yield f"{said} {base}: {_listed(found)}."
+
+
+def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
+    """Yield the effective lengths of the runs."""
     reached: dict[str, list[str]] = {}
     for run in runs:
         effective = run.summary.effective.get(OVERALL) or run.summary.effective.get(OWN)
@@ -253,18 +255,19 @@ def _listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
-def _notes(runs: Sequence[ScoredRun], comparisons: Sequence[Comparison]) -> Iterator[str]:
+def _notes(runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison]) -> Iterator[str]:
     """Yield each note once, with the runs that it is about."""
     base = runs[0].label
     about: dict[str, list[str]] = {}
     for run in runs:
         for note in notes_of(run.results):
             about.setdefault(note, []).append(run.label)
-    for run, comparison in zip(runs[1:], comparisons, strict=True):
-        for why in comparison.warnings:
-            about.setdefault(f"compared with {base} although {why}", []).append(run.label)
+    for label, comparison in comparisons.items():
+        notes = [f"compared with {base} although {why}" for why in comparison.warnings]
         if comparison.basis != SAME_ROWS:
-            about.setdefault(f"with {base} {comparison.basis}", []).append(run.label)
+            notes.append(f"with {base} {comparison.basis}")
+        for note in notes:
+            about.setdefault(note, []).append(label)
     for note, names in about.items():
         whose = "all runs" if len(names) == len(runs) > 2 else _listed(names)
         yield f"{whose}: {note}"
@@ -280,9 +283,7 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
             yield replace(section, drawings=(), pictures=pictures, tables=tables)
 
 
-def _overview(
-    runs: Sequence[ScoredRun], ranks: Sequence[tuple[int, int] | None]
-) -> Iterator[Section]:
+def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks | None]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_step(runs))
     yield Section("Tasks by length", curves.by_length(runs))
@@ -292,27 +293,32 @@ def _overview(
 
 
 def _compared(
-    base: ScoredRun, pairs: Sequence[tuple[ScoredRun, Comparison]], *, retained: bool
+    base: ScoredRun,
+    runs: Sequence[ScoredRun],
+    comparisons: Mapping[str, Comparison],
+    *,
+    retained: bool,
 ) -> Iterator[Section]:
-    names = [run.label for run, _ in pairs]
-    yield Section(drawings=heatmaps.differences(base.label, names, [one for _, one in pairs]))
+    names = [run.label for run in runs]
+    drawings = heatmaps.differences(base.label, names, [comparisons[name] for name in names])
+    yield Section(drawings=drawings)
     if retained:
         kept = [
             retention_table(
                 f"retention-{place}", (base.label, run.label), run.results, base.results
             )
-            for place, (run, _) in enumerate(pairs, 2)
+            for place, run in enumerate(runs, 2)
         ]
         yield Section(f"Retention of {base.label}", tables=kept)
-    for place, (run, one) in enumerate(pairs, 2):
-        table = one.table(f"comparison-{place}", (base.label, run.label))
+    for place, name in enumerate(names, 2):
+        one = comparisons[name]
+        table = one.table(f"comparison-{place}", (base.label, name))
         yield Section(tables=[table], folded=one.conclusion)
 
 
 def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
     """Yield where runs lose points: what a suite varies, depth, kinds of failure."""
-    studies = list(dict.fromkeys(study for run in runs for study in run.summary.studies))
-    for study in studies:
+    for study in dict.fromkeys(study for run in runs for study in run.summary.studies):
         those = [run for run in runs if study in run.summary.studies]
         drawing = {"line": curves.study_lines, "grid": heatmaps.study_grid}.get(study.shape)
         yield Section(study.title, [drawing(those, study)] if drawing else ())

@@ -8,11 +8,11 @@ import numpy as np
 from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
-from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, published
+from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
 from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
-from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
+from ruler_report.stats.effective_length import OVERALL, OWN, weights
 from ruler_report.stats.ranking import format_ranks
 from ruler_report.stats.score_table import AVERAGES, Estimate
 from ruler_report.stats.summary import CATEGORIES, ScoredRun
@@ -152,51 +152,45 @@ def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
     """Yield tables of published scores with the runs that can be compared with them, ranked."""
     for (group, what), number in PUBLISHED.items():
-        means = {
-            run.label: run.summary.overall if what == OVERALL else run.summary.categories[what]
+        means = [
+            (run, run.summary.overall if what == OVERALL else run.summary.categories[what])
             for run in runs
             if run.summary.group == group and what in run.summary.effective
-        }
-        shown = [run for run in runs if set(means.get(run.label, ())) & set(LENGTHS)]
-        if shown:
-            yield _beside(group, what, number, shown, means)
+        ]
+        if shown := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
+            yield _beside(group, what, number, shown)
 
 
 def _beside(
-    group: str,
-    what: str,
-    number: str,
-    runs: Sequence[ScoredRun],
-    means: Mapping[str, Mapping[int, Estimate]],
+    group: str, what: str, number: str, runs: Sequence[tuple[ScoredRun, Mapping[int, Estimate]]]
 ) -> Table:
-    lines: list[tuple[str, dict[int, float], dict[str, float], int | None]] = [
-        (line.model, line.scores, line.averages, line.effective)
+    editions = {(run.results.run.data.edition, run.results.run.data.sample) for run, _ in runs}
+    other = editions != {(MEASURED_ON[PAPER], False)}
+    paper = [
+        line
         for line in published(PAPER)
         if (line.table, line.group) == (number, group) and line.averages
     ]
-    editions = {(run.results.run.data.edition, run.results.run.data.sample) for run in runs}
-    other = editions != {(MEASURED_ON[PAPER], False)}
-    for run in runs:
-        scores = {x: one.value for x, one in means[run.label].items() if x in LENGTHS}
+    lines = [*paper]
+    for run, means in runs:
+        scores = {x: one.value for x, one in means.items() if x in LENGTHS}
         averages = {}
-        if tuple(means[run.label]) == LENGTHS:
+        if tuple(means) == LENGTHS:
             column = np.array([scores[length] for length in LENGTHS])
             averages = {name: float(weights(len(LENGTHS), name) @ column) for name in AVERAGES}
         name = f"{run.label}, on other rows" if other else run.label
-        lines.append((name, scores, averages, run.summary.effective[what].length))
-    lines.sort(key=lambda line: -line[2].get("wavg_inc", -1))
-    head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS, "effective")
+        effective = run.summary.effective[what].length
+        lines.append(Published(number, group, name, effective, scores, averages, {}))
+    lines.sort(key=lambda line: -line.averages.get("wavg_inc", -1))
     rows = tuple(
         (
-            name,
-            *(format_number(scores.get(length), 1) for length in LENGTHS),
-            *_ranked(averages, [line[2] for line in lines]),
-            format_length(effective, max(scores)).replace("none", "<4K"),
+            line.model,
+            *(format_number(line.scores.get(length), 1) for length in LENGTHS),
+            *(_ranked(line, name, lines) for name in AVERAGES),
+            format_length(line.effective, max(line.scores)).replace("none", "<4K"),
         )
-        for name, scores, averages, effective in lines
+        for line in lines
     )
-    paper = {line.model for line in published(PAPER)}
-    marked = tuple(place for place, line in enumerate(lines) if line[0] not in paper)
     where = "on other rows" if other else "on rows of this edition with other questions"
     title = "13 tasks" if what == OVERALL else what
     caption = (
@@ -204,17 +198,18 @@ def _beside(
         f"arXiv 2404.06654v3, most likely measured on {MEASURED_ON[PAPER]}); the runs are {where}, "
         "so neither paired nor with intervals; by wAvg. (inc), ranks in brackets"
     )
+    head = ("model", *map(format_length, LENGTHS), *AVERAGE_HEADS, "effective")
+    marked = tuple(place for place, line in enumerate(lines) if line not in paper)
     return Table(f"published-{group}-{number}", caption, head, rows, marked)
 
 
-def _ranked(averages: dict[str, float], every: Sequence[dict[str, float]]) -> Iterator[str]:
-    for name in AVERAGES:
-        if name not in averages:
-            yield ""
-            continue
-        values = [line[name] for line in every if name in line]
-        rank = ranks([averages[name], *values])[0]
-        yield f"{averages[name]:.1f}" + (f" ({rank})" if name != "avg" else "")
+def _ranked(line: Published, name: str, every: Sequence[Published]) -> str:
+    """Return an average over lengths with its rank; empty where a run lacks a length."""
+    value = line.averages.get(name)
+    if value is None:
+        return ""
+    rank = 1 + sum(one.averages.get(name, 0.0) > value for one in every)
+    return f"{value:.1f}" + (f" ({rank})" if name != "avg" else "")
 
 
 def correlations(study: CorrelationStudy) -> Table:
