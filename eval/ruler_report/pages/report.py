@@ -42,13 +42,9 @@ SPELLED = 4
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a chapter.
+    """A part of a chapter; without a title it continues the section before.
 
-    Attributes:
-        title: empty if it continues the section before.
-        tables: those without rows are left out.
-        folded: the line under which HTML hides the tables until it is clicked; empty for none.
-        pictures: the drawings, drawn.
+    `folded` is the line under which HTML hides the tables, and `pictures` are the drawings, drawn.
     """
 
     title: str = ""

@@ -12,7 +12,7 @@ from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, publi
 from ruler_report.results import ConfigResult, Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
-from ruler_report.stats.effective_length import OVERALL, OWN, weights
+from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
 from ruler_report.stats.ranking import format_ranks
 from ruler_report.stats.score_table import AVERAGES, Estimate
 from ruler_report.stats.summary import CATEGORIES, ScoredRun
@@ -205,10 +205,10 @@ def _beside(
 
 def _ranked(line: Published, name: str, every: Sequence[Published]) -> str:
     """Return an average over lengths with its rank; empty where a run lacks a length."""
-    value = line.averages.get(name)
-    if value is None:
+    if name not in line.averages:
         return ""
-    rank = 1 + sum(one.averages.get(name, 0.0) > value for one in every)
+    value = line.averages[name]
+    (rank, *_) = ranks([value, *(one.averages[name] for one in every if name in one.averages)])
     return f"{value:.1f}" + (f" ({rank})" if name != "avg" else "")
 
 
@@ -245,19 +245,17 @@ def answers(run: ScoredRun) -> Table:
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
         score, *means = (format_number(column.get(task, {}).get(length)) for column in columns)
-        floor = config.floor
-        floors = (
-            (f"{100 * floor.score:.1f} ({visible(floor.strategy)})", f"{100 * floor.listing:.1f}")
-            if floor
-            else ("", "")
-        )
-        cut_off, empty = (
+        floors = ["", ""]
+        if floor := config.floor:
+            best = f"{100 * floor.score:.1f} ({visible(floor.strategy)})"
+            floors = [best, f"{100 * floor.listing:.1f}"]
+        shares = (
             format_share(len(some) / config.scored) if some else ""
             for some in (config.truncated, config.empty)
         )
         scored, unscored = f"{config.scored:,} of {config.rows:,}", config.rows - config.scored
-        counts = (cut_off, empty, f"{unscored:,}")
-        rows.append((task, format_length(length), scored, score, *floors, *means, *counts))
+        names = (task, format_length(length), scored)
+        rows.append((*names, score, *floors, *means, *shares, f"{unscored:,}"))
     caption = (
         "Upstream's score, the floor of the headline score (best strategy without the question), "
         "what listing every candidate scores, strict score (whole words; yes and no only first; "
