@@ -23,8 +23,7 @@ from ruler_builders.upstream import (
     replay,
 )
 from ruler_builders.upstream.columns import columns
-from ruler_builders.upstream.qa import Question
-from ruler_builders.upstream.sources import EssaySentences, NeedleWords, read_lines
+from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Question, read_lines
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError

@@ -23,10 +23,11 @@ from ruler_builders.upstream.edition import EDITIONS, TEMPLATES, Edition, editio
 from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, State, UpstreamRow
 from ruler_data.errors import RulerError
-from ruler_data.tasks import Cwe, Niah, Qa, Vt
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
 
 __all__ = [
     "EDITIONS",
+    "SCRIPTS",
     "TEMPLATES",
     "Arguments",
     "Edition",
@@ -38,6 +39,10 @@ __all__ = [
 ]
 
 
+#: The module of each family's script.
+SCRIPTS = {Niah: niah, Vt: vt, Cwe: cwe, Fwe: fwe, Qa: qa}
+
+
 def replay(
     arguments: Arguments, sources: UpstreamSources, count: Callable[[str], int]
 ) -> Iterator[UpstreamRow]:
@@ -46,20 +51,10 @@ def replay(
     Raises:
         RulerError: upstream would not finish a row, or ends with an error; or a source is missing.
     """
-    state, params = State(arguments, count), arguments.task.params
+    script = SCRIPTS[type(arguments.task.params)]
     try:
-        if isinstance(params, Niah):
-            essays = sources.essays if params.haystack == "essays" else None
-            yield from niah.replay(state, sources.needle_words, essays)
-        elif isinstance(params, Vt):
-            yield from vt.replay(state)
-        elif isinstance(params, Cwe):
-            yield from cwe.replay(state, sources.single_words, sources.english_words)
-        elif isinstance(params, Qa):
-            yield from qa.replay(state, *sources.corpus(params.source))
-        else:
-            yield from fwe.replay(state)
+        yield from script.replay(State(arguments, count), sources)
     except (ValueError, IndexError) as error:
-        config = f"{arguments.task.name}_{arguments.length}"
-        msg = f"{config}: {arguments.edition.name} ends with an error before its first row: {error}"
+        where = f"{arguments.config}: {arguments.edition.name}"
+        msg = f"{where} ends with an error before its first row: {error}"
         raise RulerError(msg) from error

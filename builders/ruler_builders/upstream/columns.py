@@ -11,25 +11,23 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ruler_builders.upstream import cwe, fwe, niah, qa, replay, vt
+from ruler_builders.upstream import SCRIPTS, replay
 from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, UpstreamRow
 from ruler_data.row import PackedRow, Span, utf8
-from ruler_data.tasks import Cwe, Fwe, Niah, Params, Qa, Vt
+from ruler_data.tasks import Cwe, Params, Qa
 from ruler_data.tokenizers.counters import Text
 from ruler_data.tokenizers.protocol import PromptTokenizer
 
 #: Characters of a prompt that show whether it begins with BOS.
 STARTS = 100
 
-_SCRIPTS = {Niah: niah, Vt: vt, Cwe: cwe, Fwe: fwe, Qa: qa}
 _NUMBERED = re.compile(r"(?<=[ \n])([0-9]+)\. (.+?)(?= [0-9]+\. |\n)")
 
 
 def columns(row: UpstreamRow, params: Params) -> tuple[str, str, str, list[Span]]:
     """Return context, question and answer prefix of a row, and where its evidence stands."""
-    script = _SCRIPTS[type(params)]
-    prompt = row.input + row.answer_prefix
+    script, prompt = SCRIPTS[type(params)], row.prompt
     prefix = prompt.rfind(script.PREFIX[:10])
     # What follows the haystack; its first word is the same whatever is asked.
     tail = script.TEMPLATE.split("{context}")[1]

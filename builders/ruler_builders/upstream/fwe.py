@@ -11,7 +11,8 @@ from string import ascii_lowercase
 import numpy as np
 
 from ruler_builders import prompts
-from ruler_builders.upstream.state import Draft, State, UpstreamRow, endless, texts
+from ruler_builders.upstream.sources import UpstreamSources
+from ruler_builders.upstream.state import Draft, State, UpstreamRow, texts
 from ruler_data.errors import UsageError
 from ruler_data.tasks import Fwe
 
@@ -23,7 +24,7 @@ TOKENS_PER_WORD = 50
 ZETA = {2.0: 1.6449340668482264}
 
 
-def replay(state: State) -> Iterator[UpstreamRow]:
+def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of the task.
 
     Raises:
@@ -36,10 +37,10 @@ def replay(state: State) -> Iterator[UpstreamRow]:
     limit = arguments.limit - (budget if arguments.edition.bisects else 0)
     step = limit // 32
     if step < 1 or limit // TOKENS_PER_WORD < 1:
-        msg = f"{arguments.task.name}_{arguments.length}: upstream needs a length >= 150"
+        msg = f"{arguments.config}: upstream needs a length >= 150"
         raise UsageError(msg)
     words = limit // TOKENS_PER_WORD
-    template = arguments.template.format(task_template=TEMPLATE) + PREFIX
+    template = arguments.prompt(TEMPLATE, PREFIX)
     shares = np.arange(1, words + 1) ** -params.alpha
 
     def vocabulary() -> list[str]:
@@ -64,6 +65,6 @@ def replay(state: State) -> Iterator[UpstreamRow]:
         coded, size = vocabulary(), start
         while (tokens := state.count(text := prompt(coded, size))) > limit:
             if size <= 0:  # an empty text, as all smaller ones
-                raise endless(arguments, index, f"without a word it has {tokens} tokens")
+                raise arguments.endless(index, f"without a word it has {tokens} tokens")
             size -= step
         yield state.finish(index, Draft(text, coded[1:4], []), tokens + budget, PREFIX)

@@ -4,14 +4,15 @@ Known defects, kept: keys and values may repeat; four needles are shuffled to th
 rows; `index` is overwritten (2026-07).
 """
 
+import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from ruler_builders.prompts import NEEDLES, NOISE
-from ruler_builders.upstream.sources import EssaySentences
+from ruler_builders.upstream.sources import EssaySentences, UpstreamSources
 from ruler_builders.upstream.state import Draft, State, UpstreamRow
 from ruler_data.tasks import Niah, PartType
 
@@ -27,19 +28,18 @@ NEEDLE = NEEDLES["plain"][0]
 DEPTHS: list[int] = np.round(np.linspace(0, 100, num=40)).astype(int).tolist()
 
 
-def replay(
-    state: State, words: Sequence[str], essays: EssaySentences | None
-) -> Iterator[UpstreamRow]:
-    """Yield the rows of a task; `essays` are its haystack, if it is of essays."""
-    arguments, draws = state.arguments, _Rows(state, words, essays)
-    step = 500 if essays is not None else 5 if arguments.length < 4096 else 25
-    cap = len(essays) if essays is not None else None
+def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
+    """Yield the rows of a task."""
+    arguments, draws = state.arguments, _Rows(state, sources)
+    step, cap = 5 if arguments.length < 4096 else 25, sys.maxsize
+    if draws.essays is not None:
+        step, cap = 500, len(draws.essays)
     size = state.size(draws.draw, step, " ".join, cap=cap, past=True)
-    for index, draft, length in state.rows(lambda _, used: draws.draw(used), size, step):
-        row = state.finish(index, draft, length, PREFIX)
+    for row in state.rows(draws.draw, size, step, PREFIX):
         if arguments.edition.bisects:  # upstream reuses the name of the row's index
-            row = replace(row, index=row.input.find(row.outputs[0]))
-        yield row
+            yield replace(row, index=row.input.find(row.outputs[0]))
+        else:
+            yield row
 
 
 def singular(template: str) -> str:
@@ -51,16 +51,17 @@ def singular(template: str) -> str:
 
 
 class _Rows:
-    def __init__(self, state: State, words: Sequence[str], essays: EssaySentences | None) -> None:
+    def __init__(self, state: State, sources: UpstreamSources) -> None:
         params = state.arguments.task.params
         assert isinstance(params, Niah)
-        self._state, self._params, self._words, self._essays = state, params, words, essays
-        self._template = state.arguments.template.format(task_template=TEMPLATE) + PREFIX
+        self._state, self._params, self._words = state, params, sources.needle_words
+        self.essays = sources.essays if params.haystack == "essays" else None
+        self._template = state.arguments.prompt(TEMPLATE, PREFIX)
         self._kind: str = params.value_type
         if params.queries * params.values == 1:
             self._template, self._kind = singular(self._template), self._kind[:-1]
 
-    def draw(self, size: int) -> Draft:
+    def draw(self, size: int, _index: int = 0) -> Draft:
         """Draw a row with a haystack of so many lines, or words of essays."""
         params, state = self._params, self._state
         keys, values, needles = [], [], []
@@ -69,15 +70,14 @@ class _Rows:
             values.append([self._part(params.value_type) for _ in range(params.values)])
             needles += [self._needle(keys[-1], value) for value in values[-1]]
         needles = state.shuffled(needles)
-        if self._essays is not None:
-            context = self._among_sentences(self._essays, needles, size)
+        if self.essays is not None:
+            context = self._among_sentences(self.essays, needles, size)
         else:
             context = self._among_lines(needles, size)
         chosen = state.random.sample(range(params.keys), params.queries)
-        queries = [keys[place] for place in chosen]
-        query = queries[0]
-        if len(queries) > 1:
-            query = ", ".join(queries[:-1]) + ", and " + queries[-1]
+        *others, query = [keys[place] for place in chosen]
+        if others:
+            query = f"{', '.join(others)}, and {query}"
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
         outputs = [value for place in chosen for value in values[place]]
         asked = [self._needle(keys[place], value) for place in chosen for value in values[place]]
@@ -97,15 +97,13 @@ class _Rows:
 
     def _among_lines(self, needles: list[str], size: int) -> str:
         """Return lines of noise, or of other needles, with the needles in some of them."""
-        params, source = self._params, self._state.random
-        if params.haystack == "noise":
-            lines = [NOISE] * size
-        else:
+        params, lines = self._params, [NOISE] * size
+        if params.haystack != "noise":
             lines = [
                 self._needle(self._part(params.key_type), self._part(params.value_type))
                 for _ in range(size)
             ]
-        places = sorted(source.sample(range(size), len(needles)), reverse=True)
+        places = sorted(self._state.random.sample(range(size), len(needles)), reverse=True)
         for place, needle in zip(places, needles, strict=True):
             lines.insert(place, needle)
         return "\n".join(lines)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
@@ -19,7 +19,6 @@ from ruler_builders.sources.library import local_files
 from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
-from ruler_builders.upstream.qa import Question
 from ruler_data.errors import RulerError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import SourceInfo
@@ -28,7 +27,6 @@ from ruler_data.tasks import Task
 #: Characters that Punkt is given in one piece.
 BLOCK = 2**17
 
-KINDS = ("noun", "adjective", "verb")
 #: Versions of wonderwords by the sha256 of their three lists.
 WORDS_SHA256 = {
     "7cb0434d95b629830cae9580a4db4bd2d4f93ec9abe53dbf8fd2aa55ee2246a9": "2.2.0",
@@ -135,6 +133,22 @@ class EssaySentences:
             self._sentences.append(self._text[start + begin : start + end])
 
 
+class Question(NamedTuple):
+    """A question, its answers, and documents.
+
+    Attributes:
+        own: numbers of the documents that always stand in its rows.
+        near: numbers of those that come next.
+        gold: texts of the documents that the answer rests on.
+    """
+
+    query: str
+    outputs: list[str]
+    own: list[int]
+    near: list[int]
+    gold: list[str]
+
+
 def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
     """Return documents and answerable questions of SQuAD; an answer is named as often as there."""
     documents = sorted({p["context"] for article in data["data"] for p in article["paragraphs"]})
@@ -143,25 +157,25 @@ def read_squad(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 -
     for article in data["data"]:
         article_numbers = [numbers[p["context"]] for p in article["paragraphs"]]
         for paragraph in article["paragraphs"]:
-            own = numbers[paragraph["context"]]
-            near = [number for number in article_numbers if number != own]
+            text = paragraph["context"]
+            near = [number for number in article_numbers if number != numbers[text]]
             questions += [
-                Question(
-                    qa["question"],
-                    [answer["text"] for answer in qa["answers"]],
-                    [own],
-                    near,
-                    [paragraph["context"]],
-                )
+                Question(qa["question"], _answers(qa), [numbers[text]], near, [text])
                 for qa in paragraph["qas"]
                 if not qa["is_impossible"]
             ]
     return documents, questions
 
 
+def _answers(qa: Any) -> list[str]:  # noqa: ANN401 - parsed JSON
+    return [answer["text"] for answer in qa["answers"]]
+
+
 def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN401 - parsed JSON
     """Return documents and questions of HotpotQA; all documents of a question are its own."""
-    texts = [[_document(*part) for part in item["context"]] for item in data]
+    texts = [
+        [f"{title}\n{''.join(sentences)}" for title, sentences in item["context"]] for item in data
+    ]
     documents = sorted({text for own in texts for text in own})
     numbers = {text: number for number, text in enumerate(documents)}
     questions = []
@@ -173,10 +187,6 @@ def read_hotpotqa(data: Any) -> tuple[list[str], list[Question]]:  # noqa: ANN40
     return documents, questions
 
 
-def _document(title: str, sentences: list[str]) -> str:
-    return f"{title}\n{''.join(sentences)}"
-
-
 def upstream_info(name: str, sha256: str) -> SourceInfo:
     """Return the entry of a source for the manifest of an edition."""
     if name == "words":
@@ -186,8 +196,9 @@ def upstream_info(name: str, sha256: str) -> SourceInfo:
     if name == "english_words":
         detail = "for lists that wonderwords is too short for"
         return ENGLISH.info(sha256, detail, pinned=sha256 == ENGLISH_SHA256)
-    spec = CATALOGUE[name]
-    return spec.info(sha256, "as upstream reads it", pinned=sha256 in spec.pinned)
+    return CATALOGUE[name].info(
+        sha256, "as upstream reads it", pinned=sha256 in CATALOGUE[name].pinned
+    )
 
 
 class UpstreamSources:
@@ -216,7 +227,7 @@ class UpstreamSources:
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
-        nouns, *others = (read_lines(self._words / f"{kind}list.txt") for kind in KINDS)
+        nouns, *others = map(read_lines, self._word_files)
         if self._version:
             own = set(nouns) | DROPPED_NOUNS
             nouns = sorted(own if self._version == "2.2.0" else own - DROPPED_NOUNS)
@@ -244,10 +255,11 @@ class UpstreamSources:
         return path if path and path.is_file() else None
 
     @property
-    def _words(self) -> Path:
-        """The folder of wonderwords' lists: given, `wonderwords` in the sources, or installed."""
+    def _word_files(self) -> list[Path]:
+        """Wonderwords' lists: as given, of `wonderwords` in the sources, or as installed."""
         own = self._folder / "wonderwords" if self._folder else None
-        return self._assets or (own if own and own.is_dir() else wonderwords_assets())
+        folder = self._assets or (own if own and own.is_dir() else wonderwords_assets())
+        return [folder / f"{kind}list.txt" for kind in ("noun", "adjective", "verb")]
 
     @cache  # noqa: B019 - sources live as long as their build
     def corpus(self, name: str) -> tuple[list[str], list[Question]]:
@@ -269,9 +281,7 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
         if name == "words":
-            return upstream_info(
-                name, sha256_of([self._words / f"{kind}list.txt" for kind in KINDS])
-            )
+            return upstream_info(name, sha256_of(self._word_files))
         file = self._english_file if name == "english_words" else self._file(name)
         assert file is not None  # `infos` has seen it
         return upstream_info(name, sha256_file(file))
@@ -280,9 +290,7 @@ class UpstreamSources:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
         if len(files) != 1 or files[0].suffix != ".json":
-            msg = (
-                f"source {name} ({spec.title}): upstream reads one file, {spec.local[0]}; give "
-                "--sources DIR with it"
-            )
+            where = f"source {name} ({spec.title})"
+            msg = f"{where}: upstream reads one file, {spec.local[0]}; give --sources DIR with it"
             raise RulerError(msg)
         return files[0]

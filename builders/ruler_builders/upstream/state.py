@@ -8,6 +8,7 @@ again from the seed, and gives all lists of one length the same order.
 """
 
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,6 +19,7 @@ import numpy as np
 from ruler_builders.prompts import PromptTemplate
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
+from ruler_data.names import config_name
 from ruler_data.tasks import Task
 
 T = TypeVar("T")
@@ -56,6 +58,22 @@ class Arguments:
         """Tokens of a row at most."""
         return self.length - self.template_tokens
 
+    @property
+    def config(self) -> str:
+        """Name of the config."""
+        return config_name(self.task.name, self.length)
+
+    def prompt(self, task_template: str, prefix: str) -> str:
+        """Return a task's template within the chat template, and the answer prefix."""
+        return self.template.format(task_template=task_template) + prefix
+
+    def endless(self, index: int, reason: str, remedy: str = "use another length") -> RulerError:
+        """Return the error for a row that upstream would draw for ever."""
+        return RulerError(
+            f"{self.config}/{index}: upstream does not finish this row ({self.edition.name}): "
+            f"{reason}; {remedy}"
+        )
+
 
 def texts(prompt: PromptTemplate) -> tuple[str, str]:
     """Return the template of a script, with its {context}, and its answer prefix."""
@@ -90,6 +108,11 @@ class UpstreamRow:
     answer_prefix: str
     evidence: list[str]
 
+    @property
+    def prompt(self) -> str:
+        """The prompt with its answer prefix."""
+        return self.input + self.answer_prefix
+
 
 class State:
     """The random generators and the counter of one run.
@@ -123,7 +146,7 @@ class State:
         step: int,
         answers: Callable[[list[str]], str] = " {}".format,
         *,
-        cap: int | None = None,
+        cap: int = sys.maxsize,
         past: bool = False,
         example: int = 0,
         probe: int = 0,
@@ -147,10 +170,10 @@ class State:
                 total = self.count(draft.prompt + answers(draft.outputs)) + room
                 if total > limit:
                     return size - step
-                if past and cap is not None and size > cap:
+                if past and size > cap:
                     return cap
                 size += step
-                if not past and cap is not None and size > cap:
+                if not past and size > cap:
                     return cap
             return size
         each = self.count(draw(probe or step).prompt) / (probe or step)
@@ -165,15 +188,21 @@ class State:
         return best
 
     def rows(
-        self, draw: Callable[[int, int], Draft], size: int, step: int, *, shrink: bool = True
-    ) -> Iterator[tuple[int, Draft, int]]:
-        """Yield index, prompt and length of each row.
+        self,
+        draw: Callable[[int, int], Draft],
+        size: int,
+        step: int,
+        prefix: str,
+        *,
+        shrink: bool = True,
+    ) -> Iterator[UpstreamRow]:
+        """Yield all rows.
 
         A row that is too long, or impossible at its size, is drawn again a step smaller, as long
         as its size is above the step, and then at that size for ever.
 
-        `draw` makes a row of an index at a size; ValueError or IndexError where that is impossible.
-        Without `shrink` it is always drawn at the first size.
+        `draw` makes a row of a size and an index; ValueError or IndexError where that is
+        impossible. Without `shrink` it is always drawn at the first size.
         """
         limit, budget = self.arguments.limit, self.arguments.task.max_new_tokens
         for index in range(self.arguments.rows):
@@ -181,7 +210,7 @@ class State:
             while True:
                 attempts += 1
                 try:
-                    draft = draw(index, used)
+                    draft = draw(used, index)
                 except (ValueError, IndexError) as error:
                     reason = f"cannot be drawn ({error})"
                 else:
@@ -192,25 +221,14 @@ class State:
                 if shrink and used > step:
                     used, attempts = used - step, 0
                 elif attempts >= ATTEMPTS:
-                    raise endless(self.arguments, index, f"at size {used} it {reason}")
-            yield index, draft, length
+                    raise self.arguments.endless(index, f"at size {used} it {reason}")
+            yield self.finish(index, draft, length, prefix)
 
     def finish(self, index: int, draft: Draft, length: int, prefix: str) -> UpstreamRow:
         """Return a row, cut where the first ten characters of its answer prefix begin."""
         text = draft.prompt
         start = text.rfind(prefix[:10]) if self.arguments.edition.bisects else len(text)
         return UpstreamRow(index, text[:start], draft.outputs, length, text[start:], draft.evidence)
-
-
-def endless(
-    arguments: Arguments, index: int, reason: str, remedy: str = "use another length"
-) -> RulerError:
-    """Return the error for a row that upstream would draw for ever."""
-    config = f"{arguments.task.name}_{arguments.length}"
-    return RulerError(
-        f"{config}/{index}: upstream does not finish this row ({arguments.edition.name}): "
-        f"{reason}; {remedy}"
-    )
 
 
 @lru_cache(maxsize=8)

@@ -8,11 +8,13 @@ the line feeds (without a chat template only in 2024-04), and is counted before 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from string import ascii_uppercase
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NOISE
+from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Draft, State, UpstreamRow, texts
 from ruler_data.tasks import Vt
 
@@ -25,40 +27,38 @@ EXAMPLE_LIMIT, EXAMPLE_VALUE = 500, "12345"
 EXAMPLE_STEP = 5
 
 
-def replay(state: State) -> Iterator[UpstreamRow]:
+def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     """Yield the rows of a task."""
     arguments, draws = state.arguments, _Rows(state)
     bisects, renames = arguments.edition.bisects, arguments.edition.renames
     budget = arguments.task.max_new_tokens
     trial = state.within(EXAMPLE_LIMIT, 1, 0 if bisects else budget)
     size = trial.size(draws.example, EXAMPLE_STEP)
-    ((_, solved, _),) = trial.rows(
-        lambda _, used: draws.example(used), size, EXAMPLE_STEP, shrink=renames
-    )
+    (solved,) = trial.rows(draws.example, size, EXAMPLE_STEP, PREFIX, shrink=renames)
     example = f"{solved.prompt} {' '.join(solved.outputs)}\n" + "\n" * (not bisects)
     if bisects:  # the example is drawn and counted with the row
         step = 5 if arguments.length < 4096 else 10
         size = state.size(draws.row, step, example=state.count(example))
 
-        def draw(_: int, used: int) -> Draft:
+        def draw(used: int, _index: int) -> Draft:
             draft = draws.row(used)
-            return _with_example(draft, draws.renamed(example) + "\n")
+            shown = draws.renamed(example) + "\n"
+            return draft._replace(prompt=_with_example(draft.prompt, shown))
 
-        for index, draft, length in state.rows(draw, size, step):
-            yield state.finish(index, draft, length, PREFIX)
+        yield from state.rows(draw, size, step, PREFIX)
         return
     # The example is added once a row fits beside it.
     run = state.within(arguments.length, arguments.rows, budget + state.count(example))
     size = run.size(draws.row, 10)
-    for index, draft, length in run.rows(lambda _, used: draws.row(used), size, 10, shrink=renames):
+    for row in run.rows(draws.row, size, 10, OLD_PREFIX, shrink=renames):
         shown = draws.renamed(example) if renames else " " + example
-        yield run.finish(index, _with_example(draft, shown + "\n\n"), length, OLD_PREFIX)
+        yield replace(row, input=_with_example(row.input, shown + "\n\n"))
 
 
-def _with_example(draft: Draft, example: str) -> Draft:
-    """Return a row with the example before its instruction, behind the chat template's opening."""
-    start = draft.prompt.index(TEMPLATE[:20])
-    return draft._replace(prompt=draft.prompt[:start] + example + draft.prompt[start:])
+def _with_example(prompt: str, example: str) -> str:
+    """Return a prompt with the example before its instruction, after the template's opening."""
+    start = prompt.index(TEMPLATE[:20])
+    return prompt[:start] + example + prompt[start:]
 
 
 class _Rows:
@@ -69,7 +69,7 @@ class _Rows:
         edition = state.arguments.edition
         self._since_2025_06 = edition.bisects
         prefix = PREFIX if edition.bisects else OLD_PREFIX
-        template = state.arguments.template.format(task_template=TEMPLATE) + prefix
+        template = state.arguments.prompt(TEMPLATE, prefix)
         solved = TEMPLATE + prefix
         if not edition.bisects and not (edition.renames and template == solved):
             # Meant to take off the chat template, whose end may hang on the last word.
@@ -96,7 +96,7 @@ class _Rows:
     def _value(self) -> str:
         return str(self._state.numpy.randint(10000, 99999))
 
-    def _draw(self, template: str, letters: int, size: int) -> Draft:
+    def _draw(self, template: str, letters: int, size: int, _index: int = 0) -> Draft:
         names, chains = self._chains(letters)
         context = self._context(chains, size).replace(". \n", ".\n")
         value = chains[0][0].split("=")[-1].strip()
