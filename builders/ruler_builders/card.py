@@ -56,23 +56,16 @@ def card_files(
         "tasks": by_task,
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
         "examples": [_example(task, infos, locate) for task, infos in by_task],
-        "first": next(iter(manifest.configs)),
-        "unpinned": [source for source in manifest.sources if not source.pinned],
-        "known": REGISTRY.get(manifest.tokenizer.name),
         "registry": REGISTRY,
         "picture": PICTURE,
-        "exhausted": [(name, info) for name, info in manifest.configs.items() if info.exhausted],
         "uses": _uses(manifest),
-        "megabytes": sum(info.bytes for info in manifest.configs.values()) / 1e6,
-        "rows": sum(info.rows for info in manifest.configs.values()),
     }
-    texts = {
-        "README.md": template("dataset.md.j2").render(variables),
-        "LICENSES.md": template("licenses.md.j2").render(variables),
-        EVAL: eval_yaml(manifest),
+    return {
+        "README.md": template("dataset.md.j2").render(variables).encode(),
+        "LICENSES.md": template("licenses.md.j2").render(variables).encode(),
+        EVAL: eval_yaml(manifest).encode(),
+        PICTURE: draw_figure(manifest, locate),
     }
-    files = {name: text.encode() for name, text in texts.items()}
-    return {**files, PICTURE: draw_figure(manifest, locate)}
 
 
 def front_matter(manifest: Manifest) -> str:
@@ -82,13 +75,12 @@ def front_matter(manifest: Manifest) -> str:
     and its content digest: rebuilt rows are never served from the cache of earlier ones.
     """
     total = sum(info.rows for info in manifest.configs.values())
-    licences = {_hub_licence(source) for source in manifest.sources} | {"apache-2.0"}
+    limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
+    named = (source.licence.lower() for source in manifest.sources)
+    licences = {one if one in _LICENCES else "other" for one in named} | {"apache-2.0"}
     own = {"license_name": "licences-of-the-sources", "license_link": "LICENSES.md"}
-    origins = [
-        _DATASETS[source.name]
-        for source in manifest.sources
-        if source.kind == "real" and source.name in _DATASETS
-    ]
+    real = (source.name for source in manifest.sources if source.kind == "real")
+    origins = [_DATASETS[name] for name in real if name in _DATASETS]
     body = {
         "pretty_name": f"RULER ({_variant(manifest)})",
         "language": ["en"],
@@ -98,12 +90,13 @@ def front_matter(manifest: Manifest) -> str:
         "task_categories": ["question-answering", "text-generation"],
         "annotations_creators": ["machine-generated"],
         "tags": ["long-context", "benchmark", "ruler", "needle-in-a-haystack", "synthetic"],
-        "size_categories": [_size_category(total)],
+        "size_categories": [next((name for most, name in limits if total < most), "100K<n<1M")],
     }
     return _yaml(body) + configs_yaml(manifest)
 
 
-#: Where the Hub has a source.
+#: Licences that the Hub has a name for, and sources that it has.
+_LICENCES = ("cc-by-sa-4.0", "cc0-1.0", "mit", "apache-2.0")
 _DATASETS = {"squad": "rajpurkar/squad_v2", "hotpotqa": "hotpotqa/hotpot_qa"}
 
 
@@ -190,19 +183,6 @@ def _task(config: str) -> str:
     return parse_config(config)[0]
 
 
-def _hub_licence(source: SourceInfo) -> str:
-    """Return the Hub's name of a licence; `other` for one that is not on its list."""
-    licence = source.licence.lower()
-    return licence if licence in ("cc-by-sa-4.0", "cc0-1.0", "mit", "apache-2.0") else "other"
-
-
-def _size_category(rows: int) -> str:
-    for limit, name in ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K")):
-        if rows < limit:
-            return name
-    return "100K<n<1M"
-
-
 def eval_yaml(manifest: Manifest) -> str:
     """Return `eval.yaml`, which registers a benchmark: leaderboards by protocol and length.
 
@@ -237,20 +217,15 @@ _LISTS = ("license", "language", "tags", "task_categories", "size_categories")
 CROISSANT_CONFIGS = 100
 
 
-def card_faults(text: str, manifest: Manifest, *, trusted: bool = True) -> Iterator[str]:
-    """Say what is wrong with a card's metadata: its list of configs, then what the Hub refuses.
-
-    The configs are compared as text with those of the manifest. Of a card that is not `trusted`
-    nothing else is checked: YAML can be written so that it takes a parser for ever.
-    """
-    if trusted and not (text.startswith("---\n") and "\n---\n" in text[4:]):
+def card_faults(text: str, manifest: Manifest) -> Iterator[str]:
+    """Say what is wrong with a card's metadata: its list of configs, then what the Hub refuses."""
+    head, end, _ = text.removeprefix("---\n").partition("\n---\n")
+    if not text.startswith("---\n") or not end:
         yield "the metadata at the top, between two lines `---`, is missing"
         return
-    yield from _config_faults(text, manifest)
-    if not trusted:
-        return
+    yield from config_faults(text, manifest)
     try:
-        metadata = yaml.safe_load(text[4:].partition("\n---\n")[0])
+        metadata = yaml.safe_load(head)
     except yaml.YAMLError as error:
         yield f"the metadata is not YAML: {' '.join(str(error).split())}"
         return
@@ -266,8 +241,11 @@ def card_faults(text: str, manifest: Manifest, *, trusted: bool = True) -> Itera
             yield from (f"language: {value!r} is not a language code" for value in wrong)
 
 
-def _config_faults(text: str, manifest: Manifest) -> Iterator[str]:
-    """Say in which line the configs of a card are not those of the manifest."""
+def config_faults(text: str, manifest: Manifest) -> Iterator[str]:
+    """Say in which line the configs of a card are not those of the manifest.
+
+    They are compared as text, because a stranger's YAML can take a parser for ever.
+    """
     metadata = text.removeprefix("---\n").partition("---\n")[0]
     above, key, below = metadata.partition("configs:\n")
     found, expected = (key + below).splitlines(), configs_yaml(manifest).splitlines()

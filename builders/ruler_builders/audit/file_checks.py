@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from ruler_builders.card import EVAL, Address, card_faults, card_files
+from ruler_builders.card import EVAL, Address, card_files, config_faults
 from ruler_builders.card_figure import PICTURE, WRITER
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
@@ -253,7 +253,7 @@ def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str
         expected = card_files(manifest, folder.joinpath, _address(folder))
     except (RulerError, StopIteration, *UNREADABLE) as error:
         if data := found.get("README.md"):
-            faults = card_faults(data.decode(errors="replace"), manifest, trusted=False)
+            faults = config_faults(data.decode(errors="replace"), manifest)
             findings += [f"README.md: {fault}" for fault in faults]
         return findings, [f"{', '.join(names)}: not rendered again: {one_line(error)}"]
     picture, drawn = found.pop(PICTURE, b""), expected[PICTURE]
