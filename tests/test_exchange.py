@@ -259,7 +259,6 @@ def test_bad_lines_have_number_and_reason_and_nothing_is_written(tmp_path: Path,
         ("a_4096.json", b'{"rows":', "a_4096.json: cannot be read"),
         ("a_4096.json", b'{"builder_name": "parquet"}', "no row can be read"),
         ("a_4096.json", b"[" * 100_000, "a_4096.json: cannot be read"),
-        ("a_4096.csv", b"input,outputs\n\xff,1\n", "a_4096.csv: cannot be read"),
         ("a_4096.jsonl", b"[" * 100_000, "row 1: not JSON (RecursionError)"),
         ("a_4096.jsonl", b'{"input": "\\ud800", "outputs": ["a"]}', "surrogates not allowed"),
         ("a_4096.txt", b"", "has no rows"),
@@ -330,7 +329,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     assert ruler_eval.score(tmp_path / "run", data).to_records()[0]["score"] == 1
     card = (data / "README.md").read_text()
     assert "# RULER (imported)" in card and "Somebody else drew these rows" in card
-    assert cli("card", data, "--check").returncode == 0
+    assert cli("card", data).stdout == card
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,7 @@ def identify(config: IdentifyConfig, as_json: JsonFlag = False) -> None:
         for note in dict.fromkeys(note for one in found for note in one.untested):
             warn(note)
     if not any(one.edition for one in found):
-        msg = f"{config.data}: no known edition made these rows"
-        raise RulerError(msg)
+        raise RulerError(config.data, "no known edition made these rows")
 
 
 @command()

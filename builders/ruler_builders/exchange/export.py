@@ -85,22 +85,18 @@ def export(config: ExportConfig) -> Path:
 
 def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> None:
     write, module, usage = _TOOLS[tool]
-    manifest, release = source.manifest, source.release
+    manifest, release, configs = source.manifest, source.release, {}
+    for name in names:
+        info, task = manifest.configs[name], manifest.table[parse_config(name)[0]]
+        limits = {"max_new_tokens": task.max_new_tokens, "metric": task.metric}
+        configs[name] = {"rows": info.rows, **limits, "digest": info.digest}
     about = {
         "data": release.repo if release else str(source.folder.resolve()),
         "revision": release.commit if release else None,
         "edition": manifest.edition,
         "tokenizer": manifest.tokenizer.name,
         "data_version": manifest.data_version,
-        "configs": {
-            name: {
-                "rows": manifest.configs[name].rows,
-                "max_new_tokens": manifest.table[parse_config(name)[0]].max_new_tokens,
-                "metric": manifest.table[parse_config(name)[0]].metric,
-                "digest": manifest.configs[name].digest,
-            }
-            for name in names
-        },
+        "configs": configs,
     }
     if module:
         shutil.copyfile(Path(__file__).parent / "tools" / module, folder / module)
@@ -121,10 +117,12 @@ def _rows(source: Source, name: str) -> Iterator[Row]:
     return read_in_order(source.folder / config_file(name), name, rows)
 
 
-def _by_length(about: Mapping[str, Any]) -> Iterator[tuple[int, list[str]]]:
-    names = sorted(about["configs"], key=lambda name: parse_config(name)[1])
-    for length, found in groupby(names, key=lambda name: parse_config(name)[1]):
-        yield length, list(found)
+def _by_length(about: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
+    def length_of(name: str) -> int:
+        return parse_config(name)[1]
+
+    names = sorted(about["configs"], key=length_of)
+    return [(length, list(found)) for length, found in groupby(names, length_of)]
 
 
 def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> None:
@@ -138,10 +136,9 @@ def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> No
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for name in names:
                 rows = _rows(source, name)
-                while some := list(islice(rows, ROWS_AT_ONCE)):
-                    records = (row.to_record() for row in some)
-                    held = [{**one, "config": name, "answer": one["outputs"]} for one in records]
-                    writer.write_table(pa.Table.from_pylist(held, schema))
+                while some := [row.to_record() for row in islice(rows, ROWS_AT_ONCE)]:
+                    records = [{**one, "config": name, "answer": one["outputs"]} for one in some]
+                    writer.write_table(pa.Table.from_pylist(records, schema))
 
 
 def _lines(path: str, record: Callable[[str, Row], Mapping[str, Any]]) -> Write:
@@ -162,8 +159,8 @@ def _lines(path: str, record: Callable[[str, Row], Mapping[str, Any]]) -> Write:
 def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
     """Write a task `ruler_CONFIG` for each config, and a group `ruler_LENGTH` for each length."""
 
-    def write(name: str, body: Mapping[str, Any], more: str = "") -> None:
-        text = yaml.safe_dump(dict(body), sort_keys=False, width=100)
+    def write(name: object, body: dict[str, Any], more: str = "") -> None:
+        text = yaml.safe_dump(body, sort_keys=False, width=100)
         (folder / f"ruler_{name}.yaml").write_text(text + more, encoding="utf-8")
 
     for name, info in about["configs"].items():
@@ -179,20 +176,33 @@ def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
             "target_delimiter": "",
             "doc_to_target": "{{outputs}}",
             "generation_kwargs": {
-                **{"until": [], "max_gen_toks": info["max_new_tokens"]},
-                **{"do_sample": False, "temperature": 0.0},
+                "until": [],
+                "max_gen_toks": info["max_new_tokens"],
+                "do_sample": False,
+                "temperature": 0.0,
             },
             "metric_list": [{"metric": "ruler", "aggregation": "mean", "higher_is_better": True}],
             "metadata": {"version": about["data_version"]},
         }
         write(name, body, "process_results: !function ruler_metric.process_results\n")
     for length, names in _by_length(about):
-        group = {
-            "group": f"ruler_{length}",
-            "task": [f"ruler_{name}" for name in names],
-            "aggregate_metric_list": [{"metric": "ruler", "weight_by_size": False}],
-        }
-        write(str(length), group)
+        tasks = [f"ruler_{name}" for name in names]
+        means = [{"metric": "ruler", "weight_by_size": False}]
+        write(length, {"group": f"ruler_{length}", "task": tasks, "aggregate_metric_list": means})
+
+
+def _upstream(_: str, row: Row) -> Mapping[str, Any]:
+    """Return the columns that `call_api.py` of every commit reads."""
+    return {
+        "index": row.index,
+        "input": row.prompt,
+        "outputs": row.outputs,
+        "length": row.length,
+    }
+
+
+def _plain(name: str, row: Row) -> Mapping[str, Any]:
+    return {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()}
 
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
@@ -223,26 +233,17 @@ _TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
         "lighteval accelerate model_name=MODEL ruler_vt_4096 --custom-tasks "
         "EXPORT/ruler_lighteval.py --save-details --output-dir OUT" + _SCORE.format("OUT", "base"),
     ),
-    # The columns that `call_api.py` of every commit reads.
     "upstream": (
-        _lines(
-            "LENGTH/data/TASK/validation.jsonl",
-            lambda _, row: {"index": row.index, "input": row.prompt, "outputs": row.outputs,
-                            "length": row.length},
-        ),
+        _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
         "",
         "python pred/call_api.py --data_dir EXPORT/4096/data --save_dir OUT/4096/pred --benchmark "
         "synthetic --task vt --temperature 0.0 --top_k 1 ..." + _SCORE.format("OUT", "base"),
     ),
     "jsonl": (
-        _lines(
-            "TASK_LENGTH.jsonl",
-            lambda name, row: {"id": f"{name}/{row.index}", "prompt": row.prompt,
-                               **row.to_record()},
-        ),
+        _lines("TASK_LENGTH.jsonl", _plain),
         "",
         '# write {"id": ..., "prediction": ...} for each line'
         + _SCORE.format("predictions.jsonl", "PROTOCOL"),
     ),
     "croissant": (write_croissant, "", "mlcroissant validate --jsonld EXPORT/croissant.json"),
-}  # fmt: skip
+}

@@ -119,7 +119,7 @@ def identify(config: IdentifyConfig) -> list[Identity]:
     groups: dict[tuple[str, int | None], list[OtherRow]] = {}
     wrong = ""
     for path in files[:FILES]:
-        for row in islice(read_file(path, size=size), 2000):
+        for row in islice(read_file(path, size), 2000):
             if isinstance(row, str):
                 wrong = wrong or row
                 continue
@@ -129,42 +129,44 @@ def identify(config: IdentifyConfig) -> list[Identity]:
             elif sum(map(len, groups.values())) >= ROWS * 13:
                 break
     if not groups:
-        msg = wrong or f"{config.data}: no rows"
-        raise RulerError(msg)
+        raise RulerError(wrong) if wrong else RulerError(config.data, "no rows")
     bench = _Bench(config)
     return [bench.identify(rows) for rows in groups.values()]
 
 
 class _Try(NamedTuple):
-    """One edition with its words, length and counter, and what it made."""
+    """One edition with its words, length and counter, and what it made.
+
+    `alike` says how much of the first row that differs is the same, `differs` where it parts.
+    """
 
     edition: str
     tokenizer: str
     words: str
     length: int
     same: int
-    alike: float
-    differs: str
+    alike: float = 0.0
+    differs: str = ""
 
 
 class _Bench:
     """Tokenizers and sources, opened once."""
 
     def __init__(self, config: IdentifyConfig) -> None:
-        self._config = config
+        self._seed = config.seed
         self._library = Library(config.sources, "auto" if config.sources else "sample")
-        self.tokenizers: dict[str, PromptTokenizer] = {}
-        self.missing: list[str] = []
+        self._tokenizers: dict[str, PromptTokenizer] = {}
+        self._missing: list[str] = []
         self._named = ""  # the tokenizer of a build of this project, which may not be here
         with suppress(RulerError):
             self._named = f"{read_manifest(Path(config.data)).tokenizer.name} (by its manifest)"
         for name in [config.tokenizer] if config.tokenizer else REGISTRY:
             try:
-                self.tokenizers[name] = load_tokenizer(name, allow_download=bool(config.tokenizer))
+                self._tokenizers[name] = load_tokenizer(name, allow_download=bool(config.tokenizer))
             except (UsageError, RulerError):
                 if config.tokenizer:
                     raise
-                self.missing.append(f"tokenizer {name} is not here")
+                self._missing.append(f"tokenizer {name} is not here")
 
     @cache  # noqa: B019 - lives for one command
     def _sources(self, version: str) -> UpstreamSources:
@@ -172,14 +174,17 @@ class _Bench:
 
     def identify(self, rows: Sequence[OtherRow]) -> Identity:
         """Return what made some rows of one task and length."""
-        first, notes = rows[0], list(self.missing)
+        first, notes = rows[0], list(self._missing)
         found = Identity(
-            *(first.task.name, first.size, len(rows), first.layout),
+            first.task.name,
+            first.size,
+            len(rows),
+            first.layout,
             template=first.template if first.template in TEMPLATES else "another",
             tokenizer=self._named,
         )
         if self._is_balanced(rows):
-            fits = (name for name, one in self.tokenizers.items() if all(_sent(one, rows)))
+            fits = (name for name, one in self._tokenizers.items() if all(_sent(one, rows)))
             name = next(fits, found.tokenizer)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
         tries: list[_Try] = []
@@ -190,11 +195,10 @@ class _Bench:
             tries.append(one)
             if one.same == len(rows):
                 full.append(one)
-        tries.sort(key=lambda one: (one.same, one.alike), reverse=True)
         found = replace(found, untested=tuple(dict.fromkeys(notes)))
-        if not tries or not tries[0].same:
-            return replace(found, nearest=_nearest(first, tries))
-        best = tries[0]
+        best = max(tries, key=lambda one: (one.same, one.alike), default=None)
+        if best is None or not best.same:
+            return replace(found, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
         return replace(
             found,
@@ -207,12 +211,12 @@ class _Bench:
 
     def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
         """Whether the balanced edition asks this, which needs no tokenizer."""
-        asked = TokenizedSources(self._config.seed, self._library, ByteCounter())
+        asked = TokenizedSources(self._seed, self._library, ByteCounter())
         try:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
                 made = make_row(row.task, asked, index, Target(16384, 0)).row
-                if made.outputs != row.outputs or made.question != row.parts.question:
+                if (made.outputs, made.question) != (row.outputs, row.parts.question):
                     return False
         except RulerError:
             return False
@@ -221,44 +225,44 @@ class _Bench:
     def _tries(self, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[_Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
+        template = TEMPLATES.get(rows[0].template, rows[0].template)
         wordy = "words" in task.sources or isinstance(task.params, Cwe)
         versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
-        counted = [name for name, one in self.tokenizers.items() if _counts(one, rows)]
+        counted = {name: one for name, one in self._tokenizers.items() if _counts(one, rows)}
         if not counted:
             notes.append("no tokenizer here counts the stored lengths")
         for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
             if edition.name == "upstream-2024-04" and task.name != "vt":
                 continue  # as upstream-2025-01
-            counters = {name: _counter(self.tokenizers[name], edition, rows) for name in counted}
+            counters = {name: _counter(one, edition, rows) for name, one in counted.items()}
             if not counted and not edition.bisects and isinstance(task.params, Niah):
                 counters[""] = _by_characters(rows)
+            arguments = Arguments(edition, task, length, len(rows), self._seed, template)
             for name, count in counters.items():
-                template = TEMPLATES.get(rows[0].template, rows[0].template)
-                arguments = Arguments(edition, task, length, len(rows), self._config.seed, template)
-                compared: tuple[int, float, str] = (0, 0.0, "")
+                tried = _Try(edition.name, name, words, length, same=0)
                 try:
-                    made = replay(arguments, self._sources(words), count)
-                    compared = _compare(rows, made, stored=bool(name))
+                    yield _compared(tried, rows, replay(arguments, self._sources(words), count))
                 except (RulerError, ValueError, KeyError, IndexError) as error:
                     notes.append(f"{edition.name}: {error}")
-                yield _Try(edition.name, name, words, length, *compared)
+                    yield tried
 
 
-def _compare(
-    rows: Sequence[OtherRow], made: Iterable[UpstreamRow], *, stored: bool
-) -> tuple[int, float, str]:
-    """Return the rows that are the same, how alike the first other one is, and where it parts."""
+def _compared(tried: _Try, rows: Sequence[OtherRow], made: Iterable[UpstreamRow]) -> _Try:
+    """Return a try with the number of rows that are the same, and the first difference."""
     for same, (row, again) in enumerate(zip(rows, made, strict=False)):
-        text, outputs = again.input + again.answer_prefix, tuple(again.outputs)
-        length = row.length if stored and row.length is not None else again.length
+        text, outputs = again.prompt, tuple(again.outputs)
+        length = row.length if tried.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):
             continue
         shared = len(commonprefix([text, row.prompt]))  # noqa: RUF071 - of characters
-        alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
-        if alike < 1:
-            return same, alike, f"its answers are {again.outputs!s:.60}"
-        return same, alike, f"same answers, the prompt differs from character {shared:,}"
-    return len(rows), 0.0, ""
+        alike = shared / max(len(row.prompt), 1)
+        differs = f"same answers, the prompt differs from character {shared:,}"
+        if outputs != row.outputs:
+            return tried._replace(
+                same=same, alike=alike, differs=f"its answers are {again.outputs!s:.60}"
+            )
+        return tried._replace(same=same, alike=alike + 1, differs=differs)
+    return tried._replace(same=len(rows))
 
 
 def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> Iterator[bool]:
@@ -303,12 +307,11 @@ def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:
     return lambda text: 0 if len(text) <= longest else 10**9
 
 
-def _nearest(row: OtherRow, tries: Sequence[_Try]) -> str:
+def _nearest(row: OtherRow, best: _Try | None) -> str:
     """Say what is closest to rows that nothing made."""
     if "assgined" in row.prompt:
         return "vt spells `assgined`, as upstream did until 2025-05"
-    if not tries:
+    if best is None:
         return "no edition could be tried"
-    one = tries[0]
-    with_what = f" with {one.tokenizer}" if one.tokenizer else ""
-    return f"nearest is {one.edition}{with_what}: {one.differs or 'no row came out'}"
+    with_what = f" with {best.tokenizer}" if best.tokenizer else ""
+    return f"nearest is {best.edition}{with_what}: {best.differs or 'no row came out'}"

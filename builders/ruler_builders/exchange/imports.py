@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from ruler_builders.card import card_files
 from ruler_builders.checks.audit_rows import LEAST_FILL
@@ -37,8 +37,9 @@ from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.parquet import read_packed
-from ruler_data.row import Row, Span
+from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
 
 #: Bad rows that an error names.
@@ -57,7 +58,6 @@ class ImportConfig:
     out: Annotated[Path | str, Option("New folder to write.")]
     revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
     files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
-    task: Annotated[str, Option("Task of all rows, if their prompts do not tell.")] = ""
     length: Annotated[
         str | int | None, Option("Length of the configs in tokens, if no name tells, e.g. 4k.")
     ] = None
@@ -108,39 +108,12 @@ def import_rows(config: ImportConfig) -> Imported:
     if out.path.is_dir() and any(out.path.iterdir()):
         msg = f"--out {quote(str(out.path), 200)}: exists already; name a new folder"
         raise UsageError(msg)
-    if config.task and config.task not in TASKS:
-        msg = f"--task {quote(config.task)}: not known; known: {', '.join(TASKS)}"
-        raise UsageError(msg)
     files, repo = find_files(str(config.data), config.revision, config.files)
     context = open_context(config.tokenizer, Library(kind="sample"))
     out.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.path.parent, prefix=f".{out.path.name}.") as scratch:
-        spool = _Spool(Path(scratch), _gold_documents(config.sources))
-        spool.read(files, config)
-        shown = "; ".join(spool.bad[:SHOWN]) or "no known layout"
-        if spool.bad and not config.skip_bad:
-            more = f" and {len(spool.bad) - SHOWN:,} more" if len(spool.bad) > SHOWN else ""
-            msg = f"{config.data}: bad rows: {shown}{more}; --skip-bad leaves them out"
-            raise RulerError(msg)
-        if not spool.figures:
-            msg = f"{config.data}: no row can be read: {shown}"
-            raise RulerError(msg)
+        spool = _Spool(Path(scratch), config, files)
         folder = BuildDir(Path(scratch) / "folder")
-        source = SourceInfo(
-            name=IMPORTED,
-            title=repo or Path(config.data).name,
-            kind="own",
-            url=f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else "",
-            sha256=sha256_of(files),
-            licence="unknown",
-            attribution="unknown",
-            pinned=False,
-            detail=f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files",
-        )
-        configs = {
-            name: _write(folder.path, context, name, spool)
-            for name in sorted(spool.figures, key=config_place)
-        }
         manifest = Manifest(
             data_version=DATA_VERSION,
             rows_version=DATA_VERSION,
@@ -148,8 +121,23 @@ def import_rows(config: ImportConfig) -> Imported:
             seed=0,
             suite="ruler",
             tokenizer=context.tokenizer_info,
-            sources=(source,),
-            configs=configs,
+            sources=(
+                SourceInfo(
+                    name=IMPORTED,
+                    title=repo or Path(config.data).name,
+                    kind="own",
+                    url=f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else "",
+                    sha256=sha256_of(files),
+                    licence="unknown",
+                    attribution="unknown",
+                    pinned=False,
+                    detail=f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files",
+                ),
+            ),
+            configs={
+                name: _write(folder.path, context, name, spool)
+                for name in sorted(spool.figures, key=config_place)
+            },
             files={},
             pyarrow=pa.__version__,
             edition=IMPORTED,
@@ -157,53 +145,50 @@ def import_rows(config: ImportConfig) -> Imported:
         )
         manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
         folder.path.replace(out.path)
-    defects = {name: info.audit for name, info in configs.items()}
+    defects = {name: info.audit for name, info in manifest.configs.items()}
     return Imported(manifest, defects, tuple(spool.bad))
 
 
-def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
-    """Return the gold documents of the questions of the sources that are here."""
-    found: dict[str, list[str]] = {}
-    read = UpstreamSources(Library(sources, "real").folder)
-    for name in ("squad", "hotpotqa"):
-        with suppress(RulerError):
-            found |= {one.query: one.gold for one in read.corpus(name)[1]}
-    return found
-
-
 class _Spool:
-    """The rows of all files, one file of lines a config, and what was found on the way."""
+    """The rows of all files, one file of lines a config, and what was found on the way.
 
-    def __init__(self, folder: Path, gold: Mapping[str, list[str]]) -> None:
-        self.folder, self._gold = folder, gold
+    Attributes:
+        bad: rows that cannot be read, each with its reason.
+        figures: by config, the number of rows and of those with each defect.
+        layouts: names of the layouts that occur.
+        template: the chat template of all prompts; empty for none.
+    """
+
+    def __init__(self, folder: Path, config: ImportConfig, files: Sequence[Path]) -> None:
+        self.folder = folder
         self.bad: list[str] = []
         self.figures: dict[str, Counter[str]] = {}
         self.layouts: set[str] = set()
-        self.template = ""
-
-    def read(self, files: Sequence[Path], config: ImportConfig) -> None:
-        """Read all rows, which must have one chat template."""
+        self._gold = _gold_documents(config.sources)
         size = None if config.length is None else parse_length(str(config.length), "--length")
-        templates: set[str] = set()
-        for path in files:
-            for row in read_file(path, config.task, size):
-                if isinstance(row, str):
-                    self.bad.append(row)
-                elif row.size is None:
-                    self.bad.append(
-                        f"{row.where}: no name tells its length in tokens; give --length"
-                    )
-                else:
-                    templates.add(row.template)
-                    self._add(config_name(row.task.name, row.size), row)
+        templates, where = set[str](), config.data
+        for row in chain.from_iterable(read_file(path, size) for path in files):
+            if isinstance(row, str):
+                self.bad.append(row)
+            elif row.size is None:
+                self.bad.append(f"{row.where}: no name tells its length in tokens; give --length")
+            else:
+                templates.add(row.template)
+                self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:
             shown = ", ".join(map(ascii, sorted(templates)))[:200]
-            msg = (
-                f"{config.data}: different chat templates ({shown}); import them apart with --files"
-            )
-            raise RulerError(msg)
-        if templates and templates != {"base"}:
-            self.template = template if (template := templates.pop()) in TEMPLATES else "another"
+            what = f"different chat templates ({shown})"
+            raise RulerError(where, f"{what}; import them apart with --files")
+        (template,) = templates or {"base"}
+        self.template = (
+            "" if template == "base" else template if template in TEMPLATES else "another"
+        )
+        shown = "; ".join(self.bad[:SHOWN]) or "no known layout"
+        if self.bad and not config.skip_bad:
+            more = f" and {len(self.bad) - SHOWN:,} more" if len(self.bad) > SHOWN else ""
+            raise RulerError(where, f"bad rows: {shown}{more}; --skip-bad leaves them out")
+        if not self.figures:
+            raise RulerError(where, f"no row can be read: {shown}")
 
     def _add(self, name: str, row: OtherRow) -> None:
         figures = self.figures.setdefault(name, Counter())
@@ -223,40 +208,42 @@ class _Spool:
         figures["an answer is listed twice"] += len(set(row.outputs)) < len(row.outputs)
         figures["rows"] += 1
         self.layouts.add(row.layout)
-        spans = sorted(evidence_spans(texts, task.params, made.context))
+        spans = tuple(sorted(evidence_spans(texts, task.params, made.context)))
         with (self.folder / name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**made.to_record(), "evidence": spans}) + "\n")
+            file.write(json.dumps(replace(made, evidence=spans).to_record()) + "\n")
 
-    def rows(self, name: str, context: BuildContext) -> Iterator[Row]:
+    def rows(self, name: str, tokenizer: PromptTokenizer) -> Iterator[Row]:
         """Yield the rows of a config, counted with the tokenizer of the import."""
-        baked = bool(self.template)
+        figures, limit = self.figures[name], parse_config(name)[1]
         with (self.folder / name).open(encoding="utf-8") as file:
-            for line in file:
-                body = json.loads(line)
-                content = body["context"] + body["question"]
-                tokens = prompt_tokens(context.tokenizer, content, body["answer_prefix"], baked)
-                body |= {
-                    "length": tokens + body["max_new_tokens"],
-                    "outputs": tuple(body["outputs"]),
-                    "evidence": tuple(Span(*span) for span in body["evidence"]),
-                }
-                yield Row(**body)
+            for row in map(Row.from_record, map(json.loads, file)):
+                content = row.context + row.question
+                tokens = prompt_tokens(tokenizer, content, row.answer_prefix, bool(self.template))
+                length = tokens + row.max_new_tokens
+                figures["longer than the config's length, with BOS and template"] += length > limit
+                figures[f"fill below {LEAST_FILL}"] += length < LEAST_FILL * limit
+                yield replace(row, length=length)
+
+
+def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
+    """Return the gold documents of the questions of the sources that are here."""
+    found: dict[str, list[str]] = {}
+    read = UpstreamSources(Library(sources, "real").folder)
+    for name in ("squad", "hotpotqa"):
+        with suppress(RulerError):
+            found |= {one.query: one.gold for one in read.corpus(name)[1]}
+    return found
 
 
 def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> ConfigInfo:
     """Write a config and return its entry, with what was found in its rows."""
-    (task_name, length), figures = parse_config(name), spool.figures[name]
-    task, count = TASKS[task_name], figures.pop("rows")
-    path = folder / config_file(name)
-    info = write_rows(path, spool.rows(name, context), task, length, count)
+    (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
+    task, path = TASKS[task_name], folder / config_file(name)
+    info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
     found = audit_upstream(name, task, read_packed(path), imported=True)
-    lengths = pq.read_table(path, columns=["length"])["length"].to_pylist()
-    figures["longer than the config's length, with BOS and template"] = sum(
-        one > length for one in lengths
-    )
-    figures[f"fill below {LEAST_FILL}"] = sum(one < LEAST_FILL * length for one in lengths)
     checks = {what: figure for what, figure in found.checks.items() if what != "rows in order"}
-    checks |= {what: f"{often} of {count} rows" for what, often in figures.items() if often}
+    figures = spool.figures[name].items()
+    checks |= {what: f"{often} of {count} rows" for what, often in figures if often}
     if spool.template:
         checks["chat template in the prompt"] = f"{spool.template}; run with the protocol base"
     return replace(info, audit=checks)

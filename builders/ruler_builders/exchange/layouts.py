@@ -11,7 +11,6 @@ A prompt is read from its end: the last question tells the family and where the 
 what stands before the first instruction and between question and answer prefix is a chat template.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Niah, Task
 
 #: Files of rows; and most bytes of a line, or of a file of JSON.
-SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+SUFFIXES = (".jsonl", ".json", ".parquet")
 LARGEST = 2**30
 
 
@@ -101,7 +100,7 @@ class OtherRow:
     @property
     def prompt(self) -> str:
         """The text that a model continues, an answer prefix that was lost put back."""
-        return self.parts.context + self.parts.question + self.parts.answer_prefix
+        return "".join(self.parts[:3])
 
     @property
     def template(self) -> str:
@@ -123,69 +122,62 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
         UsageError: there are none.
         RulerError: the Hub does not provide them.
     """
-    path = Path(place).expanduser()
-    repo = ""
-    if path.exists():
-        if revision:
-            msg = f"--revision {quote(revision)}: {quote(place)} is not a repo"
-            raise UsageError(msg)
-        files = [path] if path.is_file() else sorted(path.glob(pattern))
-    else:
+    path, repo = Path(place).expanduser(), ""
+    if not path.exists():
         commit, files = fetch_tables(place, revision or "main", pattern, SUFFIXES)
         repo = f"{place}@{commit}"
+    elif revision:
+        msg = f"--revision {quote(revision)}: {quote(place)} is not a repo"
+        raise UsageError(msg)
+    else:
+        files = [path] if path.is_file() else sorted(path.glob(pattern))
     known = [file for file in files if file.suffix in SUFFIXES and file.is_file()]
     if not known:
-        msg = f"{quote(place)}: has no rows; files of rows end in {', '.join(SUFFIXES)}"
-        raise UsageError(msg)
+        raise UsageError(quote(place), f"has no rows; files of rows end in {', '.join(SUFFIXES)}")
     return known, repo
 
 
-def read_file(path: Path, task: str = "", size: int | None = None) -> Iterator[OtherRow | str]:
+def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
     """Yield the rows of a file, or for a bad one where it is and what is wrong.
 
-    `task` is that of all rows, instead of what prompts tell; `size`, in tokens, what names tell.
+    `size` is the length of all configs, in tokens, instead of what names tell.
 
     Raises:
         RulerError: the file cannot be read.
     """
     try:
         for number, record in enumerate(_records(path), 1):
-            if record is None:
-                continue  # a blank line
             where = f"{path.name} row {number}"
             try:
-                yield _row(record, where, path, task, size)
+                if record != b"":  # a blank line
+                    body = json.loads(record) if isinstance(record, bytes) else record
+                    yield _row(body, where, path, size)
+            except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+                yield f"{where}: not JSON ({type(error).__name__})"
             except (ValueError, TypeError, KeyError) as error:
                 yield f"{where}: {error}"
-    except (*UNREADABLE, csv.Error, MemoryError, RecursionError) as error:
-        msg = f"{path}: cannot be read ({type(error).__name__}: {' '.join(str(error).split())})"
-        raise RulerError(msg) from error
+    except (*UNREADABLE, MemoryError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise RulerError(path, f"cannot be read ({reason})") from error
 
 
 def _records(path: Path) -> Iterator[Any]:
-    """Yield the records of a file: an error for what is not JSON, None for a blank line."""
+    """Yield the records of a file; those of a file of lines are still bytes."""
     if path.suffix == ".parquet":
         with opened(path, in_batches=True) as file:
             for batch in file.iter_batches(16):
                 yield from batch.to_pylist()
-    elif path.suffix == ".csv":
-        csv.field_size_limit(2**28)
-        with path.open(encoding="utf-8", newline="") as lines:
-            yield from csv.DictReader(lines)
-    elif path.suffix == ".json":
+    elif path.suffix == ".jsonl":
+        with path.open("rb") as raw:
+            while line := raw.readline(LARGEST):
+                yield line.strip()
+    else:
         if path.stat().st_size > LARGEST:
             msg = f"over {LARGEST:,} bytes; give a file of lines (.jsonl)"
             raise ValueError(msg)
         body = json.loads(path.read_bytes())
         # Repos keep other things in files of JSON: settings, results, manifests.
         yield from body if isinstance(body, list) else [body] if _layout(body) else []
-    else:
-        with path.open("rb") as raw:
-            while line := raw.readline(LARGEST):
-                try:
-                    yield json.loads(line) if line.strip() else None
-                except (ValueError, RecursionError) as error:
-                    yield error
 
 
 def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
@@ -194,10 +186,7 @@ def _layout(record: Any) -> Layout | None:  # noqa: ANN401 - parsed JSON
     return next(known, None)
 
 
-def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> OtherRow:  # noqa: ANN401
-    if isinstance(record, Exception):
-        msg = f"not JSON ({type(record).__name__})"
-        raise TypeError(msg)
+def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # noqa: ANN401
     if not isinstance(record, Mapping):
         msg = f"a mapping expected, found {type(record).__name__}"
         raise TypeError(msg)
@@ -216,15 +205,22 @@ def _row(record: Any, where: str, path: Path, task: str, size: int | None) -> Ot
     if not isinstance(outputs, list) or not outputs or not all(isinstance(o, str) for o in outputs):
         msg = f"column {layout.outputs}: a list of texts expected, found {ascii(outputs)[:60]}"
         raise TypeError(msg)
-    found = size or _number(record, "max_length") or _size_of(path, str(record.get("config") or ""))
     family, parts = _take_apart(text, prefix)
-    chosen = TASKS.get(task or str(record.get("task") or "")) or _task(family, parts, outputs)
-    numbers = (_number(record, name) for name in ("index", "length", "max_new_tokens"))
-    row = OtherRow(where, layout.name, chosen, found, parts, bool(parts.answer_prefix),
-                   tuple(outputs), *numbers)  # fmt: skip
+    row = OtherRow(
+        where,
+        layout.name,
+        task=TASKS.get(str(record.get("task"))) or _task(family, parts, outputs),
+        size=size or _number(record, "max_length") or _size_of(path, record.get("config") or ""),
+        parts=parts,
+        has_prefix=bool(parts.answer_prefix),
+        outputs=tuple(outputs),
+        index=_number(record, "index"),
+        length=_number(record, "length"),
+        budget=_number(record, "max_new_tokens"),
+    )
     if row.has_prefix:
         return row
-    lost = template_of(chosen, row.row(0)).prefix
+    lost = template_of(row.task, row.row(0)).prefix
     return replace(row, parts=parts._replace(answer_prefix=lost))
 
 
@@ -239,8 +235,6 @@ def _text(record: Mapping[str, Any], name: str) -> str:
 
 def _number(record: Mapping[str, Any], name: str) -> int | None:
     value = record.get(name)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
     return value if type(value) is int else None
 
 
@@ -251,13 +245,10 @@ _LENGTHS = re.compile(
 )
 
 
-def _size_of(path: Path, config: str) -> int | None:
+def _size_of(path: Path, config: object) -> int | None:
     """Return the length in tokens that a config, a file's name or a folder above it names."""
-    cached = [
-        part for part in path.parts if part.startswith("datasets--")
-    ]  # the repo, in the cache
-    above = [parent.name for parent in path.parents[:4]]
-    for part in (config, path.stem, *above, *cached):
+    repo = [part for part in path.parts if part.startswith("datasets--")]  # in the Hub's cache
+    for part in (str(config), path.stem, *(above.name for above in path.parents[:4]), *repo):
         clean = re.sub(r"-[0-9]{5}-of-[0-9]{5}|[0-9a-f]{40}", "", part).replace("_", " ")
         for number, short, unit in _LENGTHS.findall(clean):
             if number and int(number) >= SHORTEST:
@@ -269,24 +260,23 @@ def _size_of(path: Path, config: str) -> int | None:
 
 _ONLY = r"Answer the question based on the given documents\. Only give me the answer and do not "
 _ENDS = r"(?=\s*(?:<\||\[/|ASSISTANT:|\n|$)| Answer:)"
+_MAGIC = r"What (?:is|are all) the special magic \w+ for (.+?) mentioned in the provided text\?"
 #: By family: how the instruction begins, the question, and how the answer prefix begins.
 _SHAPES = {
-    "niah": (
-        "(?:A|Some) special magic",
-        r"What (?:is|are all) the special magic \w+ for (.+?) mentioned in the provided text\?",
-        r"\s?The special magic",
-    ),
-    **{
-        family: (start, question, r"\s?Answer:")
-        for family, start, question in (
-            ("vt", "Memorize and track", r"Question: Find all variables .+? text above\."),
-            ("cwe", "Below is a numbered list", r"Question: What are the 10 most .+? above list\?"),
-            ("fwe", "Read the following coded text", r"Question: Do not provide .+? coded text\?"),
-            ("qa", _ONLY, _ONLY + r"output any other words\.\n\nQuestion: (.+?)" + _ENDS),
-        )
-    },
+    family: (re.compile(start), re.compile(question), re.compile(rf"\s?{prefix}"))
+    for family, start, question, prefix in (
+        ("niah", "(?:A|Some) special magic", _MAGIC, "The special magic"),
+        ("vt", "Memorize and track", r"Question: Find all variables .+? text above\.", "Answer:"),
+        (
+            "cwe",
+            "Below is a numbered",
+            r"Question: What are the 10 most .+? above list\?",
+            "Answer:",
+        ),
+        ("fwe", "Read the following coded text", r"Question: Do not .+? coded text\?", "Answer:"),
+        ("qa", _ONLY, rf"{_ONLY}output any other words\.\n\nQuestion: (.+?){_ENDS}", "Answer:"),
+    )
 }
-_COMPILED = {name: tuple(map(re.compile, shape)) for name, shape in _SHAPES.items()}
 
 
 def _take_apart(text: str, prefix: str) -> tuple[str, Parts]:
@@ -294,22 +284,21 @@ def _take_apart(text: str, prefix: str) -> tuple[str, Parts]:
     tail = max(len(text) - 4000, 0)  # no question is longer
     questions = [
         (match.start(), family, match)
-        for family, (_, question, _) in _COMPILED.items()
+        for family, (_, question, _) in _SHAPES.items()
         for match in question.finditer(text, tail)
     ]
     if not questions:
         msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
         raise ValueError(msg)
     start, family, match = max(questions, key=lambda one: one[0])
-    opening = _COMPILED[family][0].search(text, 0, start)
+    opening = _SHAPES[family][0].search(text, 0, start)
     before = text[: opening.start()] if opening else ""
     rest = text[match.end() :]
-    found = _COMPILED[family][2].search(rest)
+    found = _SHAPES[family][2].search(rest)
     if not prefix and found:
         rest, prefix = rest[: found.start()], rest[found.start() :]
-    # vt of 2024-04 begins with a space, which is not a chat template
-    return family, Parts(text[:start], match[0] + rest, prefix, before if before.strip() else "",
-                         rest)  # fmt: skip
+    before = before if before.strip() else ""  # vt of 2024-04 begins with a space
+    return family, Parts(text[:start], match[0] + rest, prefix, before, rest)
 
 
 _KEYS = re.compile(r", and |, ")
@@ -324,21 +313,19 @@ def _task(family: str, parts: Parts, outputs: list[str]) -> Task:
         return TASKS["qa_2" if 2 * titled > len(documents) else "qa_1"]
     if family != "niah":
         return TASKS[family]
-    match = _COMPILED["niah"][1].match(parts.question)
+    match = _SHAPES["niah"][1].match(parts.question)
     keys = _KEYS.split(match[1]) if match else [""]
     needles = parts.context.count("One of the special magic")
     noise = parts.context.count("The grass is green.") > 1
     haystack = "noise" if noise else "essays" if needles < 16 else "needles"
-    uuids = [bool(_UUID.fullmatch(text)) for text in (keys[0], outputs[0])]
+    kinds = [bool(_UUID.fullmatch(text)) for text in (keys[0], outputs[0])]
+    form = len(keys), len(outputs), haystack, kinds, haystack == "essays" and needles > 1
     for task in TASKS.values():
-        params = task.params
-        if not isinstance(params, Niah):
-            continue
-        form = (params.queries, params.values * params.queries, params.haystack)
-        kinds = [kind == "uuids" for kind in (params.key_type, params.value_type)]
-        several = params.keys * params.values > 1
-        fits = form == (len(keys), len(outputs), haystack) and kinds == uuids
-        if fits and (haystack != "essays" or several == (needles > 1)):
-            return task
+        if isinstance(params := task.params, Niah):
+            kinds = [kind == "uuids" for kind in (params.key_type, params.value_type)]
+            several = params.haystack == "essays" and params.keys * params.values > 1
+            answers = params.values * params.queries
+            if form == (params.queries, answers, params.haystack, kinds, several):
+                return task
     msg = f"no task has {len(keys)} keys, {len(outputs)} answers and {needles} needles"
     raise ValueError(msg)
