@@ -45,7 +45,7 @@ def publish(
 @command()
 def release(config: lockstep.LockstepConfig, as_json: JsonFlag = False) -> None:
     """Build, verify and publish the data of several tokenizers in lockstep; resumable."""
-    done = lockstep.release(config, progress, _silent if as_json else say)
+    done = lockstep.release(config, _silent if as_json else say)
     if as_json:
         out.print_json(json.dumps([_record(repo, outcome) for repo, outcome in done.items()]))
         return
@@ -59,25 +59,18 @@ def _silent(_line: str) -> None:
 
 def _report(repo: str, outcome: ReleaseOutcome) -> None:
     plan = outcome.plan
+    since = f", since {plan.since.tag}: {plan.change.about} ({plan.why})" if plan.since else ""
+    configs = counted(len(plan.dataset.manifest.configs), "config")
+    about = f"{plan.version.tag}: {configs}{since}"
     if plan.published is not None:
         say(f"{repo}: {plan.version.tag} is published already, at {plan.published}; nothing sent")
     elif outcome.commit is None:
-        say(
-            f"{repo}: {'would be created; ' if plan.creates else ''}would release {_about(outcome)}"
-        )
+        say(f"{repo}: {'would be created; ' if plan.creates else ''}would release {about}")
         say(f"{counted(len(plan.send), 'file')} to send:")
         for path in plan.send:
             say(f"  {path}")
     else:
-        say(f"{repo}: released {_about(outcome)}, commit {outcome.commit}")
-
-
-def _about(outcome: ReleaseOutcome) -> str:
-    """Return what a release is, in words."""
-    plan = outcome.plan
-    since = f", since {plan.since.tag}: {plan.change.about} ({plan.why})" if plan.since else ""
-    configs = counted(len(plan.dataset.manifest.configs), "config")
-    return f"{plan.version.tag}: {configs}{since}"
+        say(f"{repo}: released {about}, commit {outcome.commit}")
 
 
 def _record(repo: str, outcome: ReleaseOutcome) -> dict[str, object]:

@@ -6,24 +6,16 @@ Every step first checks what was done before, so the same command completes an i
 Nothing is published before everything is built, verified and planned.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from ruler_builders.pipeline.build import build_folder
 from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption, WorkersOption
-from ruler_builders.pipeline.pool import Progress
-from ruler_builders.publish.plan import FewerRowsOption, Plan, PublishConfig, UnequalRowsOption
-from ruler_builders.publish.release import (
-    ReleaseOutcome,
-    Tell,
-    carry_out,
-    check_access,
-    prepare,
-)
+from ruler_builders.publish.plan import FewerRowsOption, PublishConfig, UnequalRowsOption
+from ruler_builders.publish.release import ReleaseOutcome, Tell, carry_out, check_access, prepare
 from ruler_builders.publish.version_rules import Version
 from ruler_builders.sources.library import Kind
 from ruler_data.errors import RulerError, UsageError
@@ -31,11 +23,8 @@ from ruler_data.hub.repo import PushFile, head, put_collection, put_files
 from ruler_data.index import FILENAME, Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.options import Option
-from ruler_data.terminal import warn
+from ruler_data.terminal import progress, warn
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
-
-#: Shows the progress of a number of tokens; None where it is not known.
-Bar = Callable[[int | None], AbstractContextManager[Progress]]
 
 
 @dataclass(frozen=True)
@@ -79,12 +68,9 @@ class LockstepConfig:
         if not names or len({ALIASES.get(name, name) for name in names}) < len(names):
             same = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
             given = f"--tokenizers {self.tokenizers}"
-            msg = f"{given}: name each tokenizer once, comma-separated ({same})"
-            raise UsageError(msg)
+            raise UsageError(given, f"name each tokenizer once, comma-separated ({same})")
         repos = [self.name, *(f"{self.name}-{name}" for name in names[1:])]
-        return {
-            spec: check_repo(f"{self.org}/{repo}") for spec, repo in zip(specs, repos, strict=True)
-        }
+        return dict(zip(specs, (check_repo(f"{self.org}/{repo}") for repo in repos), strict=True))
 
     @property
     def first(self) -> str:
@@ -95,8 +81,13 @@ class LockstepConfig:
         """Return the folder of a tokenizer's rows."""
         return self.out / Path(spec).name
 
+    def shared(self, other: type[BuildConfig | PublishConfig]) -> dict[str, Any]:
+        """Return the options that a build or a publication has too."""
+        names = {one.name for one in fields(self)} & {one.name for one in fields(other)}
+        return {name: getattr(self, name) for name in names}
 
-def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOutcome]:
+
+def release(config: LockstepConfig, tell: Tell) -> dict[str, ReleaseOutcome]:
     """Build, verify and publish the data of all tokenizers; return the outcome of each repo.
 
     Raises:
@@ -107,10 +98,20 @@ def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOu
     siblings = listed(config.first)
     siblings |= {repo: Path(spec).name for spec, repo in config.repos.items()}
     for spec in config.repos:
-        _build(config, spec, bar, tell)
-    with bar(None) as progress:
+        options = BuildConfig(spec, **config.shared(BuildConfig) | {"out": config.folder(spec)})
+        with progress(options.tokens) as advance:
+            manifest, _ = build_folder(replace(options, progress=advance))
+        tell(f"{config.folder(spec)}: {len(manifest.configs)} configs")
+    shared = config.shared(PublishConfig) | {"siblings": siblings}
+    with progress(None) as advance:
+        # A repo whose rows do not change keeps its version.
         ready = {
-            repo: _prepare(config, config.folder(spec), repo, siblings, progress, tell)
+            repo: prepare(
+                PublishConfig(config.folder(spec), repo, **shared),
+                advance,
+                tell,
+                keep_unchanged=True,
+            )
             for spec, repo in config.repos.items()
         }
         done = {repo: carry_out(*planned, tell) for repo, planned in ready.items()}
@@ -119,47 +120,6 @@ def release(config: LockstepConfig, bar: Bar, tell: Tell) -> dict[str, ReleaseOu
         if config.collection:
             _collect(config, tell)
     return done
-
-
-def _build(config: LockstepConfig, spec: str, bar: Bar, tell: Tell) -> None:
-    options = BuildConfig(
-        spec,
-        suite=config.suite,
-        lengths=config.lengths,
-        tasks=config.tasks,
-        rows=config.rows,
-        sources=config.sources,
-        sources_kind=config.sources_kind,
-        out=config.folder(spec),
-        workers=config.workers,
-    )
-    with bar(options.tokens) as progress:
-        manifest, _ = build_folder(replace(options, progress=progress))
-    tell(f"{config.folder(spec)}: {len(manifest.configs)} configs")
-
-
-def _prepare(
-    config: LockstepConfig,
-    folder: Path,
-    repo: str,
-    siblings: Mapping[str, str],
-    progress: Progress,
-    tell: Tell,
-) -> tuple[PublishConfig, Plan]:
-    """Verify and plan one repo; one whose rows do not change keeps its version."""
-    options = PublishConfig(
-        folder,
-        repo,
-        config.version,
-        dry_run=config.dry_run,
-        private=config.private,
-        allow_sample=config.allow_sample,
-        allow_fewer_rows=config.allow_fewer_rows,
-        allow_unequal_rows=config.allow_unequal_rows,
-        workers=config.workers,
-        siblings=siblings,
-    )
-    return prepare(options, progress, tell, keep_unchanged=True)
 
 
 def sibling_of(repo: str, outcome: ReleaseOutcome) -> Sibling:

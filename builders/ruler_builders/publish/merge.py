@@ -39,19 +39,26 @@ def compose(
     Raises:
         UsageError: the two cannot be one dataset.
     """
-    published = base.manifest.configs if base else {}
-    kept = [name for name in published if name not in built.configs]
+    before = base.manifest if base else replace(built, siblings={})
+    kept = {name: info for name, info in before.configs.items() if name not in built.configs}
     if base is not None:
-        _check_same_inputs(built, base, kept)
-    manifest = _union(built, base, kept, version)
-    before = base.manifest.siblings if base else {}
-    manifest = replace(manifest, siblings={**before, **(siblings or {})})
+        _check_same_inputs(built, base, list(kept))
+    configs, tasks = built.configs | kept, before.tasks | built.tasks
+    sources = _sources(before) | _sources(built)
+    manifest = replace(
+        built,
+        data_version=str(version),
+        package_version=__version__,
+        sources=tuple(sources[name] for name in sorted(sources)),
+        configs={name: configs[name] for name in sorted(configs, key=config_place)},
+        files={},
+        tasks={name: tasks[name] for name in sorted(tasks, key=task_place)},
+        siblings={**before.siblings, **(siblings or {})},
+    )
 
     def locate(file: str) -> Path:
         config = file.split("/")[0]
-        if base is None or config not in kept:
-            return folder / file
-        return base.fetch([config]) / file
+        return base.fetch([config]) / file if base and config in kept else folder / file
 
     beside = card_files(manifest, locate, Address(repo, version.tag))
     rows = [
@@ -77,24 +84,6 @@ def _dataset(manifest: Manifest, rows: list[PushFile], beside: list[PushFile]) -
     return Dataset(manifest, (*rows, *beside, last))
 
 
-def _union(built: Manifest, base: Release | None, kept: list[str], version: Version) -> Manifest:
-    """Return the manifest of all configs, without the files beside them."""
-    configs, sources, tasks = dict(built.configs), _sources(built), built.tasks
-    if base is not None:
-        tasks = base.manifest.tasks | tasks
-        configs |= {name: base.manifest.configs[name] for name in kept}
-        sources = _sources(base.manifest) | sources
-    return replace(
-        built,
-        data_version=str(version),
-        package_version=__version__,
-        sources=tuple(sources[name] for name in sorted(sources)),
-        configs={name: configs[name] for name in sorted(configs, key=config_place)},
-        files={},
-        tasks={name: tasks[name] for name in sorted(tasks, key=task_place)},
-    )
-
-
 def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
     """Refuse to mix configs of other tokenizers or other inputs."""
     old, where = base.manifest, f"{base.repo} at {base.revision}"
@@ -106,7 +95,9 @@ def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
         )
         raise UsageError(msg)
     values = {
-        "tokens kept free": (_reserve(old), _reserve(new)),
+        "tokens kept free": tuple(
+            (one.tokenizer.template_reserve, one.tokenizer.extra_reserve) for one in (old, new)
+        ),
         "edition": (old.edition, new.edition),
         "chat template": (old.chat_template or "none", new.chat_template or "none"),
         "suite": (old.suite, new.suite),
@@ -128,10 +119,6 @@ def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
                 f"configs again (this folder has no {kept[0]}), or publish into another repo"
             )
             raise UsageError(msg)
-
-
-def _reserve(manifest: Manifest) -> tuple[int, int]:
-    return manifest.tokenizer.template_reserve, manifest.tokenizer.extra_reserve
 
 
 def _sources(manifest: Manifest) -> dict[str, SourceInfo]:

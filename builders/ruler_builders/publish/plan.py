@@ -1,8 +1,7 @@
 """Plan a release: what the repo holds, what to send, and under which version."""
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -16,15 +15,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release, open_release
 from ruler_data.hub.repo import changed, head, missing, tags, tree
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
-from ruler_data.names import quote
+from ruler_data.names import check_repo, quote
 from ruler_data.options import Option
 from ruler_data.parquet import read_packed
 from ruler_data.row import digest_rows
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
-#: Path of a config's file; one that no manifest names is left from an unfinished release.
-CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 
 FewerRowsOption = Annotated[bool, Option("Replace configs by ones with fewer rows.")]
 UnequalRowsOption = Annotated[bool, Option("Publish configs with unequal numbers of rows.")]
@@ -60,7 +57,7 @@ class PublishConfig:
     ] = None
 
     def __post_init__(self) -> None:
-        _ = self.requested
+        _ = self.requested, check_repo(self.repo)
 
     @property
     def requested(self) -> Version | None:
@@ -140,7 +137,7 @@ def make_plan(config: PublishConfig, built: Manifest) -> Plan:
         why=why,
         send=send,
         new=frozenset(file.path for file in missing(dataset.files, released)),
-        refusals=tuple(_refusals(config, dataset.manifest, before, kind, f"{version}: {why}")),
+        refusals=tuple(_refusals(config, dataset.manifest, before, kind, why)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
@@ -148,7 +145,7 @@ def make_plan(config: PublishConfig, built: Manifest) -> Plan:
 
 
 def _refusals(
-    config: PublishConfig, now: Manifest, before: Manifest | None, kind: Change, what: str
+    config: PublishConfig, now: Manifest, before: Manifest | None, kind: Change, why: str
 ) -> Iterator[str]:
     """Say why a release may be an accident, and the option that consents to it."""
     old = before.configs if before else {}
@@ -168,19 +165,13 @@ def _refusals(
             "give --allow-unequal-rows"
         )
     if kind is Change.MAJOR and config.requested is None:
-        version, _, why = what.partition(": ")
-        yield f"published rows change ({why}): name the new version: --version {version}"
+        remedy = f"name the new version: --version {now.data_version}"
+        yield f"published rows change ({why}): {remedy}"
 
 
 def _some(texts: Sequence[str], most: int = 3) -> str:
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
-
-
-def leftovers(dataset: Dataset, held: Iterable[str]) -> list[str]:
-    """Return the files of configs that an unfinished release has left."""
-    paths = {file.path for file in dataset.files}
-    return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
 def _versions(repo: str) -> dict[Version, str]:
@@ -197,11 +188,10 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
     version = requested or max(tagged)
     base = open_release(config.repo, tagged[version])
     if base.manifest.data_version != str(version):
-        msg = (
-            f"{config.repo}: tag {version.tag} is on commit {base.commit}, whose manifest says "
-            f"{base.manifest.data_version}; it was changed after publication: repair that first"
-        )
-        raise RulerError(msg)
+        found = f"tag {version.tag} is on commit {base.commit}, whose manifest says "
+        found += base.manifest.data_version
+        remedy = "it was changed after publication: repair that first"
+        raise RulerError(config.repo, f"{found}; {remedy}")
     return replace(base, revision=version.tag)
 
 

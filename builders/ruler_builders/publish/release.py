@@ -8,24 +8,26 @@ and after a success it sends nothing. `GUARDS` are reasons not to publish that n
 option.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ruler_builders.audit.verify import verify
 from ruler_builders.card import CROISSANT_CONFIGS, EVAL, card_faults
-from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.publish.merge import Dataset, without
-from ruler_builders.publish.plan import Plan, PublishConfig, leftovers, make_plan
+from ruler_builders.publish.plan import Plan, PublishConfig, make_plan
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline
 from ruler_data.hub.download import check_blobs, open_release
-from ruler_data.hub.repo import ensure_repo, missing, put_files, put_tag, tags, tree
+from ruler_data.hub.repo import ensure_repo, missing, put_files, put_tag, tree
 from ruler_data.hub.retry import check_network, status, token
-from ruler_data.manifest import FILENAME, Manifest
-from ruler_data.names import check_repo, counted
+from ruler_data.manifest import FILENAME, Manifest, read_manifest
+from ruler_data.names import counted
 
+#: Path of a config's file; one that no manifest names is left from an unfinished release.
+CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 #: Called with a line about each step.
 Tell = Callable[[str], None]
 
@@ -46,7 +48,6 @@ def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOut
         UsageError: it cannot be published with these options; nothing was written.
         RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
     """
-    check_repo(config.repo)
     check_access(dry_run=config.dry_run)
     return carry_out(*prepare(config, progress, tell), tell)
 
@@ -77,16 +78,14 @@ def prepare(
     for line in (*_table(config.repo, plan), *_notes(plan)):
         tell(line)
     for reason in plan.refusals:
-        msg = f"{config.repo}: {reason}"
-        raise UsageError(msg)
+        raise UsageError(config.repo, reason)
     return config, plan
 
 
 def carry_out(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     if plan.published is not None:
-        _check_held(config, plan.dataset, plan.published)
-        tell(_compared(config, plan.dataset, plan.published))
+        _check_held(config, plan.dataset, plan.published, tell)
         return ReleaseOutcome(plan, plan.published, ())
     if config.dry_run:
         return ReleaseOutcome(plan, None, ())
@@ -111,15 +110,11 @@ def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
             raise error from error.__cause__
         tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
     tell(f"{config.repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(config, plan.dataset, commit)
-    tell(_compared(config, plan.dataset, commit))
+    _check_held(config, plan.dataset, commit, tell)
     new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
     check_blobs(config.repo, commit, new)
     tell(f"{config.repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
     put_tag(config.repo, plan.version.tag, commit)
-    if tags(config.repo).get(plan.version.tag) != commit:
-        msg = f"{config.repo}: tag {plan.version.tag} cannot be read back; run the command again"
-        raise RulerError(msg)
     return ReleaseOutcome(plan, commit, tuple(sent))
 
 
@@ -132,22 +127,16 @@ def _commit(config: PublishConfig, plan: Plan) -> tuple[str, list[str]]:
     )
 
 
-def _compared(config: PublishConfig, dataset: Dataset, commit: str) -> str:
-    count = counted(len(dataset.files), "file")
-    return f"{config.repo}: {count} at {commit} compared with the Hub's listing of hashes"
-
-
 def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
     now = held.get(FILENAME)
     manifest = next(file for file in plan.dataset.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
-        msg = (
-            f"{config.repo}: another release was committed meanwhile and was not changed; run the "
-            "same command again to extend it"
-        )
-        raise RulerError(msg)
-    return leftovers(plan.dataset, held)
+        remedy = "run the same command again to extend it"
+        what = "another release was committed meanwhile and was not changed"
+        raise RulerError(config.repo, f"{what}; {remedy}")
+    paths = {file.path for file in plan.dataset.files}
+    return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
 def _table(repo: str, plan: Plan) -> Iterator[str]:
@@ -178,16 +167,11 @@ def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
 def _notes(plan: Plan) -> Iterator[str]:
     """Return what the publisher should know before anything is sent."""
     configs = len(plan.dataset.manifest.configs)
-    if configs > CROISSANT_CONFIGS:
-        yield (
-            f"note: {configs} configs; the Hub's Croissant metadata includes the first "
-            f"{CROISSANT_CONFIGS}"
-        )
+    if configs > (most := CROISSANT_CONFIGS):
+        yield f"note: {configs} configs; the Hub's Croissant metadata includes the first {most}"
     if plan.replaced and plan.published is None:
-        yield (
-            f"note: changed on the Hub since {plan.since}: {', '.join(plan.replaced)}; this "
-            "release replaces it; the history keeps the old content"
-        )
+        changed = f"changed on the Hub since {plan.since}: {', '.join(plan.replaced)}"
+        yield f"note: {changed}; this release replaces it; the history keeps the old content"
 
 
 def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest:
@@ -198,36 +182,32 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest
     for finding in report.findings:
         tell(finding)
     if not report.clean:
-        count, first = counted(len(report.findings), "finding"), report.findings[0]
-        msg = (
-            f"{config.folder}: verification failed: {count}: {first}; build it again, then publish"
-        )
-        raise RulerError(msg)
-    manifest = BuildDir(config.folder).manifest()
-    assert manifest is not None  # verify has read it
+        found = f"{counted(len(report.findings), 'finding')}: {report.findings[0]}"
+        what = f"verification failed: {found}"
+        raise RulerError(config.folder, f"{what}; build it again, then publish")
+    manifest = read_manifest(config.folder)
     for option, applies, why in GUARDS:
         if getattr(manifest, applies) and not getattr(config, option):
-            msg = f"{config.folder}: {why}, or give --{option.replace('_', '-')}"
-            raise UsageError(msg)
+            raise UsageError(config.folder, f"{why}, or give --{option.replace('_', '-')}")
     card = (config.folder / "README.md").read_text(encoding="utf-8")
     if faults := list(card_faults(card, manifest)):
-        msg = f"{config.folder}: README.md: {faults[0]}; the Hub would refuse it: build it again"
-        raise RulerError(msg)
+        remedy = "the Hub would refuse it: build it again"
+        raise RulerError(config.folder, "README.md", f"{faults[0]}; {remedy}")
     checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
     tell(f"{config.folder}: verified: {checked}")
     return manifest
 
 
-def _check_held(config: PublishConfig, dataset: Dataset, commit: str) -> None:
+def _check_held(config: PublishConfig, dataset: Dataset, commit: str, tell: Tell) -> None:
     """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
-    wrong = missing(dataset.files, tree(config.repo, commit))
+    where, wrong = f"{config.repo} at {commit}", missing(dataset.files, tree(config.repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
-        msg = f"{config.repo} at {commit}: missing, or not as uploaded: {names}; no tag was set"
-        raise RulerError(msg)
+        raise RulerError(where, f"missing, or not as uploaded: {names}; no tag was set")
     if open_release(config.repo, commit).manifest != dataset.manifest:
-        msg = f"{config.repo} at {commit}: the manifest is not as uploaded; no tag was set"
-        raise RulerError(msg)
+        raise RulerError(where, "the manifest is not as uploaded; no tag was set")
+    count = counted(len(dataset.files), "file")
+    tell(f"{config.repo}: {count} at {commit} compared with the Hub's listing of hashes")
 
 
 #: The option that overrules a reason not to publish, the property of a manifest to which the

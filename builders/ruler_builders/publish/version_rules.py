@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from ruler_data.errors import UsageError
 from ruler_data.manifest import ConfigInfo, Manifest
 from ruler_data.names import quote
 
-_VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
+_TAG = re.compile(r"v(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
 
 
 class Change(IntEnum):
@@ -27,8 +27,7 @@ class Change(IntEnum):
         return (*words, "rows change")[self]
 
 
-@dataclass(frozen=True, order=True)
-class Version:
+class Version(NamedTuple):
     """A version number.
 
     >>> Version.parse("1.4.2").after(Change.MINOR)
@@ -50,16 +49,16 @@ class Version:
     @classmethod
     def parse(cls, text: str) -> "Version":
         """Read a version."""
-        match = _VERSION.fullmatch(text)
-        if match is None:
+        version = cls.of_tag(f"v{text}")
+        if version is None:
             msg = f"version {quote(text)}: write MAJOR.MINOR.PATCH, e.g. 1.0.0"
             raise UsageError(msg)
-        return cls(*map(int, match.groups()))
+        return version
 
     @classmethod
     def of_tag(cls, tag: str) -> "Version | None":
         """Return the version that a tag names, or None for any other tag."""
-        match = _VERSION.fullmatch(tag[1:]) if tag.startswith("v") else None
+        match = _TAG.fullmatch(tag)
         return cls(*map(int, match.groups())) if match else None
 
     def after(self, change: Change) -> "Version":
@@ -79,14 +78,14 @@ class Version:
         >>> Version(1, 3, 0).says(Version(1, 0, 4))
         <Change.MINOR: 2>
         """
+        if self <= before:
+            return Change.NONE if self == before else None
         if self.major > before.major:
-            return Change.MAJOR if (self.minor, self.patch) == (0, 0) else None
-        if (self.major, self.minor) > (before.major, before.minor) and self.patch == 0:
-            return Change.MINOR
-        if self == before:
-            return Change.NONE
-        same = (self.major, self.minor) == (before.major, before.minor)
-        return Change.PATCH if same and self > before else None
+            stated = Change.MAJOR
+        else:
+            stated = Change.MINOR if self.minor > before.minor else Change.PATCH
+        lower = {Change.MAJOR: self[1:], Change.MINOR: self[2:], Change.PATCH: ()}[stated]
+        return None if any(lower) else stated
 
 
 def change(
@@ -94,27 +93,22 @@ def change(
 ) -> tuple[Change, str]:
     """Return the change between two manifests of one version number, and its first difference.
 
-    `digest_of_first` returns the digest of so many rows of a config of `after`, its first ones: a
-    config to whose rows others are added keeps those that it had.
+    `after` has all configs of `before`. `digest_of_first` returns the digest of so many rows of one
+    of its configs, its first ones: a config to whose rows others are added keeps those that it had.
     """
-    grown = []
+    added = [name for name in after.configs if name not in before.configs]
     for name, info in before.configs.items():
-        now = after.configs.get(name)
-        if now is None:
-            return Change.MAJOR, f"{name} is removed"
+        now = after.configs[name]
         if now.rows > info.rows and digest_of_first(now, info.rows) == info.digest:
-            grown.append(f"{name} ({info.rows} rows, now {now.rows})")
+            added.append(f"{name} ({info.rows} rows, now {now.rows})")
         elif (now.digest, now.rows) != (info.digest, info.rows):
             return Change.MAJOR, f"other rows in {name}"
-    added = [*(name for name in after.configs if name not in before.configs), *grown]
     if added:
         return Change.MINOR, f"new: {', '.join(added)}"
-    for name, info in before.configs.items():
-        if after.configs[name] != info:
-            return Change.PATCH, f"other bytes of {name}"
-    for file, entry in after.files.items():
-        if before.files.get(file) != entry:
-            return Change.PATCH, f"other {file}"
-    if after != before:
-        return Change.PATCH, "other facts in the manifest"
-    return Change.NONE, ""
+    configs, files = before.configs.items(), after.files.items()
+    others = [
+        *(f"other bytes of {name}" for name, info in configs if after.configs[name] != info),
+        *(f"other {file}" for file, entry in files if before.files.get(file) != entry),
+        *(["other facts in the manifest"] if after != before else []),
+    ]
+    return (Change.PATCH, others[0]) if others else (Change.NONE, "")
