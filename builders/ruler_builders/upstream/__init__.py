@@ -55,6 +55,5 @@ def replay(
     try:
         yield from script.replay(State(arguments, count), sources)
     except (ValueError, IndexError) as error:
-        where = f"{arguments.config}: {arguments.edition.name}"
-        msg = f"{where} ends with an error before its first row: {error}"
-        raise RulerError(msg) from error
+        what = f"{arguments.edition.name} ends with an error before its first row"
+        raise RulerError(arguments.config, what, error) from error

@@ -32,14 +32,15 @@ def replay(state: State, sources: UpstreamSources) -> Iterator[UpstreamRow]:
 
     def listed(size: int, common_repeats: int, other_repeats: int) -> tuple[str, list[str]]:
         """Draw a numbered list, and its common words."""
-        population: Sequence[str] | None = words
-        if size > len(words) and bisects and (population := sources.english_words) is None:
-            msg = (
-                f"{arguments.config}: {arguments.edition.name} needs {size} words here, and "
+        needs_more = size > len(words) and bisects
+        population = sources.english_words if needs_more else words
+        if population is None:
+            raise RulerError(
+                arguments.config,
+                f"{arguments.edition.name} needs {size} words here, and "
                 f"wonderwords has {len(words)}: put upstream's english_words.json (git-lfs, "
-                "8,564,991 bytes) into the sources folder"
+                "8,564,991 bytes) into the sources folder",
             )
-            raise RulerError(msg)
         drawn = state.random.sample(population, size)
         common, others = drawn[: params.common], drawn[params.common :]
         repeated = state.shuffled(common * common_repeats + others * other_repeats)

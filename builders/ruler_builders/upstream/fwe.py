@@ -37,8 +37,7 @@ def replay(state: State, _: UpstreamSources) -> Iterator[UpstreamRow]:
     limit = arguments.limit - (budget if arguments.edition.bisects else 0)
     step = limit // 32
     if step < 1 or limit // TOKENS_PER_WORD < 1:
-        msg = f"{arguments.config}: upstream needs a length >= 150"
-        raise UsageError(msg)
+        raise UsageError(arguments.config, "upstream needs a length >= 150")
     words = limit // TOKENS_PER_WORD
     template = arguments.prompt(TEMPLATE, PREFIX)
     shares = np.arange(1, words + 1) ** -params.alpha

@@ -6,7 +6,7 @@ rows; `index` is overwritten (2026-07).
 
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -54,7 +54,8 @@ class _Rows:
     def __init__(self, state: State, sources: UpstreamSources) -> None:
         params = state.arguments.task.params
         assert isinstance(params, Niah)
-        self._state, self._params, self._words = state, params, sources.needle_words
+        self._state, self._params = state, params
+        self._words: Sequence[str] = sources.needle_words
         self.essays = sources.essays if params.haystack == "essays" else None
         self._template = state.arguments.prompt(TEMPLATE, PREFIX)
         self._kind: str = params.value_type

@@ -220,8 +220,7 @@ class UpstreamSources:
         file = self._file("essays")
         body = read_json(file)
         if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
-            msg = f"{file}: not upstream's file of essays; it has no text"
-            raise RulerError(msg)
+            raise RulerError(file, "not upstream's file of essays; it has no text")
         cutter = punkt_cutter(punkt_folder(self._folder, allow_download=True))
         return EssaySentences(text, cutter.span_tokenize)
 
@@ -268,8 +267,9 @@ class UpstreamSources:
         try:
             return (read_squad if name == "squad" else read_hotpotqa)(read_json(file))
         except (KeyError, TypeError, ValueError) as error:
-            msg = f"{file}: not a file of {name} ({type(error).__name__}: {error})"
-            raise RulerError(msg) from error
+            raise RulerError(
+                file, f"not a file of {name} ({type(error).__name__}: {error})"
+            ) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
         """Return what the manifest says of the sources of a task."""
@@ -291,6 +291,7 @@ class UpstreamSources:
         files = local_files(self._folder, spec) if self._folder else []
         if len(files) != 1 or files[0].suffix != ".json":
             where = f"source {name} ({spec.title})"
-            msg = f"{where}: upstream reads one file, {spec.local[0]}; give --sources DIR with it"
-            raise RulerError(msg)
+            raise RulerError(
+                where, f"upstream reads one file, {spec.local[0]}; give --sources DIR with it"
+            )
         return files[0]
