@@ -177,7 +177,7 @@ def test_escapes_in_a_sealed_manifest_never_reach_the_terminal(
         configs={**manifest.configs, "vt_1536": info},
     )  # fmt: skip
     (copy / MANIFEST).write_text(hostile.to_json(), encoding="utf-8")
-    done = cli(command, copy)
+    done = cli(command, copy, *(["--repo", "org/ruler"] if command == "card" else []))
     assert done.stdout + done.stderr
     assert not {"\x1b", "\x07", "\x9b"} & {*(done.stdout + done.stderr)}
     assert "Traceback" not in done.stderr

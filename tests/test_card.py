@@ -1,4 +1,4 @@
-"""The card: printed, checked, written anew; and what the Hub would refuse in it."""
+"""The card: printed, written anew; and what the Hub would refuse in it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
 from ruler_eval.prompts import PROTOCOLS
 from tests.conftest import Cli
-from tests.tampering import copy_of, edit_card
+from tests.tampering import copy_of
 
 Builds = Callable[..., Path]
 #: The lengths of the paper.
@@ -39,17 +39,19 @@ def with_configs(manifest: Manifest, names: list[str]) -> Manifest:
     return replace(manifest, configs=dict.fromkeys(names, info))
 
 
-def test_the_card_of_a_folder_is_printed_checked_and_written(
+def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
     builds: Builds, tmp_path: Path, cli: Cli
 ) -> None:
     copy = copy_of(builds(), tmp_path)
     text = (copy / "README.md").read_text(encoding="utf-8")
     assert cli("card", copy).stdout == text
-    assert "is valid and up to date" in cli("card", copy, "--check").stdout
-    edit_card(copy, "Synthetic tasks:", "Synthetic things:")
-    stale = cli("card", copy, "--check")
-    assert stale.returncode == 1 and "README.md is out of date" in stale.stderr
-    assert cli("card", copy, "--write").returncode == 0
+    changed = text.replace("Synthetic tasks:", "Synthetic things:")
+    (copy / "README.md").write_text(changed, encoding="utf-8")
+    edited = cli("verify", copy)
+    assert edited.returncode == 1 and "README.md: sha256 expected" in edited.stdout
+    options = ("--tokenizer", "mistral-v0.2", "--tasks", "vt,fwe", "--lengths", 1024, "--rows", 3)
+    again = cli("build", *options, "--sources-kind", "sample", "--out", copy)
+    assert again.returncode == 0, again.stderr
     assert (copy / "README.md").read_text(encoding="utf-8") == text
     assert cli("verify", copy).returncode == 0
     released = cli("card", copy, "--repo", "org/ruler", "--version", "1.2.0").stdout

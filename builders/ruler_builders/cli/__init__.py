@@ -10,7 +10,7 @@ _ABOUT = {  # for each command, the first line of its docstring
     "build": "Build a folder of frozen configs; resume an interrupted build.",
     "verify": "Check everything that a folder or a release promises; exit 0 only if it is clean.",
     "show": "Print one row: context shortened, evidence highlighted; or the configs of a dataset.",
-    "card": "Print the card of a folder, check it, or write it again.",
+    "card": "Print the card of a folder or a release, or as it will be in a repo.",
     "publish": (
         "Publish a folder on the Hub: one commit, verified there, then a tag that never moves."
     ),

@@ -29,10 +29,10 @@ def build(config: BuildConfig, as_json: JsonFlag = False) -> None:
         configs = {one.name: {**asdict(one.info), "seconds": one.seconds} for one in built}
         stdout.print_json(json.dumps({"folder": str(config.folder), "configs": configs}))
     else:
-        print_outcome(config, manifest, built)
+        _print_outcome(config, manifest, built)
 
 
-def print_outcome(config: BuildConfig, manifest: Manifest, built: Sequence["BuiltConfig"]) -> None:
+def _print_outcome(config: BuildConfig, manifest: Manifest, built: Sequence["BuiltConfig"]) -> None:
     """Print a line for each config and a summary of the folder or of the shard."""
     table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
     for column in table.columns[1:]:

@@ -30,8 +30,7 @@ def suites(as_json: JsonFlag = False) -> None:
         }
         for suite in packaged().values()
     ]
-    columns = {"suite": "name", "tasks": "tasks", "rows": "rows", "what it is for": "about"}
-    _print(records, columns, as_json)
+    _print("suite", records, ("name", "tasks", "rows", "about"), as_json)
 
 
 @command()
@@ -39,14 +38,8 @@ def sources(folder: SourcesOption = None, as_json: JsonFlag = False) -> None:
     """List the sources: which are available, from where, with which hash."""
     from ruler_builders.sources.library import inventory
 
-    columns = {
-        "source": "name",
-        "available": "where",
-        "pinned": "pinned",
-        "sha256": "sha256",
-        "licence": "licence",
-    }
-    _print(inventory(folder), columns, as_json)
+    columns = ("name", "where", "pinned", "sha256", "licence")
+    _print("source", inventory(folder), columns, as_json)
 
 
 @command()
@@ -54,15 +47,8 @@ def tokenizers(as_json: JsonFlag = False) -> None:
     """List the known tokenizers: which are available, from where, with which hash."""
     from ruler_data.tokenizers.registry import inventory
 
-    columns = {
-        "name": "name",
-        "source": "source",
-        "revision": "revision",
-        "available": "where",
-        "fingerprint": "fingerprint",
-        "note": "note",
-    }
-    _print(inventory(), columns, as_json)
+    columns = ("name", "source", "revision", "where", "fingerprint", "note")
+    _print("name", inventory(), columns, as_json)
 
 
 @command()
@@ -84,31 +70,32 @@ def find(
             "model": model,
             "fingerprint": fingerprint,
             "release": release and asdict(release),
-            "load": found.load,
-            "run": found.run,
-            "build": found.build,
         }
-        out.print_json(json.dumps(record))
+        snippets = {"load": found.load, "run": found.run, "build": found.build}
+        out.print_json(json.dumps(record | snippets))
         return
     say(f"tokenizer of {model}: {fingerprint or 'not available; the index lists the model'}")
-    if release is None:
+    if release:
+        say(f"{release.repo} {release.tag}, commit {release.commit}")
+        say(f"  {found.load}")
+        say(f"  {found.run}")
+    else:
         where = f"{repo}: no rows for it" if repo else "no repo to look in (--in org/ruler)"
         say(f"{where}; build them:")
         say(f"  {found.build}")
-        return
-    say(f"{release.repo} {release.tag}, commit {release.commit}")
-    say(f"  {found.load}")
-    say(f"  {found.run}")
 
 
-def _print(records: Sequence[Mapping[str, Any]], columns: Mapping[str, str], as_json: bool) -> None:
-    """Print records as JSON or as a table, whose `columns` are headings with keys of records."""
+def _print(
+    kind: str, records: Sequence[Mapping[str, Any]], keys: Sequence[str], as_json: bool
+) -> None:
+    """Print records as JSON, or some of their values as a table."""
     if as_json:
         out.print_json(json.dumps(records))
         return
-    table = Table(*columns, box=None)
+    headings = {"name": kind, "where": "available", "about": "what it is for"}
+    table = Table(*(headings.get(key, key) for key in keys), box=None)
     for record in records:
-        table.add_row(*(_cell(key, record[key]) for key in columns.values()))
+        table.add_row(*(_cell(key, record[key]) for key in keys))
     out.print(table)
 
 

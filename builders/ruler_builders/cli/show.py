@@ -98,10 +98,10 @@ def highlight(row: Row, *, full: bool = False) -> Text:
     if full:
         return text
     size = len(row.context)
-    keep = [(0, 2 * AROUND), (size - AROUND, size)]
-    keep += [(span.start - AROUND, span.end + AROUND) for span in row.evidence[:SHOWN]]
+    keep = [(0, 2 * AROUND), (max(size - AROUND, 0), size)]
+    keep += [(max(one.start - AROUND, 0), one.end + AROUND) for one in row.evidence[:SHOWN]]
     shown, done = Text(), 0
-    for start, end in sorted((max(a, 0), min(b, size)) for a, b in keep):
+    for start, end in sorted(keep):
         if end <= done:
             continue
         if start > done:

@@ -36,8 +36,7 @@ def verify(
         for finding in report.findings:
             say(finding)
     if not report.clean:
-        msg = f"{where}: verification failed: {counted(len(report.findings), 'finding')}"
-        raise RulerError(msg)
+        raise RulerError(where, f"verification failed: {counted(len(report.findings), 'finding')}")
     if not as_json:
         for line in report.proved:
             say(f"proved: {line}")
