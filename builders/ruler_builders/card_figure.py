@@ -7,7 +7,6 @@ same bytes with the same version of Pillow, which the file names.
 import io
 from collections.abc import Callable
 from contextlib import closing
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -57,8 +56,7 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
     write(left, LINE * 0.5, "Depth of the evidence in the context (share of spans)")
     for n, length in enumerate(columns):
         write(NAMES + CELL * (n + 0.5), LINE * 1.5, short_length(length), at="mm")
-    for place, text in ((0, "0 %"), (0.5, "50 %"), (1, "100 %")):
-        anchor = {0: "lm", 0.5: "mm", 1: "rm"}[place]
+    for place, text, anchor in ((0, "0 %", "lm"), (0.5, "50 %", "mm"), (1, "100 %", "rm")):
         write(left + PART * BINS * place, LINE * 1.5, text, at=anchor)
     for row, (task, own) in enumerate(lengths.items()):
         y = LINE * (row + 2)
@@ -78,7 +76,10 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
             cell(left + PART * n, y, PART, share / CROWDED)
     legend = f"Darker: fuller (from {100 * EMPTY:.0f} %), more spans (up to {100 * CROWDED:.0f} %)."
     write(8, LINE * (len(lengths) + 3), f"{legend} Depth: at each task's shortest length.")
-    return _png(image.size, image.tobytes())
+    info, file = PngImagePlugin.PngInfo(), io.BytesIO()
+    info.add_text("Software", WRITER)
+    image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=info)
+    return file.getvalue()
 
 
 def _depths(path: Path) -> NDArray[np.int64]:
@@ -102,13 +103,3 @@ def _shade(value: float) -> Colour:
     """Return the colour of a value in [0, 1]; others are cut to it."""
     part = min(max(value, 0.0), 1.0)
     return tuple(round(a + (b - a) * part) for a, b in zip(_LIGHT, _DARK, strict=True))
-
-
-@lru_cache(maxsize=1)
-def _png(size: tuple[int, int], pixels: bytes) -> bytes:
-    """Compress an image, once: publishing draws what verifying has drawn."""
-    image = Image.frombytes("RGB", size, pixels)
-    info, file = PngImagePlugin.PngInfo(), io.BytesIO()
-    info.add_text("Software", WRITER)
-    image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=info)
-    return file.getvalue()

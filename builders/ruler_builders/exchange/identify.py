@@ -184,8 +184,8 @@ class _Bench:
             tokenizer=self._named,
         )
         if self._is_balanced(rows):
-            fits = (name for name, one in self._tokenizers.items() if all(_sent(one, rows)))
-            name = next(fits, found.tokenizer)
+            fits = (name for name, one in self._tokenizers.items() if _sent(one, rows))
+            name = next(fits, self._named)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
         tries: list[_Try] = []
         full: list[_Try] = []
@@ -265,12 +265,14 @@ def _compared(tried: _Try, rows: Sequence[OtherRow], made: Iterable[UpstreamRow]
     return tried._replace(same=len(rows))
 
 
-def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> Iterator[bool]:
-    """Yield whether each stored length is that of the prompt as it is sent."""
-    for row in rows:
-        content = row.parts.context + row.parts.question
-        tokens = tokenizer.count_prompt(content, row.parts.answer_prefix)
-        yield row.length == tokens + row.task.max_new_tokens
+def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
+    """Whether the stored lengths are those of the prompts as they are sent."""
+    return all(
+        row.length
+        == row.task.max_new_tokens
+        + tokenizer.count_prompt(row.parts.context + row.parts.question, row.parts.answer_prefix)
+        for row in rows
+    )
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ruler_builders.audit.verify import verify
-from ruler_builders.card import CROISSANT_CONFIGS, EVAL, card_faults
+from ruler_builders.card import CROISSANT_CONFIGS, EVAL
 from ruler_builders.pipeline.pool import Progress
 from ruler_builders.publish.merge import Dataset, without
 from ruler_builders.publish.plan import Plan, PublishConfig, make_plan
@@ -183,16 +183,12 @@ def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest
         tell(finding)
     if not report.clean:
         found = f"{counted(len(report.findings), 'finding')}: {report.findings[0]}"
-        what = f"verification failed: {found}"
-        raise RulerError(config.folder, f"{what}; build it again, then publish")
+        remedy = "build it again, then publish"
+        raise RulerError(config.folder, "verification failed", f"{found}; {remedy}")
     manifest = read_manifest(config.folder)
     for option, applies, why in GUARDS:
         if getattr(manifest, applies) and not getattr(config, option):
             raise UsageError(config.folder, f"{why}, or give --{option.replace('_', '-')}")
-    card = (config.folder / "README.md").read_text(encoding="utf-8")
-    if faults := list(card_faults(card, manifest)):
-        remedy = "the Hub would refuse it: build it again"
-        raise RulerError(config.folder, "README.md", f"{faults[0]}; {remedy}")
     checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
     tell(f"{config.folder}: verified: {checked}")
     return manifest
