@@ -1,4 +1,4 @@
-"""The files beside the rows: card, picture, licences and registration; what is wrong with a card.
+"""The files beside the rows: card, picture, licences and registration.
 
 All of them follow from the manifest and the first row of each task, so they are never edited.
 """
@@ -210,35 +210,8 @@ def eval_yaml(manifest: Manifest) -> str:
 
 #: Protocols of `ruler-eval`, each with its leaderboards.
 _PROTOCOLS = ("completion", "base", "chat", "thinking")
-_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]+)*|multilingual|code")
-#: Lists of strings in a card's metadata.
-_LISTS = ("license", "language", "tags", "task_categories", "size_categories")
 #: Configs that the Hub's Croissant metadata and loading snippets include; later ones are left out.
 CROISSANT_CONFIGS = 100
-
-
-def card_faults(text: str, manifest: Manifest) -> Iterator[str]:
-    """Say what is wrong with a card's metadata: its list of configs, then what the Hub refuses."""
-    head, end, _ = text.removeprefix("---\n").partition("\n---\n")
-    if not text.startswith("---\n") or not end:
-        yield "the metadata at the top, between two lines `---`, is missing"
-        return
-    yield from config_faults(text, manifest)
-    try:
-        metadata = yaml.safe_load(head)
-    except yaml.YAMLError as error:
-        yield f"the metadata is not YAML: {' '.join(str(error).split())}"
-        return
-    if not isinstance(metadata, dict):
-        yield "the metadata is not a mapping"
-        return
-    for name in _LISTS:
-        values = metadata.get(name)
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            yield f"{name}: is not a list of strings"
-        elif name == "language":
-            wrong = (value for value in values if not _LANGUAGE.fullmatch(value))
-            yield from (f"language: {value!r} is not a language code" for value in wrong)
 
 
 def config_faults(text: str, manifest: Manifest) -> Iterator[str]:

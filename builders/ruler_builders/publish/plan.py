@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
-from ruler_builders.card import card_faults
 from ruler_builders.pipeline.build_config import WorkersOption
 from ruler_builders.publish.merge import Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
@@ -121,10 +120,6 @@ def make_plan(config: PublishConfig, built: Manifest) -> Plan:
     version, kind, why = _version(config, built, base)
     siblings = config.siblings if kind else None  # alone they are no reason to release
     dataset = compose(config.folder, built, base, version, config.repo, siblings)
-    card = next(file for file in dataset.files if file.path == "README.md")
-    if faults := list(card_faults(card.read().decode(), dataset.manifest)):
-        msg = f"the card is not valid, so the Hub would refuse it: {'; '.join(faults)}"
-        raise RulerError(msg)
     send = tuple(file.path for file in missing(dataset.files, held))
     released = tree(config.repo, base.commit) if base else {}
     edited = changed(released, held)
