@@ -25,6 +25,7 @@ _ABOUT = {  # for each command, the first line of its docstring
 }
 #: Modules of commands that do not have one of their own name.
 _SHARED = {
+    "card": "show",
     "release": "publish",
     **dict.fromkeys(("identify", "import", "export"), "exchange"),
     **dict.fromkeys(("find", "suites", "sources", "tokenizers"), "listings"),
