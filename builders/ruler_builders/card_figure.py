@@ -76,9 +76,9 @@ def draw_figure(manifest: Manifest, locate: Callable[[str], Path]) -> bytes:
             cell(left + PART * n, y, PART, share / CROWDED)
     legend = f"Darker: fuller (from {100 * EMPTY:.0f} %), more spans (up to {100 * CROWDED:.0f} %)."
     write(8, LINE * (len(lengths) + 3), f"{legend} Depth: at each task's shortest length.")
-    info, file = PngImagePlugin.PngInfo(), io.BytesIO()
-    info.add_text("Software", WRITER)
-    image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=info)
+    note, file = PngImagePlugin.PngInfo(), io.BytesIO()
+    note.add_text("Software", WRITER)
+    image.quantize(64, dither=Image.Dither.NONE).save(file, "PNG", optimize=True, pnginfo=note)
     return file.getvalue()
 
 
