@@ -66,9 +66,9 @@ def export(config: ExportConfig) -> Path:
     source = open_source(config.data, config.revision)
     names = source.manifest.select(parse_tasks(config.tasks), parse_lengths(config.lengths))
     out = Path(config.out)
+    where = f"--out {quote(str(out), 200)}"
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"
-        raise UsageError(msg)
+        raise UsageError(where, "exists already; name a new folder")
     source.fetch(names)  # checks every file
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +78,7 @@ def export(config: ExportConfig) -> Path:
             _write(config.tool, source, names, folder)
             folder.replace(out)
     except OSError as error:
-        msg = f"--out {quote(str(out), 200)}: cannot be written: {error.strerror or error}"
-        raise RulerError(msg) from error
+        raise RulerError(where, "cannot be written", error.strerror or error) from error
     return out
 
 

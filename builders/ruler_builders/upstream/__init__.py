@@ -27,7 +27,6 @@ from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Vt
 
 __all__ = [
     "EDITIONS",
-    "SCRIPTS",
     "TEMPLATES",
     "Arguments",
     "Edition",

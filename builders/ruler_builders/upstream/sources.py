@@ -196,9 +196,8 @@ def upstream_info(name: str, sha256: str) -> SourceInfo:
     if name == "english_words":
         detail = "for lists that wonderwords is too short for"
         return ENGLISH.info(sha256, detail, pinned=sha256 == ENGLISH_SHA256)
-    return CATALOGUE[name].info(
-        sha256, "as upstream reads it", pinned=sha256 in CATALOGUE[name].pinned
-    )
+    spec = CATALOGUE[name]
+    return spec.info(sha256, "as upstream reads it", pinned=sha256 in spec.pinned)
 
 
 class UpstreamSources:
@@ -267,9 +266,8 @@ class UpstreamSources:
         try:
             return (read_squad if name == "squad" else read_hotpotqa)(read_json(file))
         except (KeyError, TypeError, ValueError) as error:
-            raise RulerError(
-                file, f"not a file of {name} ({type(error).__name__}: {error})"
-            ) from error
+            what = f"not a file of {name} ({type(error).__name__}: {error})"
+            raise RulerError(file, what) from error
 
     def infos(self, task: Task, edition: Edition) -> list[SourceInfo]:
         """Return what the manifest says of the sources of a task."""
@@ -290,8 +288,6 @@ class UpstreamSources:
         spec = CATALOGUE[name]
         files = local_files(self._folder, spec) if self._folder else []
         if len(files) != 1 or files[0].suffix != ".json":
-            where = f"source {name} ({spec.title})"
-            raise RulerError(
-                where, f"upstream reads one file, {spec.local[0]}; give --sources DIR with it"
-            )
+            where, file = f"source {name} ({spec.title})", spec.local[0]
+            raise RulerError(where, f"upstream reads one file, {file}; give --sources DIR with it")
         return files[0]
