@@ -10,7 +10,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
@@ -121,19 +121,7 @@ def import_rows(config: ImportConfig) -> Imported:
             seed=0,
             suite="ruler",
             tokenizer=context.tokenizer_info,
-            sources=(
-                SourceInfo(
-                    name=IMPORTED,
-                    title=repo or Path(config.data).name,
-                    kind="own",
-                    url=f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else "",
-                    sha256=sha256_of(files),
-                    licence="unknown",
-                    attribution="unknown",
-                    pinned=False,
-                    detail=f"layout {' and '.join(sorted(spool.layouts))}, {len(files)} files",
-                ),
-            ),
+            sources=(_source(repo or Path(config.data).name, repo, files, spool.layouts),),
             configs={
                 name: _write(folder.path, context, name, spool)
                 for name in sorted(spool.figures, key=config_place)
@@ -147,6 +135,20 @@ def import_rows(config: ImportConfig) -> Imported:
         folder.path.replace(out.path)
     defects = {name: info.audit for name, info in manifest.configs.items()}
     return Imported(manifest, defects, tuple(spool.bad))
+
+
+def _source(title: str, repo: str, files: Sequence[Path], layouts: Iterable[str]) -> SourceInfo:
+    return SourceInfo(
+        name=IMPORTED,
+        title=title,
+        kind="own",
+        url=f"https://huggingface.co/datasets/{repo.partition('@')[0]}" if repo else "",
+        sha256=sha256_of(files),
+        licence="unknown",
+        attribution="unknown",
+        pinned=False,
+        detail=f"layout {' and '.join(sorted(layouts))}, {len(files)} files",
+    )
 
 
 class _Spool:
