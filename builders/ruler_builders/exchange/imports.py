@@ -182,9 +182,7 @@ class _Spool:
             what = f"different chat templates ({shown})"
             raise RulerError(where, f"{what}; import them apart with --files")
         (template,) = templates or {"base"}
-        self.template = (
-            "" if template == "base" else template if template in TEMPLATES else "another"
-        )
+        self.template = {"base": ""}.get(template, template if template in TEMPLATES else "another")
         shown = "; ".join(self.bad[:SHOWN]) or "no known layout"
         if self.bad and not config.skip_bad:
             more = f" and {len(self.bad) - SHOWN:,} more" if len(self.bad) > SHOWN else ""

@@ -183,8 +183,8 @@ def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | Non
     version = requested or max(tagged)
     base = open_release(config.repo, tagged[version])
     if base.manifest.data_version != str(version):
-        found = f"tag {version.tag} is on commit {base.commit}, whose manifest says "
-        found += base.manifest.data_version
+        says = base.manifest.data_version
+        found = f"tag {version.tag} is on commit {base.commit}, whose manifest says {says}"
         remedy = "it was changed after publication: repair that first"
         raise RulerError(config.repo, f"{found}; {remedy}")
     return replace(base, revision=version.tag)
