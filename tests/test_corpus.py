@@ -8,10 +8,10 @@ from collections import Counter
 import pytest
 
 from ruler_builders.sources.essays import cut
-from ruler_builders.sources.sample import FOLDER, sample_hotpotqa, sample_squad
+from ruler_builders.sources.packaged import packaged_files, sample_corpus
 from tests.conftest import SHARED
 
-ESSAYS = sorted((FOLDER / "essays").glob("*.txt"))
+ESSAYS = packaged_files("essays")
 
 
 def test_there_are_forty_essays_of_six_hundred_words() -> None:
@@ -35,13 +35,13 @@ def test_the_essays_are_cut_about_as_punkt_cuts_them() -> None:
 
 
 def test_there_are_three_hundred_paragraphs_with_a_question_each() -> None:
-    corpus = sample_squad()
+    corpus = sample_corpus("squad")
     assert len(corpus.documents) >= 300 and len(set(corpus.documents)) == len(corpus.documents)
     assert len({question.text for question in corpus.questions}) >= 300
 
 
 def test_the_answer_of_a_question_stands_in_its_paragraph_and_nowhere_else() -> None:
-    corpus = sample_squad()
+    corpus = sample_corpus("squad")
     for question in corpus.questions:
         answer = re.compile(rf"(?<!\w){re.escape(question.answers[0])}(?!\w)", re.IGNORECASE)
         holding = [n for n, text in enumerate(corpus.documents) if answer.search(text)]
@@ -49,7 +49,7 @@ def test_the_answer_of_a_question_stands_in_its_paragraph_and_nowhere_else() -> 
 
 
 def test_two_hop_questions_need_both_of_their_paragraphs() -> None:
-    corpus = sample_hotpotqa()
+    corpus = sample_corpus("hotpotqa")
     assert len(corpus.questions) >= 120
     for question in corpus.questions:
         bridge, goal = (corpus.documents[gold] for gold in question.gold)
@@ -60,8 +60,8 @@ def test_two_hop_questions_need_both_of_their_paragraphs() -> None:
 
 
 def test_the_corpus_packs_into_600_kilobytes() -> None:
-    packed = io.BytesIO()
+    folder, packed = ESSAYS[0].parents[1], io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(FOLDER.rglob("*.*")):
-            archive.write(path, path.relative_to(FOLDER))
+        for path in sorted(folder.rglob("*.*")):
+            archive.write(path, path.relative_to(folder))
     assert len(packed.getvalue()) < 600_000

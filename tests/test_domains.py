@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ruler_builders.rows.segments import SLACK, Segments
 from ruler_builders.rows.tokenized_sources import Passages, mixed
-from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, bundled_domain, cut
+from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, cut
+from ruler_builders.sources.packaged import bundled_domain
 from ruler_data import Row
 from tests.rows import counted, make
 

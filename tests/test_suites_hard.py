@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.sources.associations import associations
+from ruler_builders.sources.packaged import associations
 from ruler_data import Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged

@@ -13,9 +13,8 @@ from ruler_builders.card import EVAL, Address, card_files, config_faults
 from ruler_builders.card_figure import PICTURE, WRITER
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.sources import CATALOGUE
-from ruler_builders.sources.associations import associations_info
-from ruler_builders.sources.domains import BUNDLED, PREFIX, bundled_info
-from ruler_builders.sources.sample import sample_info
+from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.packaged import PACKAGED, packaged_info
 from ruler_builders.sources.user_texts import own_info
 from ruler_builders.sources.words import words_info
 from ruler_builders.upstream.sources import upstream_info
@@ -108,22 +107,17 @@ def entry_findings(source: SourceInfo, expected: SourceInfo) -> Iterator[str]:
 def _known(source: SourceInfo, manifest: Manifest) -> SourceInfo | None:
     """Return the entry that a source of this name and hash must have; None if there is none."""
     name, sha256 = source.name, source.sha256
-    domain = name.removeprefix(PREFIX)
-    if domain != name:
-        is_bundled = domain in BUNDLED
-        return bundled_info(domain) if is_bundled else own_info(name, sha256, source.detail)
+    if name.startswith(PREFIX) and name not in PACKAGED:
+        return own_info(name, sha256, source.detail)
     if manifest.is_imported and name == IMPORTED:
         return source
-    if name == "associations":
-        return associations_info()
     if manifest.is_upstream and name in (*CATALOGUE, "words", "english_words"):
         return upstream_info(name, sha256)
     if name == "words":
         return words_info()
-    if (spec := CATALOGUE.get(name)) is None:
-        return None
-    if sha256 == (sample := sample_info(name)).sha256:
-        return sample
+    packaged, spec = packaged_info(name) if name in PACKAGED else None, CATALOGUE.get(name)
+    if spec is None or (packaged and sha256 == packaged.sha256):
+        return packaged
     detail = source.detail if name == "essays" else ""  # what has cut them
     return spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 

@@ -14,7 +14,7 @@ from itertools import compress
 
 from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of, word_list
 from ruler_builders.prompts import NUMBERS
-from ruler_builders.sources.associations import associations
+from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
 from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 

@@ -29,7 +29,7 @@ from ruler_builders.checks.prompt_parser import (
 )
 from ruler_builders.checks.solvers import documents, solve
 from ruler_builders.prompts import NOISE
-from ruler_builders.sources.associations import associations
+from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 

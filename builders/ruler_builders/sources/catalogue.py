@@ -1,12 +1,12 @@
 """The known sources: names, addresses, hashes and licences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from ruler_builders.sources.text_files import sha256_listing, sha256_of
+from ruler_builders.sources.text_files import sha256_listing
 from ruler_data.manifest import SourceInfo
 
 _ESSAYS = (
@@ -16,26 +16,13 @@ _ESSAYS = (
 
 
 @dataclass(frozen=True)
-class Download:
-    """A pinned file: its address and its sha256."""
-
-    url: str
-    sha256: str
-
-    @property
-    def name(self) -> str:
-        """Name of the file."""
-        return self.url.rsplit("/", 1)[-1]
-
-
-@dataclass(frozen=True)
 class SourceSpec:
     """A source of texts.
 
     Attributes:
         licence: SPDX id, or a note if it has none.
         local: patterns for the file name of a local copy; the first match is taken.
-        mirrors: of the one file to download, in the order to try them.
+        mirrors: of the one file to download: its sha256 by address, in the order to try them.
     """
 
     name: str
@@ -44,23 +31,22 @@ class SourceSpec:
     licence: str
     attribution: str
     local: tuple[str, ...] = ()
-    mirrors: tuple[Download, ...] = ()
+    mirrors: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def downloads(self) -> tuple[tuple[Download, ...], ...]:
-        """The files to download; for each, its mirrors."""
+    def downloads(self) -> tuple[Mapping[str, str], ...]:
+        """The files to download: for each, the sha256 by the address of every mirror."""
         if self.mirrors:
             return (self.mirrors,)
         text = (files("ruler_builders") / "sources" / "essays.sha256").read_text(encoding="ascii")
         pairs = (line.split() for line in text.splitlines())
-        return tuple((Download(_ESSAYS + name, sha256),) for name, sha256 in pairs)
+        return tuple({_ESSAYS + name: sha256} for name, sha256 in pairs)
 
     @property
     def pinned(self) -> set[str]:
         """What a manifest may give as the sha256 of the pinned source."""
-        if self.mirrors:
-            return {one.sha256 for one in self.mirrors}
-        return {sha256_listing({one.name: one.sha256 for (one,) in self.downloads})}
+        hashes = {Path(url).name: one[url] for one in self.downloads for url in one}
+        return {*self.mirrors.values()} or {sha256_listing(hashes)}
 
     def info(
         self, sha256: str, detail: str = "", *, pinned: bool, kind: str = "real"
@@ -77,15 +63,6 @@ class SourceSpec:
             pinned=pinned,
             detail=detail,
         )
-
-
-def packaged_info(
-    name: str, title: str, paths: Sequence[Path], detail: str, kind: str = "real"
-) -> SourceInfo:
-    """Return the entry of texts that were written for this package."""
-    url = "https://creativecommons.org/publicdomain/zero/1.0/"
-    spec = SourceSpec(name, title, url, "CC0-1.0", "the authors of ruler-data")
-    return spec.info(sha256_of(paths), detail, pinned=True, kind=kind)
 
 
 #: The sources that users can provide as files.
@@ -107,12 +84,11 @@ CATALOGUE = {
             licence="CC-BY-SA-4.0",
             attribution="Rajpurkar, Jia and Liang 2018 (arXiv 1806.03822); text from Wikipedia",
             local=("squad*.json", "dev-v2.0*.json"),
-            mirrors=(
-                Download(
-                    "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v2.0.json",
-                    "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
-                ),
-            ),
+            mirrors={
+                "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v2.0.json": (
+                    "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"
+                )
+            },
         ),
         SourceSpec(
             name="hotpotqa",
@@ -121,17 +97,15 @@ CATALOGUE = {
             licence="CC-BY-SA-4.0",
             attribution="Yang et al. 2018 (arXiv 1809.09600); text from Wikipedia",
             local=("hotpot*.json",),
-            mirrors=(
-                Download(
-                    "http://curtis.ml.cmu.edu/datasets/hotpot/hotpot_dev_distractor_v1.json",
-                    "4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea",
+            mirrors={
+                "http://curtis.ml.cmu.edu/datasets/hotpot/hotpot_dev_distractor_v1.json": (
+                    "4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea"
                 ),
-                Download(
-                    "https://huggingface.co/datasets/namlh2004/hotpotqa/resolve/"
-                    "7e54db4656209750ff487f6fdf8e39a66dba136b/hotpot_dev_distractor_v1.json",
-                    "e3da074df24e8369009918aa5cdbdd254dadcde4c63f7569d36afd6f2268caa8",
+                "https://huggingface.co/datasets/namlh2004/hotpotqa/resolve/"
+                "7e54db4656209750ff487f6fdf8e39a66dba136b/hotpot_dev_distractor_v1.json": (
+                    "e3da074df24e8369009918aa5cdbdd254dadcde4c63f7569d36afd6f2268caa8"
                 ),
-            ),
+            },
         ),
     )
 }

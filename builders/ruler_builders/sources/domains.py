@@ -1,27 +1,16 @@
 """Domains: texts of one kind (code, legal, tables, ...), cut into lines and passages.
 
-    def mean(values):                   a line
-        return sum(values) / len(values)
-                                        the line above, with the blank line that follows it
-    def median(values):                 a line that begins a passage
-
-The domains of the package are original texts, written for it; prose is that of the sample essays.
+def mean(values):                   a line
+    return sum(values) / len(values)
+                                    the line above, with the blank line that follows it
+def median(values):                 a line that begins a passage
 """
 
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 
-from ruler_builders.sources.catalogue import packaged_info
-from ruler_builders.sources.sample import FOLDER as SAMPLE
-from ruler_builders.sources.text_files import read_text
-from ruler_data.manifest import SourceInfo
-
-#: Folder of the texts, one sub-folder for each domain; they ship in the wheel.
-FOLDER = Path(str(files("ruler_builders") / "domains"))
 #: Prefix of a domain's name in the name of its source.
 PREFIX = "domain_"
 #: The domains of the package.
@@ -47,19 +36,6 @@ class Domain:
     starts: tuple[int, ...]
 
 
-def bundled_domain(name: str) -> Domain:
-    """Return a domain of the package."""
-    texts = (read_text(path) for path in _files(name))
-    # The files of the essays hold one sentence per line.
-    return cut(map(_paragraphs, texts) if name == "prose" else texts)
-
-
-def bundled_info(name: str) -> SourceInfo:
-    """Return the entry of a domain of the package for the manifest."""
-    detail = "written for this package; names, places and figures are invented"
-    return packaged_info(PREFIX + name, f"Texts of this package: {name}", _files(name), detail)
-
-
 def cut(texts: Iterable[str]) -> Domain:
     r"""Cut texts into lines and passages.
 
@@ -73,8 +49,9 @@ def cut(texts: Iterable[str]) -> Domain:
     for text in texts:
         size = LONGEST
         for line in _lines(text):
-            fresh = not lines or size >= LONGEST
-            if fresh or (size >= SHORTEST and lines[-1][-1:] == "\n" and not line[0].isspace()):
+            if size >= LONGEST or (
+                size >= SHORTEST and lines[-1].endswith("\n") and not line[0].isspace()
+            ):
                 starts.append(len(lines))
                 size = 0
             lines.append(line)
@@ -96,18 +73,8 @@ def _lines(text: str) -> Iterator[str]:
 def _wrapped(line: str) -> list[str]:
     if len(line) <= WIDTH:
         return [line]
-    wrap = textwrap.TextWrapper(
-        WIDTH, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
-    )
     # Cut overlong words first: textwrap would copy the rest of such a word for every line.
-    return wrap.wrap(_TOO_LONG.sub(r"\g<0> ", line))
-
-
-def _paragraphs(text: str) -> str:
-    """Return a text of one sentence per line with its paragraphs wrapped to 92 characters."""
-    paragraphs = (part.replace("\n", " ") for part in text.split("\n\n"))
-    return "\n\n".join(textwrap.fill(part, 92) for part in paragraphs)
-
-
-def _files(name: str) -> list[Path]:
-    return sorted((SAMPLE / "essays" if name == "prose" else FOLDER / name).iterdir())
+    text = _TOO_LONG.sub(r"\g<0> ", line)
+    return textwrap.wrap(
+        text, WIDTH, expand_tabs=False, replace_whitespace=False, break_on_hyphens=False
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_dir, download, sha256_file, write_file
+from ruler_data.files import Unreachable, cache_dir, download, hash_files, write_file
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -58,19 +58,22 @@ def cut(
         RulerError: the model is missing, or the installed nltk cuts differently.
     """
     words = " ".join(text.split())
-    model = hashlib.sha256("".join(PUNKT.values()).encode()).hexdigest()
-    key = hashlib.sha256(f"{model}\n{CANARY_CUT}\n{words}".encode()).hexdigest()
+    model = _sha256("".join(PUNKT.values()))
+    key = _sha256(f"{model}\n{CANARY_CUT}\n{words}")
+    cache = cache_dir("sentences") / f"{key}.json"
     detail = f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
-    cached = _read_cache(key)
-    if cached is None:
-        try:
-            cached = _cut(words, punkt_folder(folder, allow_download=allow_download))
-        except RulerError:
-            if not rough:
-                raise
-            return tuple(_STOP.split(words)), ROUGHLY
-        _write_cache(key, cached)
-    return cached, detail
+    if sentences := _read_cache(cache):
+        return sentences, detail
+    try:
+        sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
+    except RulerError:
+        if not rough:
+            raise
+        return tuple(_STOP.split(words)), ROUGHLY
+    body = {"sha256": _sha256("\n".join(sentences)), "sentences": sentences}
+    with suppress(RulerError):  # a cache that cannot be written costs seconds, not rows
+        write_file(cache, json.dumps(body, ensure_ascii=False))
+    return sentences, detail
 
 
 def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
@@ -101,19 +104,16 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
 
 
 def _check_model(model: Path) -> None:
+    hashes = hash_files(model, [*PUNKT])
     for name, expected in PUNKT.items():
-        if not (model / name).is_file():
-            msg = f"{model / name}: missing from the punkt_tab model"
-            raise RulerError(msg)
-        found = sha256_file(model / name)
-        if found != expected:
-            msg = f"punkt_tab {name}: sha256 expected {expected}, found {found}"
+        if (found := hashes.get(name, "no such file")) != expected:
+            msg = f"{model / name}: sha256 expected {expected}, found {found}"
             raise RulerError(msg)
 
 
 def _cut(words: str, model: Path) -> tuple[str, ...]:
     punkt = punkt_cutter(model)
-    found = _digest(punkt.tokenize(CANARY))
+    found = _sha256("\n".join(punkt.tokenize(CANARY)))
     if found != CANARY_CUT:
         msg = (
             f"nltk {version('nltk')} cuts sentences differently from this data version: sha256 "
@@ -143,21 +143,15 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
     return punkt
 
 
-def _digest(sentences: list[str] | tuple[str, ...]) -> str:
-    return hashlib.sha256("\n".join(sentences).encode()).hexdigest()
-
-
-def _read_cache(key: str) -> tuple[str, ...] | None:
+def _read_cache(path: Path) -> tuple[str, ...] | None:
+    """Return cached sentences; None if there are none or they are damaged."""
     try:
-        body = json.loads((cache_dir("sentences") / f"{key}.json").read_text(encoding="utf-8"))
+        body = json.loads(path.read_text(encoding="utf-8"))
         sentences = tuple(body["sentences"])
-        intact = body["sha256"] == _digest(sentences)
+        return sentences if body["sha256"] == _sha256("\n".join(sentences)) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return sentences if intact else None
 
 
-def _write_cache(key: str, sentences: tuple[str, ...]) -> None:
-    body = {"sha256": _digest(sentences), "sentences": sentences}
-    with suppress(RulerError):  # a cache that cannot be written costs seconds, not rows
-        write_file(cache_dir("sentences") / f"{key}.json", json.dumps(body, ensure_ascii=False))
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -6,18 +6,22 @@ downloading anything.
 """
 
 import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from ruler_builders.sources import domains, sample
-from ruler_builders.sources.associations import associations_info
-from ruler_builders.sources.catalogue import CATALOGUE, WORDS, Download, SourceSpec
-from ruler_builders.sources.domains import BUNDLED, bundled_info
+from ruler_builders.sources.catalogue import CATALOGUE, WORDS, SourceSpec
+from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain
 from ruler_builders.sources.essays import ROUGHLY, cut
-from ruler_builders.sources.qa import Corpus, read_corpus
+from ruler_builders.sources.packaged import (
+    PACKAGED,
+    bundled_domain,
+    packaged_info,
+    sample_corpus,
+    sample_essays,
+)
+from ruler_builders.sources.qa import Corpus, parse_corpus
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
 from ruler_builders.sources.user_texts import absent, find_user_texts
 from ruler_builders.sources.words import WordList, load_words
@@ -78,7 +82,7 @@ class Library:
                 raise RulerError(msg)
             return sentences, detail
 
-        return self._load("essays", read, sample.sample_essays)
+        return self._load("essays", read, sample_essays)
 
     @property
     def is_rough(self) -> bool:
@@ -88,14 +92,17 @@ class Library:
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
         """Documents and questions of `squad` or `hotpotqa`."""
-        sampler = {"squad": sample.sample_squad, "hotpotqa": sample.sample_hotpotqa}[name]
-        return self._load(name, lambda paths: (read_corpus(name, paths[0]), ""), sampler)
+
+        def read(paths: list[Path]) -> tuple[Corpus, str]:
+            return parse_corpus(name, read_json(paths[0]), paths[0].name), ""
+
+        return self._load(name, read, lambda: sample_corpus(name))
 
     @cache  # noqa: B019 - a library lives as long as its build
-    def domain(self, name: str) -> tuple[domains.Domain, SourceInfo]:
+    def domain(self, name: str) -> tuple[Domain, SourceInfo]:
         """Texts of a domain of the package or of the user."""
-        if name in domains.BUNDLED:
-            return domains.bundled_domain(name), domains.bundled_info(name)
+        if name in BUNDLED:
+            return bundled_domain(name), packaged_info(PREFIX + name)
         if self.own is None or name not in self.own.domains:
             raise UsageError(absent(name, self.own))
         return self.own.domain(name), self.own.info(name)
@@ -110,34 +117,36 @@ class Library:
         if name == "words":
             return self.words[1]
         if name == "associations":
-            return associations_info()
-        if name.startswith(domains.PREFIX):
-            return self.domain(name.removeprefix(domains.PREFIX))[1]
+            return packaged_info(name)
+        if name.startswith(PREFIX):
+            return self.domain(name.removeprefix(PREFIX))[1]
         return self.essays[1] if name == "essays" else self.corpus(name)[1]
 
     def _load(
         self, name: str, read: Callable[[list[Path]], tuple[T, str]], sampler: Callable[[], T]
     ) -> tuple[T, SourceInfo]:
+        """Return a real source, or its sample if that is wanted or the real one unavailable."""
         if self.kind == "sample":
-            return sampler(), sample.sample_info(name)
+            return sampler(), packaged_info(name)
         spec = CATALOGUE[name]
         try:
             paths, sha256 = self._find(spec)
             content, detail = read(paths)
-            self.used[name] = paths
         except Unreachable as error:
+            what = f"source {name} ({spec.title}) is not available"
             if self.kind == "real":
                 msg = (
-                    f"source {name} ({spec.title}) is not available and cannot be downloaded: "
-                    f"{error}; give --sources DIR with it, or --sources-kind sample"
+                    f"{what} and cannot be downloaded: {error}; give --sources DIR with it, or "
+                    "--sources-kind sample"
                 )
                 raise RulerError(msg) from error
             self._network = False  # do not wait for other hosts as well
             self._warn(
-                f"source {name} ({spec.title}) is not available: building from the SAMPLE "
-                f"corpus instead, which is not comparable with RULER; give --sources DIR"
+                f"{what}: building from the SAMPLE corpus instead, which is not comparable with "
+                "RULER; give --sources DIR"
             )
-            return sampler(), sample.sample_info(name)
+            return sampler(), packaged_info(name)
+        self.used[name] = paths
         return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
 
     def _find(self, spec: SourceSpec) -> tuple[list[Path], str]:
@@ -148,7 +157,7 @@ class Library:
             paths = [_fetch(one, folder, self._network) for one in spec.downloads]
         found = sha256_of(paths)
         if found not in spec.pinned:
-            pinned = " or ".join(one.sha256 for one in spec.mirrors)
+            pinned = " or ".join(spec.mirrors.values())
             expected = pinned or f"that of {len(spec.downloads)} pinned files together"
             message = (
                 f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
@@ -192,22 +201,19 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     return []
 
 
-def _fetch(alternatives: tuple[Download, ...], folder: Path, network: bool) -> Path:
+def _fetch(mirrors: Mapping[str, str], folder: Path, network: bool) -> Path:
     """Return a pinned file from the cache or from the first mirror that answers.
 
     A damaged file in the cache is downloaded again.
     """
-    for one in alternatives:
-        path = folder / one.name
-        if path.is_file() and sha256_of([path]) == one.sha256:
+    for url, sha256 in mirrors.items():
+        path = folder / Path(url).name
+        if path.is_file() and sha256_of([path]) == sha256:
             return path
-    if not network:
-        msg = "downloads are off"
-        raise Unreachable(msg)
-    reasons = []
-    for one in alternatives:
+    reasons = [] if network else ["downloads are off"]
+    for url, sha256 in mirrors.items() if network else ():
         try:
-            return download(one.url, one.sha256, folder)
+            return download(url, sha256, folder)
         except Unreachable as error:
             reasons.append(str(error))
     msg = "; ".join(reasons)
@@ -222,22 +228,7 @@ def inventory(folder: Path | str | None) -> list[dict[str, str]]:
         records.append(_entry(load_words()[1], "wonderwords package"))
     except RulerError as error:
         records.append(_entry(WORDS.info("", pinned=False), f"no: {error}"))
-    samples = [replace(sample.sample_info(name), name=f"{name} (sample)") for name in CATALOGUE]
-    packaged = (*samples, *map(bundled_info, BUNDLED), associations_info())
-    return records + [_entry(info) for info in packaged]
-
-
-def _entry(info: SourceInfo, where: str = "in the package") -> dict[str, str]:
-    pinned = {True: "yes", False: "no", None: "-"}[info.pinned if info.sha256 else None]
-    return {
-        "name": info.name,
-        "title": info.title,
-        "where": where,
-        "pinned": pinned,
-        "sha256": info.sha256 or "-",
-        "licence": info.licence,
-        "url": info.url,
-    }
+    return [*records, *(_entry(packaged_info(name), "in the package") for name in PACKAGED)]
 
 
 def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
@@ -250,3 +241,16 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
         return _entry(spec.info("", pinned=False), "no: downloaded when first needed")
     sha256 = sha256_of(paths)
     return _entry(spec.info(sha256, pinned=sha256 in spec.pinned), where)
+
+
+def _entry(info: SourceInfo, where: str) -> dict[str, str]:
+    pinned = "yes" if info.pinned else "no"
+    return {
+        "name": f"{info.name} (sample)" if info.kind == "sample" else info.name,
+        "title": info.title,
+        "where": where,
+        "pinned": pinned if info.sha256 else "-",
+        "sha256": info.sha256 or "-",
+        "licence": info.licence,
+        "url": info.url,
+    }

@@ -3,10 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ruler_builders.sources.text_files import check_text, read_json
+from ruler_builders.sources.text_files import check_text
 from ruler_data.errors import RulerError
 
 
@@ -97,22 +96,22 @@ def _question(
 _FORMATS = {"squad": ("SQuAD 2.0", _squad), "hotpotqa": ("HotpotQA distractor", _hotpotqa)}
 
 
-def read_corpus(source: str, path: Path) -> Corpus:
-    """Read a file in the format of `squad` (2.0) or `hotpotqa` (distractor setting).
+def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON
+    """Return what is in the format of `squad` (2.0) or `hotpotqa` (distractor setting).
 
     Unanswerable questions are left out. A document of HotpotQA is its title, a line feed and its
-    sentences.
+    sentences. `where` names the file in errors.
 
     Raises:
-        RulerError: the file is not in that format, or has no question.
+        RulerError: it is not in that format, or has no question.
     """
     form, parse = _FORMATS[source]
     try:
-        corpus = parse(read_json(path), path.name)
+        corpus = parse(data, where)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        msg = f"{path.name}: not in {form} format ({type(error).__name__}: {error})"
+        msg = f"{where}: not in {form} format ({type(error).__name__}: {error})"
         raise RulerError(msg) from error
     if not corpus.questions:
-        msg = f"{path.name}: no answerable question in it"
+        msg = f"{where}: no answerable question in it"
         raise RulerError(msg)
     return corpus

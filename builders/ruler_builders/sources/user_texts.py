@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from ruler_builders.sources.catalogue import SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain, cut
@@ -94,55 +95,45 @@ def find_user_texts(root: Path | str) -> UserTexts:
         UsageError: it does not exist, holds no files or too many, or a domain's name is invalid.
     """
     root = Path(root)
-    where = f"--haystack {quote(str(root), 200)}"
     if not root.is_dir():
-        msg = f"{where}: does not exist or is not a folder"
-        raise UsageError(msg)
+        _refuse(root, "does not exist or is not a folder")
     domains: dict[str, list[str]] = {}
     size = count = 0
-    for file, info in _walk(root, where):
-        parts = file.split("/")
-        domains.setdefault(parts[0] if len(parts) > 1 else root.resolve().name, []).append(file)
+    for file, info in _walk(root):
+        folder, _, name = file.partition("/")
+        domains.setdefault(folder if name else root.resolve().name, []).append(file)
         size, count = size + info.st_size, count + 1
         if size > LARGEST or count > MOST:
-            msg = f"{where}: holds more than {LARGEST:,} bytes or {MOST:,} files; use fewer texts"
-            raise UsageError(msg)
+            _refuse(root, f"holds more than {LARGEST:,} bytes or {MOST:,} files; use fewer texts")
     if not domains:
-        msg = f"{where}: holds no files; put texts into it, in sub-folders for several domains"
-        raise UsageError(msg)
+        _refuse(root, "holds no files; put texts into it, in sub-folders for several domains")
     for name in domains:
         if name in TAKEN or not NAME.fullmatch(name):
             why = "is a name of the package" if name in TAKEN else "is not a name of a domain"
-            msg = f"{where}: {quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24"
-            raise UsageError(msg)
+            _refuse(root, f"{quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24")
     return UserTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
 
 
-def _walk(root: Path, where: str) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yield every file by its path within the folder."""
-    left = [root]
-    while left:
-        folder = left.pop()
-        try:
-            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-        except OSError as error:
-            msg = f"{where}: {quote(folder.name)} cannot be read: {error.strerror}"
-            raise UsageError(msg) from error
-        for entry in entries:
-            info = entry.stat(follow_symlinks=False)
-            path = Path(entry.path).relative_to(root).as_posix()
-            if entry.name.startswith("."):
-                continue
-            if any(
-                "\ud800" <= sign <= "\udfff" for sign in path
-            ):  # how Python decodes invalid bytes
-                msg = f"{where}: {quote(path)} is not a name in UTF-8; rename it"
-                raise UsageError(msg)
-            if stat.S_ISDIR(info.st_mode):
-                left.append(Path(entry.path))
-            elif stat.S_ISREG(info.st_mode):
+
+    def unreadable(error: OSError) -> NoReturn:
+        _refuse(root, f"{quote(Path(error.filename).name)} cannot be read: {error.strerror}")
+
+    for folder, folders, files in os.walk(root, onerror=unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in (*folders, *sorted(name for name in files if not name.startswith("."))):
+            path = Path(folder, name).relative_to(root).as_posix()
+            info = Path(folder, name).lstat()
+            if path.encode(errors="replace").decode() != path:  # how Python decodes invalid bytes
+                _refuse(root, f"{quote(path)} is not a name in UTF-8; rename it")
+            if stat.S_ISREG(info.st_mode):
                 yield path, info
-            else:
+            elif not stat.S_ISDIR(info.st_mode):
                 kind = "a link" if stat.S_ISLNK(info.st_mode) else "neither file nor folder"
-                msg = f"{where}: {quote(path)} is {kind}; put the text itself there"
-                raise UsageError(msg)
+                _refuse(root, f"{quote(path)} is {kind}; put the text itself there")
+
+
+def _refuse(root: Path, why: str) -> NoReturn:
+    msg = f"--haystack {quote(str(root), 200)}: {why}"
+    raise UsageError(msg)

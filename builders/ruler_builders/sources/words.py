@@ -17,7 +17,7 @@ from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
 
-#: sha256 of the three lists of wonderwords 3.0.1, as `_digest` joins them.
+#: sha256 of the three lists of wonderwords 3.0.1, joined by empty lines.
 PINNED = "0a63eb63dacdd03e81a3e56b9746443b472937a94fec40f9dda43c04f4a5c9ec"
 
 #: Entries with spaces or capitals (`contact lens`, `ATM`) would blur where a word ends.
@@ -44,10 +44,11 @@ def load_words() -> tuple[WordList, SourceInfo]:
     Raises:
         RulerError: wonderwords is missing, or its lists are not the pinned ones.
     """
-    assets = wonderwords_assets()
-    raw = [read_text(assets / f"{kind}list.txt") for kind in ("noun", "adjective", "verb")]
-    lists = [_plain(text) for text in raw]
-    found = _digest(lists)
+    assets, lists = wonderwords_assets(), list[tuple[str, ...]]()
+    for kind in ("noun", "adjective", "verb"):
+        words = {line.strip() for line in read_text(assets / f"{kind}list.txt").splitlines()}
+        lists.append(tuple(sorted(filter(_PLAIN.fullmatch, words))))
+    found = hashlib.sha256("\n\n".join(map("\n".join, lists)).encode()).hexdigest()
     if found != PINNED:
         msg = (
             f"wonderwords {version('wonderwords')} has other words than this data version: "
@@ -59,9 +60,8 @@ def load_words() -> tuple[WordList, SourceInfo]:
 
 def words_info() -> SourceInfo:
     """Return the entry of the words for the manifest."""
-    return WORDS.info(
-        PINNED, "nouns, adjectives and verbs of plain lower-case letters", pinned=True
-    )
+    detail = "nouns, adjectives and verbs of plain lower-case letters"
+    return WORDS.info(PINNED, detail, pinned=True)
 
 
 def wonderwords_assets() -> Path:
@@ -72,12 +72,3 @@ def wonderwords_assets() -> Path:
         msg = "the word lists need wonderwords 3.0.1; pip install 'ruler-data[build]'"
         raise RulerError(msg)
     return Path(package.submodule_search_locations[0]) / "assets"
-
-
-def _plain(text: str) -> tuple[str, ...]:
-    words = {line.strip() for line in text.splitlines()}
-    return tuple(sorted(word for word in words if _PLAIN.fullmatch(word)))
-
-
-def _digest(lists: list[tuple[str, ...]]) -> str:
-    return hashlib.sha256("\n\n".join("\n".join(words) for words in lists).encode()).hexdigest()

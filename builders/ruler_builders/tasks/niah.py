@@ -25,7 +25,7 @@ from ruler_builders.rows.randomness import BELOW_ONE, depth, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import count_segments
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_builders.sources.associations import associations
+from ruler_builders.sources.packaged import associations
 from ruler_data.tasks import ORDINALS, Niah, PartType
 
 #: The gold answer if no needle has the key.
