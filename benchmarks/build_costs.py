@@ -14,10 +14,10 @@ from measuring import Run, cpu, least, peak, run
 from upstream import Upstream
 
 from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.write_parquet import layout, write_rows
-from ruler_builders.sources import Library
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
     CONTEXT,
@@ -104,8 +104,8 @@ def measure(
 
 def build(context: BuildContext, task: Task, length: int, rows: int, path: Path) -> None:
     """Build one config as `ruler-data build` does, without its audit."""
-    fitted = make_rows(task, context.sources, range(rows), context.target(length))
-    write_rows(path, (one.row for one in fitted), task, length, rows)
+    made = make_rows(task, context.sources, range(rows), context.target(length))
+    write_rows(path, made, task, length, rows)
 
 
 def grouped(path: Path) -> list[tuple[list[Row], list[str]]]:
@@ -128,7 +128,9 @@ def write_plainly(groups: list[tuple[list[Row], list[str]]], task: Task, path: P
 
 def warm_context(tokenizer: str, sources: Path, counter: CounterName = "auto") -> BuildContext:
     """Open a build context and make a row of each task, so that sources are read and counted."""
-    context = open_context(tokenizer, Library(sources, "real"), counter=counter)
+    context = open_context(
+        BuildConfig(tokenizer, sources=sources, sources_kind="real", counter=counter)
+    )
     seconds(context, 4096, 1)
     return context
 

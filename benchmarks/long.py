@@ -23,13 +23,12 @@ from typing import Any
 from measuring import about, facts, table
 
 from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, open_context
-from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.fit import make_row, make_rows
 from ruler_builders.pipeline.write_parquet import write_rows
-from ruler_builders.sources import Library
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
-from ruler_data.row import PackedRow
 from ruler_data.suites import packaged
 from ruler_data.tasks import Task
 
@@ -64,16 +63,14 @@ def peak() -> float:
 def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str, object]:
     """Measure one task at one length, CPU seconds for one row."""
     exhausted: set[str] = set()
-
-    def make(index: int) -> PackedRow:
-        fitted = make_row(task, shop.sources, index, shop.target(length))
-        exhausted.add(fitted.exhausted)
-        return fitted.row
-
+    rows_made = (
+        next(make_rows(task, shop.sources, [index], shop.target(length), exhausted))
+        for index in range(rows)
+    )
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         began = time.process_time()
-        info = write_rows(path, (make(index) for index in range(rows)), task, length, rows)
+        info = write_rows(path, rows_made, task, length, rows)
         made = time.process_time()
         found = list(read_rows(path))
         began_audit = time.process_time()
@@ -86,14 +83,15 @@ def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str,
         "audit": (audited - began_audit) / rows,
         "fill": info.fill_min,
         "memory": peak(),
-        "repeats": ", ".join(sorted(exhausted - {""})),
+        "repeats": ", ".join(sorted(exhausted)),
     }
 
 
 def child(options: argparse.Namespace) -> None:
     """Measure one task, in this process; print a line of JSON for each length."""
-    library = Library(options.sources, "real")
-    shop = open_context(str(options.tokenizer), library)
+    shop = open_context(
+        BuildConfig(str(options.tokenizer), sources=options.sources, sources_kind="real")
+    )
     task = task_of(options.task)
     start = {"engine": shop.tokenizer_info.engine, "start": peak()}
     measure(shop, task, 4096, 1)  # what is loaded and counted once
@@ -104,7 +102,7 @@ def child(options: argparse.Namespace) -> None:
 
 def recount(shop: BuildContext, task: Task, length: int) -> dict[str, float]:
     """Count a row again by the reference; return CPU seconds and memory."""
-    row = make_row(task, shop.sources, 0, shop.target(length)).row.unpack()
+    row = make_row(task, shop.sources, 0, shop.target(length)).unpack()
     began = time.process_time()
     found = shop.tokenizer.recount_prompt(row.context + row.question, row.answer_prefix)
     assert found + row.max_new_tokens == row.length

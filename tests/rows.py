@@ -32,4 +32,4 @@ def make(
     """Return one row of one of the thirteen, or of a suite of the package."""
     found = next(suite.tasks[task] for suite in packaged().values() if task in suite.tasks)
     made = make_row(found, counted(tokenizer, sources), index, target(tokenizer, length))
-    return made.row.unpack()
+    return made.unpack()

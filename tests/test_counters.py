@@ -18,7 +18,6 @@ from ruler_builders.pipeline.build_context import (
     probes,
     worker_context,
 )
-from ruler_builders.sources import Library
 from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
 from ruler_data.tokenizers import Tokenizer, load_tokenizer
@@ -275,9 +274,8 @@ def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
     monkeypatch.setattr(Counter, "ids", wrong)
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    library = Library(None, "sample")
     config = BuildConfig(tokenizer="mistral-v0.2", out=Path("out"), seed=42, sources_kind="sample")
-    for context in (open_context("mistral-v0.2", library), worker_context(config)):
+    for context in (open_context(config), worker_context(config)):
         assert not context.tokenizer_info.engine.startswith("gigatoken")
 
 

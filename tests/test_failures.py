@@ -116,7 +116,7 @@ def test_other_wordings_of_needles_are_needles_all_the_same(
 ) -> None:
     params = Niah("essays", keys=4, wording=wording)
     task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
-    made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).row.unpack()
+    made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).unpack()
     values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
     assert len(values) == 3
     assert {failure_of(made, task, value, 0.0, None) for value in values} == {"wrong needle"}

@@ -94,7 +94,7 @@ def test_rows_are_full_and_never_over(task: str, name: str, shared: Path) -> Non
 @pytest.mark.parametrize("task", TASKS)
 def test_a_tokenizer_whose_units_do_not_add_up_is_fitted_all_the_same(task: str) -> None:
     strange = TokenizedSources(42, Library(kind="sample"), Letters())
-    row = make_row(TASKS[task], strange, 0, Target(4096, 7)).row
+    row = make_row(TASKS[task], strange, 0, Target(4096, 7))
     assert 0.98 * 4096 <= row.length <= 4096
 
 
@@ -102,7 +102,7 @@ def test_a_tokenizer_whose_units_do_not_add_up_is_fitted_all_the_same(task: str)
 def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
     context, wide = counted("mistral"), target("mistral", 1000)
     least = need(TASKS[task], context, 0, wide)
-    length = make_row(TASKS[task], context, 0, replace(wide, length=least)).row.length
+    length = make_row(TASKS[task], context, 0, replace(wide, length=least)).length
     assert length <= least
     with pytest.raises(BudgetError) as refused:
         make_row(TASKS[task], context, 0, replace(wide, length=least - 1))
@@ -113,7 +113,7 @@ def test_a_row_fits_at_its_need_and_not_below(task: str) -> None:
 def test_reserved_tokens_stay_free() -> None:
     context = counted("mistral")
     reserved = replace(target("mistral", 4096), extra_reserve=1000)
-    length = make_row(TASKS["qa_1"], context, 0, reserved).row.length
+    length = make_row(TASKS["qa_1"], context, 0, reserved).length
     assert 3000 < length <= 3096
 
 

@@ -40,7 +40,7 @@ def measured(task: Task, rows: list[Row]) -> FloorMeter:
 def real_rows(task: str, tokenizer: str, shared: Path, length: int = 2048) -> list[Row]:
     sources = counted(tokenizer, shared / "sources")
     made = make_rows(ALL[task], sources, range(ROWS), target(tokenizer, length))
-    return [one.row.unpack() for one in made]
+    return [one.unpack() for one in made]
 
 
 @pytest.mark.parametrize("task", HARD)

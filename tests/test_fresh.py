@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.seeds import choose_seed, keep_seed
 from ruler_data import UsageError
 from ruler_data.manifest import PRIVATE_SEEDS, Manifest, shown_seed
 from tests.builds import Asked, run, started, until
@@ -100,25 +99,24 @@ def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
 
 def test_a_seed_cannot_be_asked_for_and_drawn(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="leave out --seed 7"):
-        choose_seed(7, BuildDir(tmp_path), fresh=True)
-    assert choose_seed(7, BuildDir(tmp_path), fresh=False) == 7
-    assert choose_seed(None, BuildDir(tmp_path), fresh=False) == 42
+        BuildDir(tmp_path).choose_seed(7, fresh=True)
+    assert BuildDir(tmp_path).choose_seed(7, fresh=False) == 7
+    assert BuildDir(tmp_path).choose_seed(None, fresh=False) == 42
 
 
 def test_a_drawn_seed_is_kept_only_when_a_build_begins(tmp_path: Path) -> None:
     folder = BuildDir(tmp_path / "out")
-    seed = choose_seed(None, folder, fresh=True)
-    assert not folder.path.exists() and seed != choose_seed(None, folder, fresh=True)
-    assert keep_seed(folder, seed) == seed == choose_seed(None, folder, fresh=True)
-    assert keep_seed(folder, PRIVATE_SEEDS) == seed
+    seed = folder.choose_seed(None, fresh=True)
+    assert not folder.path.exists() and seed != folder.choose_seed(None, fresh=True)
+    assert folder.keep_seed(seed) == seed == folder.choose_seed(None, fresh=True)
+    assert folder.keep_seed(PRIVATE_SEEDS) == seed
 
 
 def test_many_processes_that_keep_a_seed_at_once_get_the_same(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from ruler_builders.pipeline.build_dir import BuildDir; "
-        "from ruler_builders.pipeline.seeds import choose_seed, keep_seed; "
         "folder = BuildDir(pathlib.Path(sys.argv[1])); "
-        "print(keep_seed(folder, choose_seed(None, folder, fresh=True)))"
+        "print(folder.keep_seed(folder.choose_seed(None, fresh=True)))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "out")]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -53,7 +53,7 @@ def test_every_word_may_stand_anywhere(length: int) -> None:
 def test_a_text_of_the_largest_vocabulary_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fwe, "LARGEST_VOCABULARY", 40)
     flat = replace(TASKS["fwe"], name="flat", params=Fwe(alpha=1.1))
-    row = make_row(flat, counted("mistral"), 0, target("mistral", 8192)).row.unpack()
+    row = make_row(flat, counted("mistral"), 0, target("mistral", 8192)).unpack()
     counts = Counter(shown(row))
     assert len(counts) == 40 and row.length >= 0.99 * 8192
     assert [word for word, _ in counts.most_common(4)] == [fwe.NOISE, *row.outputs]
@@ -64,5 +64,5 @@ def test_the_least_length_that_is_reported_can_be_built(length: int, tiny: Path)
     sources = counted(str(tiny))
     least = max(need(TASKS["fwe"], sources, i, target(str(tiny), length)) for i in range(8))
     for index in range(8):
-        row = make_row(TASKS["fwe"], sources, index, target(str(tiny), least)).row
+        row = make_row(TASKS["fwe"], sources, index, target(str(tiny), least))
         assert row.length <= least < 400

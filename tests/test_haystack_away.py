@@ -8,7 +8,6 @@ from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import open_context, worker_context
 from ruler_builders.pipeline.fit import make_row
 from ruler_builders.pipeline.ray_build import pack, unpack
-from ruler_builders.sources import Library
 from ruler_data.suites import load_suite, with_own_domains
 from tests.test_haystack import TEXT, folder_of
 
@@ -31,18 +30,18 @@ def test_rows_made_from_a_bundle_are_those_made_here(
         sources_kind="sample",
         haystack=folder,
     )
-    here = open_context(config.tokenizer, Library(None, "sample", haystack=folder))
+    here = open_context(config)
     own = here.sources.library.own
     assert own
     suite = with_own_domains(load_suite("domains"), tuple(own.domains))
     tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
-    made = [make_row(task, here.sources, 0, here.target(1024)).row.unpack() for task in tasks]
+    made = [make_row(task, here.sources, 0, here.target(1024)).unpack() for task in tasks]
     bundle = pack(config, here)
     folder.rename(tmp_path / "gone")
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     there = worker_context(unpack(bundle))
-    again = [make_row(task, there.sources, 0, there.target(1024)).row for task in tasks]
+    again = [make_row(task, there.sources, 0, there.target(1024)) for task in tasks]
     assert [row.unpack() for row in again] == made
     assert all("fences" in row.context.lower() for row in made)
     named = (bundle.config.tokenizer, bundle.config.sources, bundle.config.haystack)

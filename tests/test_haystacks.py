@@ -143,7 +143,7 @@ class OneToken:
 
 def test_lines_that_seem_to_cost_nothing_are_not_drawn_for_ever() -> None:
     strange = TokenizedSources(42, Library(kind="sample"), OneToken())
-    row = make_row(TASKS["niah_multikey_3"], strange, 30, Target(1024, 0)).row
+    row = make_row(TASKS["niah_multikey_3"], strange, 30, Target(1024, 0))
     assert row.length == 1 + TASKS["niah_multikey_3"].max_new_tokens
 
 
@@ -159,7 +159,7 @@ def test_spans_of_bytes_become_spans_of_the_same_characters(pieces: list[str]) -
 @pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multivalue", "qa_2"])
 def test_a_packed_row_is_written_and_digested_as_the_row_that_it_is(task: str) -> None:
     tokens = target("mistral", 2048)
-    packed = make_row(TASKS[task], counted("mistral"), 1, tokens).row
+    packed = make_row(TASKS[task], counted("mistral"), 1, tokens)
     row = packed.unpack()
     assert serialize(packed) == serialize(row)
     assert to_table([packed]).equals(to_table([row]))

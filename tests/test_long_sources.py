@@ -8,18 +8,21 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.fit import Fitted, make_rows
+from ruler_builders.pipeline.fit import make_rows
 from ruler_data import TASKS, Row
 from tests.rows import counted, target
 
 
-def built(task: str, length: int, rows: int, tokenizer: str, shared: Path) -> list[Fitted]:
-    """Return rows of the real sources that the audit accepts."""
-    sources = counted(tokenizer, shared / "sources")
-    made = [*make_rows(TASKS[task], sources, range(rows), target(tokenizer, length))]
-    audit = audit_rows(task, TASKS[task], length, [one.row for one in made])
+def built(
+    task: str, length: int, rows: int, tokenizer: str, shared: Path
+) -> list[tuple[Row, set[str]]]:
+    """Return rows of the real sources that the audit accepts, and what runs out in each."""
+    sources, tokens = counted(tokenizer, shared / "sources"), target(tokenizer, length)
+    notes: list[set[str]] = [set() for _ in range(rows)]
+    made = [next(make_rows(TASKS[task], sources, [n], tokens, notes[n])) for n in range(rows)]
+    audit = audit_rows(task, TASKS[task], length, made)
     assert audit.findings == []
-    return made
+    return [(row.unpack(), exhausted) for row, exhausted in zip(made, notes, strict=True)]
 
 
 def documents_of(row: Row) -> Counter[str]:
@@ -40,9 +43,8 @@ def test_gold_documents_repeat_as_often_as_all_others(
     task: str, length: int, rows: int, llama3: str, shared: Path
 ) -> None:
     more, expected, spread = 0, 0.0, 0.0
-    for fitted in built(task, length, rows, llama3, shared):
-        assert "the gold ones too, repeat" in fitted.exhausted
-        row = fitted.row.unpack()
+    for row, exhausted in built(task, length, rows, llama3, shared):
+        assert ["the gold ones too, repeat" in note for note in exhausted] == [True]
         counts = documents_of(row)
         often = max(counts.values())
         assert set(counts.values()) == {often - 1, often} and often > 1
@@ -59,20 +61,18 @@ def test_gold_documents_repeat_as_often_as_all_others(
 def test_a_list_that_needs_more_than_the_single_words_has_compounds_alone(
     length: int, llama3: str, shared: Path
 ) -> None:
-    for fitted in built("cwe", length, 2, llama3, shared):
-        row = fitted.row.unpack()
+    for row, exhausted in built("cwe", length, 2, llama3, shared):
         counts = Counter(row.context.rpartition("most often.\n")[2].split()[1::2])
         assert all("-" in word for word in counts)
         assert sorted(set(counts.values())) == [3, 30]
         assert {word for word, count in counts.items() if count == 30} == set(row.outputs)
-        assert "single words run out" in fitted.exhausted
+        assert ["single words run out" in note for note in exhausted] == [True]
 
 
 def test_up_to_131072_tokens_no_source_of_ruler_runs_out(llama3: str, shared: Path) -> None:
     for task in ("cwe", "qa_1", "qa_2"):
-        [fitted] = built(task, 131_072, 1, llama3, shared)
-        row = fitted.row.unpack()
-        assert fitted.exhausted == ""
+        [(row, exhausted)] = built(task, 131_072, 1, llama3, shared)
+        assert not exhausted
         if task == "cwe":  # singles, as the common words: one in a hundred has a hyphen
             words = set(row.context.rpartition("most often.\n")[2].split()[1::2])
             assert sum("-" in word for word in words) < 0.02 * len(words)

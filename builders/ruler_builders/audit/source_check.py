@@ -158,10 +158,11 @@ class RowCheck:
         self.builds = bool(tokenizer and self.has_texts and not is_rough)
         self._sources = _counted(manifest.seed, library, tokenizer if self.builds else "", counter)
         self._indices = frozenset(indices if self.builds else ())
-        self._made = make_rows(task, self._sources, sorted(self._indices), self._target)
         #: Number of rows that were built again, and notes on sources that run out.
         self.built = 0
         self.exhausted: set[str] = set()
+        again = sorted(self._indices)
+        self._made = make_rows(task, self._sources, again, self._target, self.exhausted)
         if isinstance(task.params, Qa) and self.draws:
             corpus, _ = library.corpus(task.params.source)
             self.exhausted.update(repeated(corpus, task.params, manifest.configs[config].rows))
@@ -174,15 +175,14 @@ class RowCheck:
                 yield "is one row too many"
                 return
             self.built += 1
-            self.exhausted.update(filter(None, [made.exhausted]))
-            if serialize(packed) != serialize(made.row):
-                yield f"differs from the row built again: {_difference(packed, made.row)}"
+            if serialize(packed) != serialize(made):
+                yield f"differs from the row built again: {_difference(packed, made)}"
         elif self.draws and packed.index >= 0:
             yield from self._drawn(packed.unpack())
 
     def missing(self) -> Iterator[int]:
         """Yield the rows to build again that the file does not have."""
-        yield from (made.row.index for made in self._made)
+        yield from (made.index for made in self._made)
 
     def _drawn(self, row: Row) -> Iterator[str]:
         budget = self._target.budget(self._task)

@@ -29,9 +29,9 @@ from ruler_builders.pipeline.build_config import (
     ProgressOption,
     SourcesOption,
     WorkersOption,
-    no_progress,
     parse_lengths,
     parse_tasks,
+    silent,
 )
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.pool import run_jobs
@@ -127,7 +127,7 @@ class VerifyConfig:
     strays: Annotated[
         bool, Option("Report files that the manifest does not name.", command=False)
     ] = True
-    progress: ProgressOption = no_progress
+    progress: ProgressOption = silent
 
     @property
     def tokens(self) -> int | None:

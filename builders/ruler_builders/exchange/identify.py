@@ -215,7 +215,7 @@ class _Bench:
         try:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
-                made = make_row(row.task, asked, index, Target(16384, 0)).row
+                made = make_row(row.task, asked, index, Target(16384, 0))
                 if (made.outputs, made.question) != (row.outputs, row.parts.question):
                     return False
         except RulerError:

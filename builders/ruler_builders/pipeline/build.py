@@ -12,27 +12,17 @@ from typing import Any
 import pyarrow as pa
 
 from ruler_builders.card import card_files
-from ruler_builders.pipeline.build_config import BuildConfig, no_progress
+from ruler_builders.pipeline.build_config import BuildConfig, silent
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
 from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker, build_one
-from ruler_builders.pipeline.pool import Progress, run_jobs
-from ruler_builders.pipeline.seeds import choose_seed, keep_seed
-from ruler_builders.pipeline.validate import (
-    check_domains,
-    check_edition,
-    check_lengths,
-    check_pinned,
-    check_rows,
-    check_texts,
-)
-from ruler_builders.sources import Library
+from ruler_builders.pipeline.pool import run_jobs
+from ruler_builders.pipeline.validate import check_domains, check_inputs, check_options
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import BALANCED, FILENAME, Manifest, shown_seed
+from ruler_data.manifest import FILENAME, Manifest, shown_seed
 from ruler_data.names import parse_config
 from ruler_data.options import takes_options
 from ruler_data.tasks import TASKS, Task, config_place, task_place
-from ruler_data.terminal import warn as print_warning
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -57,36 +47,18 @@ def build_folder(config: BuildConfig) -> tuple[Manifest, list[BuiltConfig]]:
     After shards, the same options without a shard build what is still missing and write the
     manifest.
     """
-    if config.share and config.force:
-        msg = "--force with --shard would remove other shards' work; clear the folder first"
-        raise UsageError(msg)
-    # What goes to workers: a suite instead of its file, and no functions.
-    chosen = replace(config, suite=config.selection, progress=no_progress, warn=print_warning)
-    check_edition(chosen)
+    check_options(config)
     folder = BuildDir(config.folder)
     folder.check()
-    library = Library(
-        config.sources,
-        config.sources_kind,
-        strict=config.strict_sources,
-        warn=config.warn,
-        haystack=config.haystack,
-    )
-    check_domains(chosen, library)
-    seed = choose_seed(config.seed, folder, fresh=config.fresh)
-    context = open_context(
-        config.tokenizer, library, seed=seed, reserve=config.reserve, counter=config.counter
-    )
+    seed = folder.choose_seed(config.seed, fresh=config.fresh)
+    chosen = replace(config, suite=config.selection, seed=seed)
+    context = open_context(chosen)
+    check_domains(chosen, context)
     wanted = _empty_manifest(chosen, context, seed)
-    if config.edition == BALANCED:
-        check_texts(chosen, context)
-        check_lengths(chosen, context)
-        check_rows(chosen, context)
-    else:
-        check_pinned(wanted.sources, config.warn, strict=config.strict_sources)
+    check_inputs(chosen, context, wanted.sources)
     with locked(folder, config.share):
-        if not config.fresh or keep_seed(folder, seed) == seed:
-            return _build_locked(replace(chosen, seed=seed), context, wanted, config.progress)
+        if not config.fresh or folder.keep_seed(seed) == seed:
+            return _build_locked(chosen, context, wanted)
     return build_folder(config)  # another shard has just kept its seed
 
 
@@ -120,24 +92,23 @@ def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
 
 
 def _build_locked(
-    config: BuildConfig, context: BuildContext, wanted: Manifest, progress: Progress
+    config: BuildConfig, context: BuildContext, wanted: Manifest
 ) -> tuple[Manifest, list[BuiltConfig]]:
     """Build what is missing in a locked folder."""
-    folder = BuildDir(config.folder)
-    finished, manifest = _resume(folder, wanted, config.selection.rows, force=config.force)
+    folder, rows = BuildDir(config.folder), config.selection.rows
+    finished, manifest = _resume(folder, wanted, rows, force=config.force)
     built = [BuiltConfig(name, info, None) for name, info in manifest.configs.items()]
     names = config.shard_configs
     missing = [name for name in names if name not in manifest.configs]
     if finished is not None and not missing and folder.is_whole(finished):
         return finished, built
     if missing or not config.share:
-        folder.start(manifest, config.selection.rows)
+        folder.start(manifest, rows)
         for name, info in manifest.configs.items():
-            progress(name, info.rows)
+            config.progress(name, info.rows)
     if missing:
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        sha256 = {source.name: source.sha256 for source in wanted.sources}
-        built += _build_configs(config, context, sha256, longest_first, progress)
+        built += _build_configs(config, context, wanted, longest_first)
     built = [one for one in built if not config.share or one.name in names]
     built.sort(key=lambda one: config_place(one.name))
     manifest = replace(manifest, configs={one.name: one.info for one in built})
@@ -147,22 +118,20 @@ def _build_locked(
 
 
 def _build_configs(
-    config: BuildConfig,
-    context: BuildContext,
-    sha256: Mapping[str, str],
-    names: Sequence[str],
-    progress: Progress,
+    config: BuildConfig, context: BuildContext, wanted: Manifest, names: Sequence[str]
 ) -> Iterable[BuiltConfig]:
     """Build configs on this machine or on a Ray cluster."""
+    sha256 = {source.name: source.sha256 for source in wanted.sources}
+    elsewhere = replace(config, progress=silent, warn=silent)  # no functions of the caller
     if config.engine == "ray":
         from ruler_builders.pipeline.ray_build import build_on_ray
 
-        return build_on_ray(config, context, sha256, names, progress)
+        return build_on_ray(elsewhere, context, sha256, names, config.progress)
     return run_jobs(
-        partial(build_in_worker, config, sha256),
+        partial(build_in_worker, elsewhere, sha256),
         names,
         config.workers,
-        progress,
+        config.progress,
         workers_lock(BuildDir(config.folder), config.share),
         here=partial(build_one, config, context),
     )

@@ -41,8 +41,8 @@ ProgressOption = Annotated[
 ]
 
 
-def no_progress(_config: str, _rows: int) -> None:
-    """Show no progress."""
+def silent(*_: object) -> None:
+    """Show neither progress nor warnings."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class BuildConfig:
         ),
     ] = ""
     force: Annotated[bool, Option("Replace a build of other inputs.")] = False
-    progress: ProgressOption = field(default=no_progress, compare=False)
+    progress: ProgressOption = field(default=silent, compare=False)
     warn: Annotated[
         Callable[[str], None],
         Option("Called with each warning; by default it is printed.", command=False),

@@ -14,7 +14,7 @@ from ruler_data.manifest import BALANCED, SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
-from ruler_data.tokenizers.counters import CounterName, Probes, Text
+from ruler_data.tokenizers.counters import Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.version import DEFAULT_SEED
 
@@ -24,31 +24,20 @@ PROBE_LENGTH = 8192
 
 @dataclass(frozen=True)
 class BuildContext:
-    """An opened tokenizer, the sources counted in it, and those of editions of upstream.
+    """What makes rows: a tokenizer, the sources counted in it, and those of editions of upstream.
 
-    Attributes:
-        template_reserve: tokens that the chat template adds around one user turn.
-        extra_reserve: tokens of each prompt to keep free beyond that.
+    `tokenizer_info` is the tokenizer as the manifest names it, with both reserves.
     """
 
     tokenizer: PromptTokenizer
+    tokenizer_info: TokenizerInfo
     sources: TokenizedSources
-    template_reserve: int
-    extra_reserve: int
     upstream: UpstreamSources
 
     def target(self, length: int) -> Target:
         """Return what rows of a config of this length (tokens) are fitted to."""
-        return Target(length, self.template_reserve, self.extra_reserve)
-
-    @property
-    def tokenizer_info(self) -> TokenizerInfo:
-        """The tokenizer as the manifest names it, with both reserves."""
-        return replace(
-            self.tokenizer.info,
-            template_reserve=self.template_reserve,
-            extra_reserve=self.extra_reserve,
-        )
+        info = self.tokenizer_info
+        return Target(length, info.template_reserve, info.extra_reserve)
 
     def source_infos(self, task: Task, edition: str) -> list[SourceInfo]:
         """Return what the manifest says of the sources of a task; this reads them."""
@@ -57,48 +46,37 @@ class BuildContext:
         return [self.sources.library.info(name) for name in task.sources]
 
 
-def open_context(
-    tokenizer: str,
-    library: Library,
-    *,
-    seed: int = DEFAULT_SEED,
-    reserve: int = 0,
-    counter: CounterName = "auto",
-) -> BuildContext:
-    """Load a tokenizer, choose its counter and count sources with it.
+def open_context(config: BuildConfig) -> BuildContext:
+    """Find the sources of a build, load its tokenizer and choose the counter.
 
     Raises:
-        UsageError: the tokenizer is not available, or the counter named is not exact.
+        UsageError: sources or tokenizer are not available, or the counter named is not exact.
     """
-    loaded = load_tokenizer(tokenizer)
-    around = template_reserve(loaded)
-    loaded.use(counter, PROBES)
+    library = Library(
+        config.sources,
+        config.sources_kind,
+        strict=config.strict_sources,
+        warn=config.warn,
+        haystack=config.haystack,
+    )
+    tokenizer = load_tokenizer(config.tokenizer)
+    around = template_reserve(tokenizer)
+    tokenizer.use(config.counter, PROBES)
+    seed = DEFAULT_SEED if config.seed is None else config.seed
     return BuildContext(
-        tokenizer=loaded,
-        sources=TokenizedSources(seed, library, loaded),
-        template_reserve=around,
-        extra_reserve=reserve,
-        upstream=UpstreamSources(library.folder),
+        tokenizer,
+        replace(tokenizer.info, template_reserve=around, extra_reserve=config.reserve),
+        TokenizedSources(seed, library, tokenizer),
+        UpstreamSources(library.folder),
     )
 
 
 @lru_cache(maxsize=1)
 def worker_context(config: BuildConfig) -> BuildContext:
-    """Open the context of a build in a worker process, once.
-
-    The parent has downloaded everything and has checked the sources.
-    """
+    """Open the context of a build in a worker process, once; its parent has downloaded all."""
     os.environ["RULER_OFFLINE"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    assert config.seed is not None  # the parent has chosen it
-    library = Library(config.sources, config.sources_kind, haystack=config.haystack)
-    return open_context(
-        config.tokenizer,
-        library,
-        seed=config.seed,
-        reserve=config.reserve,
-        counter=config.counter,
-    )
+    return open_context(config)
 
 
 class ByteCounter:
@@ -120,7 +98,7 @@ def probes() -> Iterator[tuple[str, str]]:
     """
     sample = TokenizedSources(0, Library(kind="sample"), ByteCounter())
     for task in TASKS.values():
-        row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).row.unpack()
+        row = make_row(task, sample, 0, Target(PROBE_LENGTH, 0)).unpack()
         yield row.context + row.question, row.answer_prefix
 
 

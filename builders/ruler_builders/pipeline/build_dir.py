@@ -9,6 +9,7 @@ are files in `.build/`, which the kernel releases when the process that holds th
 
 import json
 import os
+import secrets
 import shutil
 import socket
 import tempfile
@@ -22,13 +23,23 @@ from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file, write_bytes, write_file
-from ruler_data.manifest import FILENAME, ConfigInfo, Manifest, config_info, read_manifest
+from ruler_data.manifest import (
+    FILENAME,
+    PRIVATE_SEEDS,
+    ConfigInfo,
+    Manifest,
+    config_info,
+    read_manifest,
+)
 from ruler_data.names import config_file, parse_config, quote
+from ruler_data.version import DEFAULT_SEED
 
 STATE = ".build"
 INPUTS = "inputs.json"
 #: End of the name of a finished config's record.
 RECORD = ".config.json"
+#: File of a private seed, and its bits. The highest is set, which marks it as private.
+SEED, SEED_BITS = "seed", 128
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,45 @@ class BuildDir:
             _is_intact(self.path / name, info.bytes, info.sha256)
             for name, info in manifest.files.items()
         )
+
+    def choose_seed(self, seed: int | None, *, fresh: bool) -> int:
+        """Return the seed of a build; nothing is written.
+
+        A fresh build resumes with the private seed of its folder. If there is none, one is drawn.
+
+        Raises:
+            UsageError: a seed and a private one are both requested.
+            RulerError: the folder keeps something that is not a private seed.
+        """
+        if not fresh:
+            return DEFAULT_SEED if seed is None else seed
+        if seed is not None:
+            msg = f"--fresh draws a seed of its own; leave out --seed {seed}"
+            raise UsageError(msg)
+        with suppress(RulerError):  # a damaged manifest: the build reports it
+            earlier = self.manifest() or (self.unfinished() or [None])[0]
+            if earlier is not None and earlier.is_private:
+                return earlier.seed
+        if (self.state / SEED).exists():
+            return self._kept_seed()
+        return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
+
+    def keep_seed(self, seed: int) -> int:
+        """Keep a private seed; return it, or the one that another shard kept first."""
+        own = self.state / f"{SEED}.{os.getpid()}"
+        write_file(own, f"{seed}\n")
+        with suppress(FileExistsError):  # a link appears complete or not at all
+            os.link(own, self.state / SEED)
+        own.unlink()
+        return self._kept_seed()
+
+    def _kept_seed(self) -> int:
+        path = self.state / SEED
+        kept = path.read_text(encoding="utf-8", errors="replace").strip()
+        if not (kept.isascii() and kept.isdigit() and int(kept) >= PRIVATE_SEEDS):
+            msg = f"{path}: not a private seed; remove it, and the next build draws one"
+            raise RulerError(msg)
+        return int(kept)
 
     def clear(self) -> None:
         """Remove an earlier build: its manifest, its records and its configs."""

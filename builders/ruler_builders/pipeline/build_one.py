@@ -75,7 +75,7 @@ def build_one(
     meter = FloorMeter(task, info.rows)
     written = meter.watch(read_packed(path))
     if is_balanced:
-        audit = audit_rows(name, task, length, written, context.extra_reserve)
+        audit = audit_rows(name, task, length, written, config.reserve)
     else:
         audit = audit_upstream(name, task, written)
     if audit.findings:
@@ -93,18 +93,15 @@ def _fitted(
     """Yield the rows of a config, and note which sources run out."""
     (task, length), rows = config.configs[name], config.selection.rows
     recounted = recounted_rows(rows, length)
-    for fitted in make_rows(task, context.sources, range(rows), context.target(length)):
-        if fitted.row.index in recounted:
-            found, row = recount(context.tokenizer, fitted.row), fitted.row
-            if found != row.length:
-                msg = (
-                    f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} "
-                    f"tokens and the reference {found}; build with --counter tokenizers, and "
-                    "please report this"
-                )
-                raise RulerError(msg)
-        notes.update(filter(None, [fitted.exhausted]))
-        yield fitted.row
+    for row in make_rows(task, context.sources, range(rows), context.target(length), notes):
+        if row.index in recounted and (found := recount(context.tokenizer, row)) != row.length:
+            msg = (
+                f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens "
+                f"and the reference {found}; build with --counter tokenizers, and please report "
+                "this"
+            )
+            raise RulerError(msg)
+        yield row
     if isinstance(task.params, Qa):
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 

@@ -37,23 +37,21 @@ class Target:
         return self.length - reserved
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A finished row, and which source ran out in it (empty for none)."""
-
-    row: PackedRow
-    exhausted: str
-
-
-def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> Fitted:
+def make_row(task: Task, sources: TokenizedSources, index: int, target: Target) -> PackedRow:
     """Draw and fit one row; it does not depend on what else is built, where or in which order."""
     return next(make_rows(task, sources, [index], target))
 
 
 def make_rows(
-    task: Task, sources: TokenizedSources, indices: Iterable[int], target: Target
-) -> Iterator[Fitted]:
+    task: Task,
+    sources: TokenizedSources,
+    indices: Iterable[int],
+    target: Target,
+    exhausted: set[str] | None = None,
+) -> Iterator[PackedRow]:
     """Draw and fit rows, batched in groups of 20 so that each stage stays in the processor's cache.
+
+    Which sources run out is added to `exhausted`.
 
     Raises:
         BudgetError: a row does not fit with an empty haystack.
@@ -65,42 +63,45 @@ def make_rows(
         templates = [draw(task, sources, index, length, budget) for index in batch]
         frames = ["".join(astuple(template.prompt)) for template in templates]
         rooms = [budget - sources.tokenizer.count([frame])[0] for frame in frames]
-        plans = list(zip(templates, rooms, strict=True))
-        haystacks = [template.fill(room) for template, room in plans]
-        for index, plan, haystack in zip(batch, plans, haystacks, strict=True):
-            yield _fit(task, *plan, haystack, sources, index, target)
+        haystacks = [template.fill(room) for template, room in zip(templates, rooms, strict=True)]
+        for plan in zip(batch, templates, rooms, haystacks, strict=True):
+            row, note = _fit(task, *plan, sources, target)
+            if note and exhausted is not None:
+                exhausted.add(note)
+            yield row
 
 
 def need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
-    """Return a length, in tokens, at which a row can be made; the least of nearly all tasks."""
-    least = _need(task, sources, index, target)
-    # The vocabulary of fwe depends on the length, and so does what its smallest text costs.
-    while (more := _need(task, sources, index, replace(target, length=least))) > least:
-        least = more
-    return least
+    """Return a length, in tokens, at which a row can be made; the least of nearly all tasks.
 
-
-def _need(task: Task, sources: TokenizedSources, index: int, target: Target) -> int:
-    """Return the tokens of a row with the smallest haystack that a target allows."""
-    try:
-        template = draw(task, sources, index, target.length, target.budget(task))
-    except BudgetError as error:
-        return error.need
-    text = _text(template, template.fill(0))
-    prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
-    return prompt + task.max_new_tokens + target.extra_reserve
+    The vocabulary of fwe depends on the length, and so does what its smallest text costs.
+    """
+    least = 0
+    while True:
+        try:
+            template = draw(task, sources, index, target.length, target.budget(task))
+            text = _text(template, template.fill(0))
+            prompt = sources.tokenizer.count_prompt(text, template.prompt.prefix)
+            tokens = prompt + task.max_new_tokens + target.extra_reserve
+        except BudgetError as error:
+            tokens = error.need
+        if tokens <= least:
+            return least
+        least, target = tokens, replace(target, length=tokens)
 
 
 def _fit(
     task: Task,
+    index: int,
     template: RowTemplate,
     room: int,
     haystack: Haystack,
     sources: TokenizedSources,
-    index: int,
     target: Target,
-) -> Fitted:
+) -> tuple[PackedRow, str]:
     """Return the row of a template whose length is within the target and closest to it.
+
+    The second value says which source ran out in it.
 
     The haystack was planned for the room (tokens). If the count of the finished prompt differs, the
     room is corrected by the difference and the haystack is filled again.
@@ -125,8 +126,8 @@ def _fit(
         else:
             room -= length - limit + (attempt if best is None else 0)  # break a cycle of rooms
     if best is None:
-        what = f"{task.name} row {index}"
-        msg = f"{what}: cannot fit the row into {target.length} tokens; please report this"
+        what = f"{task.name} row {index}: cannot fit the row into {target.length} tokens"
+        msg = f"{what}; please report this"
         raise RulerError(msg)
     length, haystack, text = best
     row = PackedRow(
@@ -140,7 +141,7 @@ def _fit(
         length=length,
         evidence=in_characters(text, haystack.evidence + len(template.prompt.head.encode())),
     )
-    return Fitted(row, haystack.exhausted)
+    return row, haystack.exhausted
 
 
 def in_characters(text: bytes, spans: Spans) -> Spans:

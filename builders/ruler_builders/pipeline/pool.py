@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from ruler_data.errors import RulerError
 from ruler_data.terminal import block_sigint_in_children
@@ -29,9 +29,8 @@ Progress = Callable[[str, int], None]
 #: Seconds between two reports of progress: reporting a short row takes as long as making it.
 REPORT_EVERY = 0.1
 
-#: In a worker: the pipe to report rows to, and the process id of its parent.
+#: In a worker: the pipe to report rows to.
 _to_parent: "Connection[Any, Any] | None" = None
-_parent = 0
 
 
 @contextmanager
@@ -81,9 +80,7 @@ def run_jobs(
     # without a lock; and a worker's reports are in it before the result of its job is.
     receiver, sender = context.Pipe(duplex=False)
     children = min(workers, len(jobs)) - 1
-    pool = ProcessPoolExecutor(
-        children, context, initializer=_enter, initargs=(sender, os.getpid(), held)
-    )
+    pool = ProcessPoolExecutor(children, context, initializer=_enter, initargs=(sender, held))
     waiting, pending = deque(jobs), set[Future[R]]()
 
     def dispatch() -> None:
@@ -92,7 +89,7 @@ def run_jobs(
             len(waiting) > 1
         ):
             with block_sigint_in_children():
-                pending.add(pool.submit(_run, work, waiting.popleft()))
+                pending.add(pool.submit(_throttled, work, waiting.popleft(), _report))
 
     def advance(name: str, rows: int) -> None:
         """Dispatch jobs and look for failures while this process does a job of its own."""
@@ -128,38 +125,25 @@ def run_jobs(
         sender.close()
 
 
-def _enter(sender: "Connection[Any, Any]", parent: int, held: Path | None) -> None:
+def _enter(sender: "Connection[Any, Any]", held: Path | None) -> None:
     """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does."""
-    global _to_parent, _parent
+    global _to_parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _to_parent, _parent = sender, parent
+    _to_parent = sender
     if held is not None:
         fcntl.flock(os.open(held, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until this ends
-    _end_with_parent()  # after the lock: whoever finds the parent dead also finds the lock
-    Thread(target=_watch, daemon=True).start()
-
-
-def _watch() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    _end()  # at once: for a moment, `os.getppid` still gives the old parent
+    # After the lock: whoever finds the parent dead also finds the lock.
+    Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End at once if the parent was killed: nobody waits for this work."""
-    if os.getppid() != _parent:
-        _end()
-
-
-def _end() -> NoReturn:
+    """End at once if the parent is killed: nobody waits for this work."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
     sys.stderr.close()
     os._exit(1)
-
-
-def _run(work: Callable[[J, Progress], R], job: J) -> R:
-    return _throttled(work, job, _report)
 
 
 def _throttled(work: Callable[[J, Progress], R], job: J, report: Progress) -> R:
@@ -184,9 +168,8 @@ def _throttled(work: Callable[[J, Progress], R], job: J, report: Progress) -> R:
 
 
 def _report(name: str, rows: int) -> None:
-    _end_with_parent()
-    if _to_parent is not None:
-        _to_parent.send((name, rows))
+    assert _to_parent is not None  # `_enter` has set it
+    _to_parent.send((name, rows))
 
 
 def _drain(receiver: "Connection[Any, Any]", progress: Progress) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ruler_builders.pipeline.build_config import BuildConfig, no_progress
+from ruler_builders.pipeline.build_config import BuildConfig, silent
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker
@@ -135,5 +135,5 @@ def _build_remotely(
     """Build one config on a machine of the cluster and return the bytes of its file."""
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         config = replace(unpack(bundle), out=Path(scratch))
-        built = build_in_worker(config, sha256, name, no_progress)
+        built = build_in_worker(config, sha256, name, silent)
         return built, (config.folder / built.info.file).read_bytes()

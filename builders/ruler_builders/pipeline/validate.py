@@ -1,15 +1,13 @@
-"""Checks of a build's options that need the suite, the tokenizer or the sources.
+"""Checks of a build's options, before anything is written.
 
-All of them run before anything is written. Each raises a UsageError that names what is
-refused; `check_pinned` raises a RulerError.
+Each raises a UsageError that names what is refused; `--strict-sources` raises a RulerError.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 
 from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import need
-from ruler_builders.sources import Library
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.user_texts import absent
 from ruler_builders.upstream import edition_of, model_template
@@ -24,8 +22,11 @@ ALWAYS_FITS = 4096
 LARGEST_SEED = 2**32
 
 
-def check_edition(config: BuildConfig) -> None:
-    """Refuse options that an edition of upstream does not have."""
+def check_options(config: BuildConfig) -> None:
+    """Refuse options that exclude each other or that an edition of upstream does not have."""
+    if config.share and config.force:
+        msg = "--force with --shard would remove other shards' work; clear the folder first"
+        raise UsageError(msg)
     if config.edition == BALANCED:
         if config.template != "base":
             msg = "--template: only for --edition upstream-...; balanced prompts contain none"
@@ -42,57 +43,57 @@ def check_edition(config: BuildConfig) -> None:
         f"--reserve {config.reserve}": config.reserve and not edition.bisects,
         f"--seed {config.seed}": config.seed is not None and config.seed >= LARGEST_SEED,
     }
-    for option, given in refused.items():
-        if given:
-            msg = f"{option}: not possible with --edition {edition.name}; leave it out"
-            raise UsageError(msg)
+    if given := next((option for option, is_given in refused.items() if is_given), None):
+        msg = f"{given}: not possible with --edition {edition.name}; leave it out"
+        raise UsageError(msg)
 
 
-def check_pinned(
-    sources: Iterable[SourceInfo], warn: Callable[[str], None], *, strict: bool
-) -> None:
-    """Warn of files that are not those that upstream's published rows were drawn from."""
-    for source in sources:
-        if source.pinned:
-            continue
-        msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
-        if strict:
-            raise RulerError(msg)
-        warn(f"{msg}; rows are upstream's for this file, and the manifest says pinned: false")
-
-
-def check_domains(config: BuildConfig, library: Library) -> None:
+def check_domains(config: BuildConfig, context: BuildContext) -> None:
     """Refuse domains that neither the package nor the user provides; no text is read yet."""
     for name, task in config.selection.tasks.items():
         for domain in task.params.domains if isinstance(task.params, Niah) else ():
-            if wrong := absent(domain, library.own):
+            if wrong := absent(domain, context.sources.library.own):
                 where = config.selection.places.get(name, config.selection.name)
                 msg = f"{where}: tasks.{name}.domains: {wrong}"
                 raise UsageError(msg)
 
 
-def check_texts(config: BuildConfig, context: BuildContext) -> None:
+def check_inputs(config: BuildConfig, context: BuildContext, sources: Sequence[SourceInfo]) -> None:
+    """Refuse what cannot be built of these sources with this tokenizer."""
+    if config.edition == BALANCED:
+        _check_texts(config, context)
+        _check_lengths(config, context)
+        _check_rows(config, context)
+        return
+    for source in (source for source in sources if not source.pinned):
+        msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
+        if config.strict_sources:
+            raise RulerError(msg)
+        config.warn(
+            f"{msg}; rows are upstream's for this file, and the manifest says pinned: false"
+        )
+
+
+def _check_texts(config: BuildConfig, context: BuildContext) -> None:
     """Refuse user texts that contain a special token of the tokenizer.
 
     A needle hidden in such a text would stand before or after the end of the user's turn.
     """
     own = context.sources.library.own
-    if own is None:
-        return
     used = {source for task in config.selection.tasks.values() for source in task.sources}
-    for domain in (name for name in own.domains if PREFIX + name in used):
-        spelled = own.spelled(domain, context.tokenizer.special_tokens)
-        if spelled is not None:
+    tokens = context.tokenizer.special_tokens
+    for domain in own.domains if own else ():
+        if own and PREFIX + domain in used and (spelled := own.spelled(domain, tokens)):
             file, line, token = spelled
             msg = (
                 f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)}: "
-                f"{context.tokenizer.info.name} would treat this text as a special token; "
+                f"{context.tokenizer_info.name} would treat this text as a special token; "
                 "remove it or spell it differently"
             )
             raise UsageError(msg)
 
 
-def check_lengths(config: BuildConfig, context: BuildContext) -> None:
+def _check_lengths(config: BuildConfig, context: BuildContext) -> None:
     """Refuse lengths at which a row of a task does not fit."""
     short: dict[str, tuple[str, int, int]] = {}
     for name, (task, length) in config.configs.items():
@@ -111,7 +112,7 @@ def check_lengths(config: BuildConfig, context: BuildContext) -> None:
         raise BudgetError(*next(iter(short.values())), msg)
 
 
-def check_rows(config: BuildConfig, context: BuildContext) -> None:
+def _check_rows(config: BuildConfig, context: BuildContext) -> None:
     """Refuse more rows than questions for tasks whose rows differ in nothing but the question."""
     for name, task in config.selection.tasks.items():
         if task.fills:
