@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
 from ruler_builders.rows.haystacks import BEGINNINGS, NeedleLines
 from ruler_builders.rows.insert_needles import insert_needles, spread
-from ruler_builders.rows.randomness import rng
 from ruler_builders.rows.row_template import Needle
 from ruler_builders.rows.segments import Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -86,7 +85,7 @@ def test_a_scattered_haystack_is_its_units_in_order_with_the_golds_between(
 
 def lines(kinds: tuple[str, str] = ("words", "numbers")) -> NeedleLines:
     fresh = TokenizedSources(42, Library(kind="sample"), counted("mistral").tokenizer)
-    return NeedleLines(fresh, rng(1, "t", 0, "lines"), FORM, kinds)  # type: ignore[arg-type]
+    return NeedleLines(fresh, FORM, kinds)  # type: ignore[arg-type]
 
 
 def test_golds_with_no_room_to_stand_apart_stay_at_their_depths() -> None:

@@ -43,8 +43,7 @@ class NeedleLines:
     is as random as if its lines were its own, and no line is counted twice.
 
     Args:
-        sources: words, and what lines are counted in.
-        source: of the draws.
+        sources: seed, words, and what lines are counted in.
         form: of a line, with `{key}` and `{value}`.
         types: of keys and of values.
         value_length: in words or digits; None for the usual one.
@@ -53,12 +52,12 @@ class NeedleLines:
     def __init__(
         self,
         sources: TokenizedSources,
-        source: Random,
         form: str,
         types: tuple[PartType, PartType],
         value_length: int | None = None,
     ) -> None:
-        self._sources, self._source, self._form = sources, source, form
+        self._sources, self._form = sources, form
+        self._source = rng(sources.seed, "-".join(types), 0, "needle lines")
         self._parts = tuple(zip(types, (None, value_length), strict=True))
         self._lines: dict[str, int] = {}  # number of the line of each key and value
         self._segments = Segments.of([], np.zeros(0, dtype=np.int64))
@@ -93,16 +92,8 @@ class NeedleLines:
         self._segments = Segments.joined([self._segments, Segments.of(texts, costs)])
 
 
-@lru_cache(maxsize=4)
-def needle_lines(
-    sources: TokenizedSources,
-    form: str,
-    types: tuple[PartType, PartType],
-    value_length: int | None = None,
-) -> NeedleLines:
-    """Return the stream of needle lines that all rows share."""
-    source = rng(sources.seed, "-".join(types), 0, "needle lines")
-    return NeedleLines(sources, source, form, types, value_length)
+#: Returns the stream of needle lines that all rows share.
+needle_lines = lru_cache(maxsize=4)(NeedleLines)
 
 
 def draw_part(

@@ -37,27 +37,9 @@ def insert_needles(
     totals = segments.costs[chosen].cumsum()
     ordered = sorted(needles, key=lambda needle: needle.depth)
     places = spread(slots([needle.depth for needle in ordered], totals), len(chosen))
-    runs, marks = _weave(segments, chosen, ordered, places, joiner)
-    pieces, evidence = assemble(runs, marks, joiner.encode())
+    pieces, evidence = _weave(segments, chosen, ordered, places, joiner)
     cost = needle_tokens + (int(totals[-1]) if len(totals) else 0)
     return Haystack(pieces, evidence, cost, len(chosen))
-
-
-def assemble(
-    pieces: Sequence[bytes | memoryview], marks: Sequence[int], joiner: bytes
-) -> tuple[list[bytes | memoryview], Spans]:
-    """Return pieces with a joiner between them, and the spans (bytes) of the marked ones.
-
-    >>> assemble([b"a", b"bc ", b"d"], [1], b" ")
-    ([b'a', b' ', b'bc ', b' ', b'd'], array([[2, 4]]))
-    """
-    starts = list(accumulate((len(piece) + len(joiner) for piece in pieces), initial=0))
-    # vt's assignments end in a space, which is not evidence.
-    sizes = [len(bytes(pieces[mark]).rstrip(b" ")) for mark in marks]
-    spans = [(starts[mark], starts[mark] + size) for mark, size in zip(marks, sizes, strict=True)]
-    woven: list[bytes | memoryview] = [joiner] * (2 * len(pieces) - 1)
-    woven[::2] = pieces
-    return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)
 
 
 def slots(depths: Sequence[float], totals: Costs) -> list[int]:
@@ -99,20 +81,24 @@ def _weave(
     needles: Sequence[Needle],
     places: Sequence[int],
     joiner: str,
-) -> tuple[list[bytes | memoryview], list[int]]:
-    """Return texts with the needles at their places, and the numbers of those that are evidence.
+) -> tuple[list[bytes | memoryview], Spans]:
+    """Return texts with the needles at their places, joined, and the spans (bytes) of evidence.
 
     Neighbouring segments with no needle between them are one text.
     """
-    breaks: list[int] = []
-    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # with gaps: they rise
-        breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
-    cuts = sorted({0, len(chosen), *places, *breaks})
+    breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
+    cuts = sorted({0, len(chosen), *places, *breaks.tolist()})
     pieces: list[bytes | memoryview] = [*segments.runs(chosen, joiner, np.array(cuts))]
-    marks = []
-    for before, (needle, place) in enumerate(zip(needles, places, strict=True)):
-        at = cuts.index(place) + before
-        pieces.insert(at, needle.text.encode())
-        if needle.is_evidence:
-            marks.append(at)
-    return pieces, marks
+    marks = [cuts.index(place) + before for before, place in enumerate(places)]
+    for mark, needle in zip(marks, needles, strict=True):
+        pieces.insert(mark, needle.text.encode())
+    starts = [0, *accumulate(len(piece) + len(joiner) for piece in pieces)]
+    spans = [
+        # vt's assignments end in a space, which is not evidence.
+        (starts[mark], starts[mark] + len(needle.text.rstrip(" ").encode()))
+        for mark, needle in zip(marks, needles, strict=True)
+        if needle.is_evidence
+    ]
+    woven: list[bytes | memoryview] = [joiner.encode()] * (2 * len(pieces) - 1)
+    woven[::2] = pieces
+    return woven, np.array(spans, dtype=np.int64).reshape(-1, 2)

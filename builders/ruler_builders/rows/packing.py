@@ -49,7 +49,11 @@ def choose(
         return np.arange(taken)
     stay = max(taken - SPARE, 0)  # those before are never swapped
     chosen = list(range(stay, taken))
-    for spare, kept in _stages(taken, first, len(costs)):
+    after = max(taken, first)
+    later = range(after, min(after + SPARE, len(costs)))
+    # Take preferred segments, then later ones without replacing any preferred one, then with.
+    stages = dict.fromkeys([(range(taken, min(first, len(costs))), 0), (later, first), (later, 0)])
+    for spare, kept in stages:
         if free <= SLACK:
             break
         used, rest = set(chosen), list[int]()
@@ -62,18 +66,10 @@ def choose(
                 free -= cost + place
             else:
                 rest.append(unit)
-        free -= _swap_all(costs, chosen, rest, free, kept)
+        free = _swap(costs, chosen, rest, free, kept)
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
         chosen = _one_more(costs, chosen, range(taken, min(taken + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
-
-
-def _stages(taken: int, first: int, size: int) -> list[tuple[range, int]]:
-    """Return, stage by stage, the segments to take from, and how many of the first must stay."""
-    start = max(taken, first)
-    spare = range(start, min(start + SPARE, size))
-    stages = [(spare, first), (spare, 0)] if first else [(spare, 0)]
-    return [(range(taken, min(first, size)), 0), *stages] if taken < first else stages
 
 
 def largest_size(
@@ -119,32 +115,23 @@ def _one_more(costs: Costs, chosen: list[int], spare: range, free: int) -> list[
     left = free + int(costs[tail].sum() - costs[more].sum())
     if left < 0 or len(more) == len(tail):
         return chosen
-    filled = _swap_all(costs, more, rest, left, 0)
-    return [*kept, *more] if left - filled < free else chosen
+    return [*kept, *more] if _swap(costs, more, rest, left) < free else chosen
 
 
-def _swap_all(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
-    """Swap segments for longer spare ones while it fills more; return the tokens that it fills."""
-    filled = 0
-    while free - filled > SLACK and (gain := _swap(costs, chosen, rest, free - filled, kept)):
-        filled += gain
-    return filled
+def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int = 0) -> int:
+    """Swap some of the last segments for longer spare ones; return the tokens that stay free.
 
-
-def _swap(costs: Costs, chosen: list[int], rest: list[int], free: int, kept: int) -> int:
-    """Swap one of the last segments for a longer spare one; return the tokens that this fills."""
-    tail = [unit for unit in chosen[-SPARE:] if unit >= kept]
-    if not tail or not rest:
-        return 0
-    spare, last = costs[rest], costs[tail]
-    if spare.max() <= last.min():  # e.g. noise, whose lines are all equal
-        return 0
-    gains = spare[None, :] - last[:, None]
-    gains[gains > free] = 0
-    best = int(gains.argmax())
-    gain = int(gains.flat[best])
-    if gain <= 0:
-        return 0
-    out, new = tail[best // len(rest)], rest[best % len(rest)]
-    chosen[chosen.index(out)], rest[rest.index(new)] = new, out
-    return gain
+    The swap that fills the most is made first, until `SLACK` tokens are free. Segments before
+    number `kept` stay.
+    """
+    while rest and free > SLACK and (tail := [unit for unit in chosen[-SPARE:] if unit >= kept]):
+        gains = costs[rest] - costs[tail][:, None]
+        gains[gains > free] = 0
+        best = int(gains.argmax())
+        gain = int(gains.flat[best])
+        if gain <= 0:
+            break
+        out, new = tail[best // len(rest)], rest[best % len(rest)]
+        chosen[chosen.index(out)], rest[rest.index(new)] = new, out
+        free -= gain
+    return free

@@ -17,65 +17,46 @@ from ruler_data.tokenizers import Measure
 
 @dataclass(frozen=True)
 class Passages:
-    """Lines in an order, endlessly repeated, divided into passages.
+    """Lines, endlessly repeated, divided into passages.
 
     Attributes:
         lines: with their tokens, including the line feed behind each.
-        order: numbers of the lines.
-        starts: places in `order` where a passage begins, rising from 0.
+        starts: numbers of the lines that begin a passage, rising from 0.
         fresh: tokens before any line is repeated.
     """
 
     lines: Segments
-    order: NDArray[np.intp]
     starts: NDArray[np.intp]
     fresh: int
-
-    @classmethod
-    def of(cls, lines: Segments, starts: Sequence[int]) -> "Passages":
-        """Return counted lines as passages."""
-        order = np.arange(len(lines))
-        return cls(lines, order, np.array(starts, dtype=np.intp), int(lines.costs.sum()))
 
     def stretch(self, room: int, first: int) -> Segments:
         """Return a run of neighbouring lines that fills a room of tokens.
 
-        It begins at the passage numbered `first` if that leaves few tokens unused.
+        It begins at the passage numbered `first` if that leaves few tokens unused, otherwise at the
+        next passage that does, at any line that does, or where the fewest are left.
 
         >>> lines = Segments.of(["a", "b", "c"], np.array([30, 10, 25]))
-        >>> Passages.of(lines, [0, 1]).stretch(room=66, first=1).texts.to_pylist()
+        >>> Passages(lines, np.array([0, 1]), 65).stretch(room=66, first=1).texts.to_pylist()
         ['b', 'c', 'a']
         """
-        room = max(room, 0)
-        passages = np.roll(self.starts, -first)
-        every = np.roll(np.arange(len(self.order)), -int(passages[0]))
-        begin, end = self._best(passages, room, every)
-        return self.lines.pick(self.order[np.arange(begin, end) % len(self.order)])
+        begins = np.roll(self.starts, -first)
+        begin, end, left = self._fullest(begins, max(room, 0))
+        if left > SLACK:
+            every = np.roll(np.arange(len(self.lines)), -int(begins[0]))
+            begin, end, _ = self._fullest(every, max(room, 0))
+        return self.lines.pick(np.arange(begin, end) % len(self.lines))
 
-    def _best(
-        self, passages: NDArray[np.intp], room: int, lines: NDArray[np.intp]
-    ) -> tuple[int, int]:
-        """Return begin and end of a run: the first that leaves at most `SLACK` tokens unused.
+    def _fullest(self, begins: NDArray[np.intp], room: int) -> tuple[int, int, int]:
+        """Return begin, end and unused tokens of the first run that leaves at most `SLACK`.
 
-        Beginnings of passages are tried first, then all lines; if none is close enough, the one
-        that leaves the fewest tokens is taken.
+        If none does, it is the run that leaves the fewest.
         """
-        for begins in (passages, lines):
-            ends, left = self._ends(begins, room)
-            close = left <= SLACK
-            if close.any() or begins is lines:
-                best = int(close.argmax() if close.any() else left.argmin())
-                break
-        return int(begins[best]), int(ends[best])
-
-    def _ends(
-        self, begins: NDArray[np.intp], room: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the end of the room of each beginning (repeats counted), and the unused tokens."""
-        totals = np.concatenate([[0], np.cumsum(self.lines.costs[self.order])])
-        rounds, rest = np.divmod(totals[begins] + room, max(int(totals[-1]), 1))
-        places = np.searchsorted(totals[:-1], rest, side="right") - 1
-        return rounds * len(self.order) + places, rest - totals[places]
+        totals = self.lines.before
+        rounds, rest = np.divmod(totals[begins] + room, max(self.lines.total, 1))
+        ends = np.searchsorted(totals[:-1], rest, side="right") - 1
+        left = rest - totals[ends]
+        best = np.maximum(left, SLACK).argmin()
+        return int(begins[best]), int(rounds[best] * len(self.lines) + ends[best]), int(left[best])
 
 
 def mixed(parts: Sequence[Passages], source: Random) -> Passages:
@@ -96,8 +77,8 @@ def mixed(parts: Sequence[Passages], source: Random) -> Passages:
     starts = np.cumsum(sizes[turns]) - sizes[turns]
     numbers = np.arange(sizes[turns].sum()) + np.repeat(begins[turns] - starts, sizes[turns])
     once = int(sizes[turns[: min(counts) * len(parts)]].sum())
-    fresh = int(lines.costs[numbers[:once]].sum())
-    return Passages(lines, numbers, starts.astype(np.intp), fresh)
+    shown = lines.pick(numbers)
+    return Passages(shown, starts.astype(np.intp), int(shown.before[once]))
 
 
 @lru_cache(maxsize=2)
@@ -120,10 +101,6 @@ class TokenizedSources:
         spaced = [" " + sentence for sentence in sentences]
         return Segments.of(sentences, count_segments(self.tokenizer, spaced, ".", " The"))
 
-    def lines(self, lines: Sequence[str]) -> Segments:
-        """Lines, counted with the line feed that follows each."""
-        return Segments.of(lines, self.line_costs(lines))
-
     def line_costs(self, lines: Sequence[str]) -> Costs:
         """Tokens of lines, each with the line feed that follows it."""
         return count_segments(self.tokenizer, [line + "\n" for line in lines], "\n", "One")
@@ -131,14 +108,14 @@ class TokenizedSources:
     @cached_property
     def noise(self) -> Segments:
         """The line that noise consists of."""
-        return self.lines([NOISE])
+        return Segments.of([NOISE], self.line_costs([NOISE]))
 
     @cache  # noqa: B019 - sources live as long as their build
     def domain(self, name: str) -> Passages:
         """Lines of a domain, divided into passages."""
         domain, _ = self.library.domain(name)
-        costs = count_lines(self.tokenizer, domain.lines)
-        return Passages.of(Segments.of(domain.lines, costs), domain.starts)
+        lines = Segments.of(domain.lines, count_lines(self.tokenizer, domain.lines))
+        return Passages(lines, np.array(domain.starts, dtype=np.intp), lines.total)
 
     @cache  # noqa: B019 - sources live as long as their build
     def documents(self, source: str) -> Segments:
