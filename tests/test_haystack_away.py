@@ -44,5 +44,5 @@ def test_rows_made_from_a_bundle_are_those_made_here(
     again = [make_row(task, there.sources, 0, there.target(1024)) for task in tasks]
     assert [row.unpack() for row in again] == made
     assert all("fences" in row.context.lower() for row in made)
-    named = (bundle.config.tokenizer, bundle.config.sources, bundle.config.haystack)
+    named = (bundle[0].tokenizer, bundle[0].sources, bundle[0].haystack)
     assert str(tmp_path) not in repr(named)

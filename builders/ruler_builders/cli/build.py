@@ -1,9 +1,8 @@
 """`ruler-data build`: build a folder, and print a line for each config."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -14,9 +13,6 @@ from ruler_data.options import JsonFlag, command
 from ruler_data.terminal import out as stdout
 from ruler_data.terminal import progress, say
 
-if TYPE_CHECKING:
-    from ruler_builders.pipeline.build_one import BuiltConfig
-
 
 @command()
 def build(config: BuildConfig, as_json: JsonFlag = False) -> None:
@@ -24,32 +20,35 @@ def build(config: BuildConfig, as_json: JsonFlag = False) -> None:
     from ruler_builders.pipeline.build import build_folder
 
     with progress(config.tokens) as advance:
-        manifest, built = build_folder(replace(config, progress=advance))
+        manifest, seconds = build_folder(replace(config, progress=advance))
     if as_json:
-        configs = {one.name: {**asdict(one.info), "seconds": one.seconds} for one in built}
+        configs = {
+            name: {**asdict(info), "seconds": seconds.get(name)}
+            for name, info in manifest.configs.items()
+        }
         stdout.print_json(json.dumps({"folder": str(config.folder), "configs": configs}))
     else:
-        _print_outcome(config, manifest, built)
+        _print_outcome(config, manifest, seconds)
 
 
-def _print_outcome(config: BuildConfig, manifest: Manifest, built: Sequence["BuiltConfig"]) -> None:
+def _print_outcome(config: BuildConfig, manifest: Manifest, seconds: Mapping[str, float]) -> None:
     """Print a line for each config and a summary of the folder or of the shard."""
     table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
     for column in table.columns[1:]:
         column.justify = "right"
-    for one in built:
+    for name, info in manifest.configs.items():
         table.add_row(
-            one.name,
-            str(one.info.rows),
-            f"{one.info.fill_mean:.4f}",
-            f"{one.info.fill_min:.4f}",
-            f"{one.info.bytes / 1e6:.2f}",
-            "kept" if one.seconds is None else f"{one.seconds:.1f}",
+            name,
+            str(info.rows),
+            f"{info.fill_mean:.4f}",
+            f"{info.fill_min:.4f}",
+            f"{info.bytes / 1e6:.2f}",
+            f"{seconds[name]:.1f}" if name in seconds else "kept",
         )
     stdout.print(table)
     suite = "" if config.selection.name == "ruler" else f" of the suite {config.selection.name}"
-    size = sum(one.info.bytes for one in built) / 1e6
-    total = f"{counted(len(built), 'config')}{suite}, {size:.1f} MB"
+    size = sum(info.bytes for info in manifest.configs.values()) / 1e6
+    total = f"{counted(len(manifest.configs), 'config')}{suite}, {size:.1f} MB"
     if not manifest.files:  # only a whole folder has a card
         say(f"{config.folder}: shard {config.shard}: {total}")
         return

@@ -15,7 +15,7 @@ from ruler_builders.card import card_files
 from ruler_builders.pipeline.build_config import BuildConfig, silent
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
-from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker, build_one
+from ruler_builders.pipeline.build_one import Built, build_in_worker, build_one
 from ruler_builders.pipeline.pool import run_jobs
 from ruler_builders.pipeline.validate import check_domains, check_inputs, check_options
 from ruler_data.errors import RulerError, UsageError
@@ -41,8 +41,8 @@ def build(config: BuildConfig) -> Manifest:
     return build_folder(config)[0]
 
 
-def build_folder(config: BuildConfig) -> tuple[Manifest, list[BuiltConfig]]:
-    """Do as `build`, and return the configs as well.
+def build_folder(config: BuildConfig) -> tuple[Manifest, dict[str, float]]:
+    """Do as `build`, and return the seconds that each config took, unless it was kept.
 
     After shards, the same options without a shard build what is still missing and write the
     manifest.
@@ -93,33 +93,32 @@ def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
 
 def _build_locked(
     config: BuildConfig, context: BuildContext, wanted: Manifest
-) -> tuple[Manifest, list[BuiltConfig]]:
+) -> tuple[Manifest, dict[str, float]]:
     """Build what is missing in a locked folder."""
     folder, rows = BuildDir(config.folder), config.selection.rows
     finished, manifest = _resume(folder, wanted, rows, force=config.force)
-    built = [BuiltConfig(name, info, None) for name, info in manifest.configs.items()]
-    names = config.shard_configs
-    missing = [name for name in names if name not in manifest.configs]
+    infos, seconds, names = dict(manifest.configs), dict[str, float](), config.shard_configs
+    missing = [name for name in names if name not in infos]
     if finished is not None and not missing and folder.is_whole(finished):
-        return finished, built
+        return finished, seconds
     if missing or not config.share:
         folder.start(manifest, rows)
         for name, info in manifest.configs.items():
             config.progress(name, info.rows)
     if missing:
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        built += _build_configs(config, context, wanted, longest_first)
-    built = [one for one in built if not config.share or one.name in names]
-    built.sort(key=lambda one: config_place(one.name))
-    manifest = replace(manifest, configs={one.name: one.info for one in built})
-    if config.share:
-        return manifest, built
-    return folder.seal(manifest, card_files(manifest, folder.path.joinpath)), built
+        for name, info, took in _build_configs(config, context, wanted, longest_first):
+            infos[name], seconds[name] = info, took
+    kept = sorted(names if config.share else infos, key=config_place)
+    manifest = replace(manifest, configs={name: infos[name] for name in kept})
+    if not config.share:
+        manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
+    return manifest, seconds
 
 
 def _build_configs(
     config: BuildConfig, context: BuildContext, wanted: Manifest, names: Sequence[str]
-) -> Iterable[BuiltConfig]:
+) -> Iterable[Built]:
     """Build configs on this machine or on a Ray cluster."""
     sha256 = {source.name: source.sha256 for source in wanted.sources}
     elsewhere = replace(config, progress=silent, warn=silent)  # no functions of the caller

@@ -104,7 +104,7 @@ class BuildDir:
 
         None if there is no such build or its state is damaged.
         """
-        record = self._read(INPUTS) or {}
+        record = self.read(INPUTS)
         try:
             manifest, rows = Manifest.from_json(record["manifest"]), int(record["rows"])
         except (RulerError, KeyError, TypeError, ValueError):
@@ -129,7 +129,7 @@ class BuildDir:
         infos = {}
         for path in sorted(self.state.glob(f"*{RECORD}")):
             with suppress(ValueError):  # a record of something else
-                infos[path.name.removesuffix(RECORD)] = config_info(self._read(path.name) or {})
+                infos[path.name.removesuffix(RECORD)] = config_info(self.read(path.name))
         return infos
 
     def intact(self, infos: Mapping[str, ConfigInfo]) -> dict[str, ConfigInfo]:
@@ -197,13 +197,13 @@ class BuildDir:
         self.manifest_path.unlink(missing_ok=True)
         (self.state / INPUTS).unlink(missing_ok=True)
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        """Return a JSON object of the state; None where it is missing or damaged."""
+    def read(self, name: str) -> dict[str, Any]:
+        """Return a JSON object of the state; it is empty where it is missing or damaged."""
         try:
             body = json.loads((self.state / name).read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return None
-        return body if isinstance(body, dict) else None
+            return {}
+        return body if isinstance(body, dict) else {}
 
 
 def _is_config(name: str) -> bool:
@@ -286,16 +286,11 @@ def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
     try:
         lock.acquire(timeout=timeout)
     except Timeout as error:
+        owner = folder.read(path.with_suffix(".owner").name)
+        who = (
+            f"process {owner.get('pid')} on {owner.get('host')}" if owner else "an unknown process"
+        )
         where = quote(str(folder.path), 200)
-        owner = _owner(path.with_suffix(".owner"))
-        msg = f"{where}: another build is running in this folder ({owner}); wait for it"
+        msg = f"{where}: another build is running in this folder ({who}); wait for it"
         raise RulerError(msg) from error
     return lock
-
-
-def _owner(path: Path) -> str:
-    try:
-        owner = json.loads(path.read_text(encoding="utf-8"))
-        return f"process {owner['pid']} on {owner['host']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "an unknown process"

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
@@ -23,19 +23,13 @@ from ruler_data.parquet import read_packed
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Qa
 
-
-@dataclass(frozen=True)
-class BuiltConfig:
-    """A config of the folder; `seconds` is None where an earlier build had made it."""
-
-    name: str
-    info: ConfigInfo
-    seconds: float | None
+#: A config's name, its entry for the manifest, and the seconds that it took.
+Built = tuple[str, ConfigInfo, float]
 
 
 def build_in_worker(
     config: BuildConfig, sha256: Mapping[str, str], name: str, progress: Progress
-) -> BuiltConfig:
+) -> Built:
     """Build one config in another process, which opens tokenizer and sources itself.
 
     `sha256` is of each source, as the parent has read it.
@@ -52,9 +46,7 @@ def build_in_worker(
 
 
 @no_cycles()
-def build_one(
-    config: BuildConfig, context: BuildContext, name: str, progress: Progress
-) -> BuiltConfig:
+def build_one(config: BuildConfig, context: BuildContext, name: str, progress: Progress) -> Built:
     """Build, audit and record one config in this process.
 
     Raises:
@@ -64,10 +56,10 @@ def build_one(
     task, length = config.configs[name]
     path, notes = config.folder / config_file(name), set[str]()
     is_balanced = config.edition == BALANCED
-    rows = _fitted if is_balanced else _replayed
 
     def reported() -> Iterator[PackedRow]:
-        for row in rows(config, context, name, notes):
+        balanced = _fitted(config, context, name, notes)
+        for row in balanced if is_balanced else _replayed(config, context, name):
             yield row
             progress(name, 1)
 
@@ -84,7 +76,7 @@ def build_one(
         raise RulerError(msg)
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
     BuildDir(config.folder).record(name, info)
-    return BuiltConfig(name, info, time.monotonic() - started)
+    return name, info, time.monotonic() - started
 
 
 def _fitted(
@@ -106,9 +98,7 @@ def _fitted(
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
 
-def _replayed(
-    config: BuildConfig, context: BuildContext, name: str, _notes: set[str]
-) -> Iterator[PackedRow]:
+def _replayed(config: BuildConfig, context: BuildContext, name: str) -> Iterator[PackedRow]:
     """Yield the rows of a config of an edition of upstream."""
     assert config.seed is not None  # `build_folder` has chosen it
     task, length = config.configs[name]

@@ -5,20 +5,18 @@ bundle of all files that it needs (tokenizer, sources, cut sentences) and return
 config's file. They are the same as those of any other build.
 """
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.pipeline.build_config import BuildConfig, silent
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.build_one import BuiltConfig, build_in_worker
+from ruler_builders.pipeline.build_one import Built, build_in_worker
 from ruler_builders.pipeline.pool import Progress
-from ruler_builders.sources.text_files import sha256_listing
 from ruler_data.errors import RulerError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.ray_cluster import connect
@@ -27,18 +25,8 @@ from ruler_data.ray_cluster import connect
 CACHE, SOURCES, HAYSTACK = "cache", "sources", "haystack"
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """Options without paths, and the files that the paths named, by path within the bundle."""
-
-    config: BuildConfig
-    files: dict[str, bytes]
-
-    @property
-    def digest(self) -> str:
-        """Return a sha256 of the files' names and contents."""
-        hashes = {name: hashlib.sha256(data).hexdigest() for name, data in self.files.items()}
-        return sha256_listing(hashes)
+#: Options without paths, and the files that the paths named, by path within the bundle.
+Bundle = tuple[BuildConfig, dict[str, bytes]]
 
 
 def pack(config: BuildConfig, context: BuildContext) -> Bundle:
@@ -58,14 +46,14 @@ def pack(config: BuildConfig, context: BuildContext) -> Bundle:
             place = f"{HAYSTACK}/{own.root.resolve().name}/{file}"  # may name a domain
             files[place] = (own.root / file).read_bytes()
     tokenizer = info.name if kept.is_dir() else config.tokenizer
-    return Bundle(replace(config, tokenizer=tokenizer, sources=None, haystack=None), files)
+    return replace(config, tokenizer=tokenizer, sources=None, haystack=None), files
 
 
 def unpack(bundle: Bundle) -> BuildConfig:
     """Unpack a bundle on this machine and return its options with the paths of this machine."""
-    root = _unpacked(bundle.digest, tuple(bundle.files.items()))
+    config, files = bundle
+    root = _unpacked(tuple(files.items()))
     os.environ["RULER_CACHE"] = str(root / CACHE)
-    config = bundle.config
     tokenizer, sources = root / config.tokenizer, root / SOURCES
     return replace(
         config,
@@ -76,8 +64,9 @@ def unpack(bundle: Bundle) -> BuildConfig:
 
 
 @lru_cache(maxsize=1)
-def _unpacked(digest: str, files: tuple[tuple[str, bytes], ...]) -> Path:
-    root = Path(tempfile.mkdtemp(prefix=f"ruler-data-{digest[:12]}-"))
+def _unpacked(files: tuple[tuple[str, bytes], ...]) -> Path:
+    """Write files to a folder, once for all tasks of a process."""
+    root = Path(tempfile.mkdtemp(prefix="ruler-data-"))
     for name, data in files:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +80,7 @@ def build_on_ray(
     sha256: Mapping[str, str],
     names: Sequence[str],
     progress: Progress,
-) -> Iterator[BuiltConfig]:
+) -> Iterator[Built]:
     """Yield configs as a Ray cluster finishes them.
 
     The cluster is the one that RAY_ADDRESS names, otherwise one on this machine with as many
@@ -110,9 +99,10 @@ def build_on_ray(
         while pending:
             ready, pending = ray.wait(pending, timeout=1.0)
             for built, data in ray.get(ready):
-                write_bytes(folder.path / built.info.file, data)
-                folder.record(built.name, built.info)
-                progress(built.name, built.info.rows)
+                name, info, _ = built
+                write_bytes(folder.path / info.file, data)
+                folder.record(name, info)
+                progress(name, info.rows)
                 yield built
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, RulerError):
@@ -129,11 +119,9 @@ def build_on_ray(
         ray.shutdown()
 
 
-def _build_remotely(
-    name: str, bundle: Bundle, sha256: Mapping[str, str]
-) -> tuple[BuiltConfig, bytes]:
+def _build_remotely(name: str, bundle: Bundle, sha256: Mapping[str, str]) -> tuple[Built, bytes]:
     """Build one config on a machine of the cluster and return the bytes of its file."""
     with tempfile.TemporaryDirectory(prefix="ruler-data-") as scratch:
         config = replace(unpack(bundle), out=Path(scratch))
         built = build_in_worker(config, sha256, name, silent)
-        return built, (config.folder / built.info.file).read_bytes()
+        return built, (config.folder / built[1].file).read_bytes()
