@@ -27,6 +27,7 @@ from ruler_data.manifest import (
     FILENAME,
     PRIVATE_SEEDS,
     ConfigInfo,
+    FileInfo,
     Manifest,
     config_info,
     read_manifest,
@@ -139,14 +140,13 @@ class BuildDir:
             for name, info in infos.items()
             if _is_config(name)
             and info.file == config_file(name)
-            and _is_intact(self.path / info.file, info.bytes, info.sha256)
+            and _is_intact(self.path / info.file, info)
         }
 
     def is_whole(self, manifest: Manifest) -> bool:
         """Whether every file that the manifest names is as it was written."""
         return self.intact(manifest.configs) == manifest.configs and all(
-            _is_intact(self.path / name, info.bytes, info.sha256)
-            for name, info in manifest.files.items()
+            _is_intact(self.path / name, info) for name, info in manifest.files.items()
         )
 
     def choose_seed(self, seed: int | None, *, fresh: bool) -> int:
@@ -192,10 +192,8 @@ class BuildDir:
         """Remove an earlier build: its manifest, its records and its configs."""
         for folder in filter(_holds_only_a_config, self.path.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
-        for record in self.state.glob(f"*{RECORD}"):
-            record.unlink()
-        self.manifest_path.unlink(missing_ok=True)
-        (self.state / INPUTS).unlink(missing_ok=True)
+        for file in (*self.state.glob(f"*{RECORD}"), self.manifest_path, self.state / INPUTS):
+            file.unlink(missing_ok=True)
 
     def read(self, name: str) -> dict[str, Any]:
         """Return a JSON object of the state; it is empty where it is missing or damaged."""
@@ -222,8 +220,9 @@ def _holds_only_a_config(folder: Path) -> bool:
     return all(entry.name.startswith(file) for entry in folder.iterdir())
 
 
-def _is_intact(path: Path, size: int, sha256: str) -> bool:
-    return path.is_file() and path.stat().st_size == size and sha256_file(path) == sha256
+def _is_intact(path: Path, info: ConfigInfo | FileInfo) -> bool:
+    is_whole = path.is_file() and path.stat().st_size == info.bytes
+    return is_whole and sha256_file(path) == info.sha256
 
 
 #: Name of the lock of a build of everything; shards have names of their own.
@@ -254,7 +253,7 @@ def locked(folder: BuildDir, shard: tuple[int, int] | None = None) -> Iterator[N
     owner = folder.state / f"{share}.owner"
     try:
         _assert_exclusive(folder, share)
-        write_file(owner, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        write_file(owner, json.dumps({"who": f"process {os.getpid()} on {socket.gethostname()}"}))
         if share == WHOLE:  # nobody else is at work, so partial files were left by killed builds
             for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
                 left.unlink()
@@ -286,10 +285,7 @@ def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
     try:
         lock.acquire(timeout=timeout)
     except Timeout as error:
-        owner = folder.read(path.with_suffix(".owner").name)
-        who = (
-            f"process {owner.get('pid')} on {owner.get('host')}" if owner else "an unknown process"
-        )
+        who = folder.read(path.with_suffix(".owner").name).get("who", "an unknown process")
         where = quote(str(folder.path), 200)
         msg = f"{where}: another build is running in this folder ({who}); wait for it"
         raise RulerError(msg) from error

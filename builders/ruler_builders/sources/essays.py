@@ -82,33 +82,28 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
     roots += [Path(path) for path in os.environ.get("NLTK_DATA", "").split(os.pathsep) if path]
     home = Path("~").expanduser() if os.environ.get("HOME") else cache_dir()
     roots += [home / "nltk_data", cache_dir("nltk_data")]
-    for root in roots:
-        model = root / "tokenizers" / "punkt_tab" / "english"
-        if model.is_dir():
-            _check_model(model)
-            return model
-    msg = (
-        "the sentence model punkt_tab is needed to cut the essays and was not found; put it under "
-        "SOURCES/nltk_data, or set NLTK_DATA to a folder that has it"
-    )
-    if not allow_download:
-        raise RulerError(msg)
-    members = [f"punkt_tab/english/{name}" for name in PUNKT]
-    root = cache_dir("nltk_data", "tokenizers")
-    try:
-        download(_PUNKT_URL, None, root, unzip=members)
-    except Unreachable as error:
-        raise RulerError(msg) from error
-    _check_model(root / "punkt_tab" / "english")
-    return root / "punkt_tab" / "english"
-
-
-def _check_model(model: Path) -> None:
+    models = (root / "tokenizers" / "punkt_tab" / "english" for root in roots)
+    model = next(filter(Path.is_dir, models), None)
+    if model is None:
+        msg = (
+            "the sentence model punkt_tab is needed to cut the essays and was not found; put it "
+            "under SOURCES/nltk_data, or set NLTK_DATA to a folder that has it"
+        )
+        if not allow_download:
+            raise RulerError(msg)
+        folder = cache_dir("nltk_data", "tokenizers")
+        members = [f"punkt_tab/english/{name}" for name in PUNKT]
+        try:
+            download(_PUNKT_URL, None, folder, unzip=members)
+        except Unreachable as error:
+            raise RulerError(msg) from error
+        model = folder / "punkt_tab" / "english"
     hashes = hash_files(model, [*PUNKT])
     for name, expected in PUNKT.items():
         if (found := hashes.get(name, "no such file")) != expected:
             msg = f"{model / name}: sha256 expected {expected}, found {found}"
             raise RulerError(msg)
+    return model
 
 
 def _cut(words: str, model: Path) -> tuple[str, ...]:

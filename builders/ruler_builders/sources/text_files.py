@@ -33,23 +33,18 @@ def read_text(path: Path) -> str:
         RulerError: it cannot be read, is not UTF-8 or holds NUL, with the byte offset.
     """
     try:
-        data = path.read_bytes()
+        text = path.read_bytes().decode()
+        if "\0" not in text:
+            return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        place = len(text.partition("\0")[0].encode())
+        why = f"NUL at byte {place}; this is not a text file"
     except OSError as error:
-        msg = f"{path.name}: cannot be read: {error.strerror}"
-        raise RulerError(msg) from error
-    try:
-        text = data.decode("utf-8")
+        why = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
-        msg = (
-            f"{path.name}: not UTF-8 at byte {error.start}: "
-            f"{data[error.start : error.start + 4].hex(' ')}; convert the file to UTF-8"
-        )
-        raise RulerError(msg) from error
-    nul = data.find(b"\0")
-    if nul >= 0:
-        msg = f"{path.name}: NUL at byte {nul}; this is not a text file"
-        raise RulerError(msg)
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        shown = error.object[error.start : error.start + 4].hex(" ")
+        why = f"not UTF-8 at byte {error.start}: {shown}; convert the file to UTF-8"
+    msg = f"{path.name}: {why}"
+    raise RulerError(msg)
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers check its shape
@@ -62,15 +57,14 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON is any value; readers c
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        msg = (
-            f"{path.name}: not JSON at character {error.pos} of {len(text)}: {error.msg} "
-            f"(sha256 {sha256_file(path)}); is the file cut short?"
-        )
-        raise RulerError(msg) from error
-    except (RecursionError, ValueError) as error:  # e.g. a number of 5,000 digits
-        why = "nested too deep" if isinstance(error, RecursionError) else str(error)
-        msg = f"{path.name}: JSON that cannot be read: {why}"
-        raise RulerError(msg) from error
+        why = f"not JSON at character {error.pos} of {len(text)}: {error.msg}"
+        why += f" (sha256 {sha256_file(path)}); is the file cut short?"
+    except RecursionError:
+        why = "JSON that cannot be read: nested too deep"
+    except ValueError as error:  # e.g. a number of 5,000 digits
+        why = f"JSON that cannot be read: {error}"
+    msg = f"{path.name}: {why}"
+    raise RulerError(msg)
 
 
 def check_text(text: str, where: str) -> str:

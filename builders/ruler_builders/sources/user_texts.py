@@ -53,7 +53,7 @@ class UserTexts:
 
     def spelled(self, name: str, marks: Sequence[str]) -> tuple[str, int, str] | None:
         """Return the first occurrence of a mark in a domain: file, line (from 1) and mark."""
-        longest_first = sorted(filter(None, marks), key=lambda mark: (-len(mark), mark))
+        longest_first = sorted(filter(None, marks), key=len, reverse=True)
         pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
         for file in self.domains[name]:
             text = read_text(self.root / file)
