@@ -59,6 +59,16 @@ def test_a_text_of_the_largest_vocabulary_is_full(monkeypatch: pytest.MonkeyPatc
     assert [word for word, _ in counts.most_common(4)] == [fwe.NOISE, *row.outputs]
 
 
+@pytest.mark.parametrize("alpha", [1.1, 2.0, 3.5])
+def test_a_text_is_the_longest_that_fits(alpha: float) -> None:
+    template = fwe.draw("fwe", Fwe(alpha=alpha), counted("mistral"), 0, 4096, 3900)
+    smallest = template.fill(0).cost
+    found = {room: template.fill(room).cost for room in range(smallest, smallest + 300)}
+    assert len({*found.values()}) > 30
+    for room, cost in found.items():
+        assert cost == max(other for other in found.values() if other <= room)
+
+
 @pytest.mark.parametrize("length", [16, 300, 4096])
 def test_the_least_length_that_is_reported_can_be_built(length: int, tiny: Path) -> None:
     sources = counted(str(tiny))

@@ -3,12 +3,11 @@
 from itertools import combinations
 
 import numpy as np
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ruler_builders.rows.packing import choose, largest_size
-from ruler_builders.rows.segments import SLACK, SPARE, Costs, count_segments
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.segments import SLACK, SPARE, count_segments
 from tests.rows import counted
 
 COSTS = st.lists(st.integers(1, 90), min_size=1, max_size=120)
@@ -56,30 +55,6 @@ def test_long_lines_of_similar_cost_leave_less_than_a_hundredth_free(
 
 def test_costs_of_places_count_as_well() -> None:
     assert choose(np.array([5, 5, 5, 5]), 21, np.array([1, 1, 2, 9])).tolist() == [0, 1, 2]
-
-
-@given(
-    slope=st.integers(1, 40),
-    base=st.integers(0, 50),
-    extra=st.integers(0, 5000),
-    guess=st.integers(-100, 9000),
-)
-def test_the_largest_size_is_that_of_a_search_through_all_wherever_it_begins(
-    slope: int, base: int, extra: int, guess: int
-) -> None:
-    budget = base + extra
-
-    def cost(sizes: Costs) -> Costs:
-        return base + slope * sizes + sizes // 7
-
-    largest = int(np.flatnonzero(cost(np.arange(extra + 2)) <= budget)[-1])
-    assert largest_size(cost, budget, guess) == largest
-
-
-@given(st.integers(0, 9000), st.integers(0, 500))
-def test_a_smallest_size_over_the_budget_is_refused(guess: int, start: int) -> None:
-    with pytest.raises(ValueError, match=f"size {start} already costs {3 * start + 1} tokens"):
-        largest_size(lambda sizes: 3 * sizes + 1, 3 * start, guess, start)
 
 
 def test_units_counted_alone_add_up_to_the_whole(llama3: str) -> None:

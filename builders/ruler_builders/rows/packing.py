@@ -1,6 +1,4 @@
-"""Packing: which segments, or how many of a kind, fill a room of tokens best."""
-
-from collections.abc import Callable
+"""Packing: which segments fill a room of tokens best."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +8,6 @@ from ruler_builders.rows.segments import SLACK, SPARE, Costs
 #: From this room (tokens) on, rows must be filled to 0.99 of their length, which is some tokens
 #: more than the room. A row short of that by its own segments gets one segment more.
 FULL_FROM, FULL = 3_700, 1 - 1 / 93
-
-#: Sizes probed in one call, and on each side of a guess.
-LOOK = 16
 
 
 def choose(
@@ -70,38 +65,6 @@ def choose(
     if room >= FULL_FROM and free > room * (1 - FULL) and labels is None:
         chosen = _one_more(costs, chosen, range(taken, min(taken + SPARE, len(costs))), free)
     return np.concatenate([np.arange(stay), np.array(sorted(chosen), dtype=np.intp)])
-
-
-def largest_size(
-    cost: Callable[[NDArray[np.int64]], NDArray[np.int64]], budget: int, guess: int, start: int = 0
-) -> int:
-    """Return the largest size (at least `start`) whose cost is within the budget.
-
-    Args:
-        cost: `cost(sizes)` returns the tokens of rows of these sizes; it never falls.
-        budget: in tokens.
-        guess: size to probe first.
-        start: the smallest size.
-
-    Raises:
-        ValueError: `start` costs more than the budget.
-
-    >>> largest_size(lambda sizes: 7 * sizes + 3, budget=100, guess=20)
-    13
-    """
-    near = max(guess - LOOK, start)
-    first, low = cost(np.array([start, near])).tolist()
-    if first > budget:
-        msg = f"size {start} already costs {first} tokens, budget {budget}"
-        raise ValueError(msg)
-    low, high = (near, near + 2 * LOOK) if low <= budget else (start, near)
-    while cost(np.array([high]))[0] <= budget:
-        low, high = high, high + 2 * (high - low)
-    while high - low > 1:
-        sizes = low + (high - low) * np.arange(LOOK + 1) // LOOK
-        fitting = int(np.count_nonzero(cost(sizes) <= budget))
-        low, high = int(sizes[fitting - 1]), int(sizes[fitting])
-    return low
 
 
 def _one_more(costs: Costs, chosen: list[int], spare: range, free: int) -> list[int]:

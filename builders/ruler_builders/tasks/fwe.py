@@ -6,14 +6,15 @@ Source: RULER, arXiv 2404.06654, section 3.3; counts follow a zeta distribution 
 the noise `...`, and the answer is the ranks from 2, K of them (3 by default).
 """
 
+from bisect import bisect_right
 from functools import cache, lru_cache
+from itertools import count
 from string import ascii_lowercase
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders import prompts
-from ruler_builders.rows.packing import largest_size
 from ruler_builders.rows.randomness import distinct, draw_names, permutation, rng, subset
 from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
@@ -47,18 +48,18 @@ def draw(
     source = rng(sources.seed, name, index, "words")
     picked = np.concatenate([[0], 1 + distinct(source, CODED, size - 1)])
     costs = words.costs(picked)
-    shares = _shares(size, params.alpha)
+    per_word = (costs / _shares(size, params.alpha)).sum()
     least = _least(size, params.alpha, params.top)
 
-    def cost(totals: NDArray[np.int64]) -> NDArray[np.int64]:
-        return np.asarray(counts(totals[:, None], size, params.alpha) @ costs)
+    def cost(total: int) -> int:
+        return int(counts(total, size, params.alpha) @ costs)
 
     def fill(room: int) -> Haystack:
-        # Rounding down takes half a word off each rank.
-        guess = int((room + costs.sum() / 2) / (costs / shares).sum())
         total = least
-        if cost(np.array([least]))[0] < room:
-            total = largest_size(cost, room, guess, least)
+        if cost(least) < room:
+            # Rounding down takes less than one word off each rank.
+            totals = range(least, int((room + costs.sum()) / per_word) + 2)
+            total = totals[bisect_right(totals, room, key=cost) - 1]
         while not _is_determined(often := counts(total, size, params.alpha), params.top):
             total -= 1
         shown = _scattered(picked, often, sources.seed, name, index)
@@ -79,10 +80,8 @@ def _scattered(
     return shown
 
 
-def counts(total: int | NDArray[np.int64], size: int, alpha: float) -> NDArray[np.int64]:
+def counts(total: int, size: int, alpha: float) -> NDArray[np.int64]:
     """Return how often each rank stands in a text of `total` words: floor(N k^-alpha / zeta).
-
-    Totals of shape (texts, 1) give counts of shape (texts, size).
 
     Whole exponents are powers by multiplication, exact in every floating point library, so
     no platform rounds a count differently.
@@ -121,10 +120,8 @@ def _least(size: int, alpha: float, top: int) -> int:
     >>> _least(100, 2.0, 3)
     27
     """
-    total = top + 1
-    while not (counts(total, size, alpha)[top] and _is_determined(counts(total, size, alpha), top)):
-        total += 1
-    return total
+    texts = ((total, counts(total, size, alpha)) for total in count(top + 1))
+    return next(total for total, often in texts if often[top] and _is_determined(often, top))
 
 
 def _is_determined(numbers: NDArray[np.int64], top: int) -> bool:
