@@ -86,8 +86,10 @@ def _weave(
 
     Neighbouring segments with no needle between them are one text.
     """
-    breaks = np.flatnonzero(np.diff(chosen) != 1) + 1
-    cuts = sorted({0, len(chosen), *places, *breaks.tolist()})
+    breaks: list[int] = []
+    if len(chosen) and chosen[-1] - chosen[0] >= len(chosen):  # with gaps: they rise
+        breaks = (np.flatnonzero(np.diff(chosen) != 1) + 1).tolist()
+    cuts = sorted({0, len(chosen), *places, *breaks})
     pieces: list[bytes | memoryview] = [*segments.runs(chosen, joiner, np.array(cuts))]
     marks = [cuts.index(place) + before for before, place in enumerate(places)]
     for mark, needle in zip(marks, needles, strict=True):
