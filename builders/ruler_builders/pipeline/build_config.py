@@ -169,7 +169,7 @@ class BuildConfig:
         """(i, n) to build share i of n and leave out the manifest; None for everything."""
         return parse_shard(self.shard) if self.shard else None
 
-    @property
+    @cached_property
     def configs(self) -> dict[str, tuple[Task, int]]:
         """Every config of the suite by name: its task and its length in tokens."""
         return {
