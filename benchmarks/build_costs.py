@@ -24,7 +24,7 @@ from ruler_data.parquet import (
     SCHEMA,
     packed_at,
     read_groups,
-    read_packed,
+    read_rows,
     read_rows,
     to_table,
 )
@@ -81,7 +81,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         spent_building = least(lambda: build(context, entry, length, rows, path), TIMES)
-        audit = least(lambda: audit_rows(task, entry, length, read_packed(path)), TIMES)
+        audit = least(lambda: audit_rows(task, entry, length, read_rows(path)), TIMES)
         again = [grouped(path) for _ in range(TIMES)]  # a string caches its UTF-8
         floor = least(lambda: write_plainly(again.pop(), entry, path), TIMES)
         made = list(read_rows(path))

@@ -19,10 +19,11 @@ def built(
     """Return rows of the real sources that the audit accepts, and what runs out in each."""
     sources, tokens = counted(tokenizer, shared / "sources"), target(tokenizer, length)
     notes: list[set[str]] = [set() for _ in range(rows)]
-    made = [next(make_rows(TASKS[task], sources, [n], tokens, notes[n])) for n in range(rows)]
+    packed = [next(make_rows(TASKS[task], sources, [n], tokens, notes[n])) for n in range(rows)]
+    made = [row.unpack() for row in packed]
     audit = audit_rows(task, TASKS[task], length, made)
     assert audit.findings == []
-    return [(row.unpack(), exhausted) for row, exhausted in zip(made, notes, strict=True)]
+    return list(zip(made, notes, strict=True))
 
 
 def documents_of(row: Row) -> Counter[str]:

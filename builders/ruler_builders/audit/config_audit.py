@@ -24,7 +24,7 @@ from ruler_data.errors import BudgetError, RulerError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import parse_config
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_groups, read_packed
-from ruler_data.row import PackedRow, RowDigest, question_bytes, serialize
+from ruler_data.row import PackedRow, Row, RowDigest, question_bytes, serialize
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.version import __version__
@@ -77,15 +77,15 @@ def verify_config(
         made = _replayed(manifest, name, sources.folder, loaded, untested)
     replayed = 0
 
-    def rows() -> Iterator[PackedRow]:
+    def rows() -> Iterator[Row]:
         nonlocal replayed
         recounted = recounted_rows(info.rows, length)
         for row in read_packed(path):
             digest.add(row)
             lengths.append(row.length)
             questions.append(question_bytes(row))
-            yield row  # the audit first, which reads all of it
-            wrong = list(check.row(row)) if check else []
+            yield (unpacked := row.unpack())  # the audit first, which reads all of it
+            wrong = list(check.row(row, unpacked)) if check else []
             if is_replayed := (upstream := next(made, None)) is not None:
                 replayed += 1
                 if serialize(row) != serialize(upstream):

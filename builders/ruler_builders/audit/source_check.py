@@ -167,8 +167,8 @@ class RowCheck:
             corpus, _ = library.corpus(task.params.source)
             self.exhausted.update(repeated(corpus, task.params, manifest.configs[config].rows))
 
-    def row(self, packed: PackedRow) -> Iterator[str]:
-        """Yield where a row is not what the seed draws from the sources."""
+    def row(self, packed: PackedRow, row: Row) -> Iterator[str]:
+        """Yield where a row, given in both forms, is not what the seed draws from the sources."""
         if packed.index in self._indices:
             made = next(self._made, None)
             if made is None:
@@ -176,9 +176,9 @@ class RowCheck:
                 return
             self.built += 1
             if serialize(packed) != serialize(made):
-                yield f"differs from the row built again: {_difference(packed, made)}"
+                yield f"differs from the row built again: {_difference(row, made.unpack())}"
         elif self.draws and packed.index >= 0:
-            yield from self._drawn(packed.unpack())
+            yield from self._drawn(row)
 
     def missing(self) -> Iterator[int]:
         """Yield the rows to build again that the file does not have."""
@@ -322,10 +322,10 @@ def _corpus(library: Library, source: str) -> tuple[list[str], dict[str, int], d
     return texts, numbers, {question.text: question for question in corpus.questions}
 
 
-def _difference(found: PackedRow, wanted: PackedRow) -> str:
+def _difference(found: Row, wanted: Row) -> str:
     """Return the first column in which two rows differ, and its values."""
     for (name, here), there in zip(
-        found.unpack().to_record().items(), wanted.unpack().to_record().values(), strict=True
+        found.to_record().items(), wanted.to_record().values(), strict=True
     ):
         if here != there:
             return f"{name} {_differing(here, there)} by the seed"

@@ -3,7 +3,6 @@
 A build and `verify` use the same checks.
 """
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
 from ruler_builders.checks.solvers import solve
 from ruler_builders.checks.task_parameters import parameter_findings
-from ruler_data.row import PackedRow, Row, utf8
+from ruler_data.row import Row
 from ruler_data.tasks import Task
 
 
@@ -32,26 +31,24 @@ class ConfigAudit:
 
 
 def audit_rows(
-    config: str, task: Task, length: int, rows: Iterable[Row | PackedRow], reserve: int = 0
+    config: str, task: Task, length: int, rows: Iterable[Row], reserve: int = 0
 ) -> ConfigAudit:
     """Check everything that needs neither tokenizer nor sources.
 
     `length` is the config's, and `reserve` is kept free of each prompt, both in tokens.
     """
     audit = ConfigAudit(config)
-    seen: dict[bytes, int] = {}
+    seen: dict[int, int] = {}
     depths = Depths(task)
     lengths: list[int] = []
-    for place, given in enumerate(rows):
-        row = given.unpack() if isinstance(given, PackedRow) else given
+    for place, row in enumerate(rows):
         lengths.append(row.length)
         for message in _row_findings(task, length - reserve, place, row):
             audit.find(message, row.index)
         for message in parameter_findings(task, length, row):
             audit.find(message, row.index)
-        key = hashlib.sha256(utf8(given.context))
-        key.update(f"\0{row.question}\0{row.answer_prefix}".encode())
-        if (first := seen.setdefault(key.digest(), place)) < place:
+        prompt = hash((row.context, row.question, row.answer_prefix))  # of 64 bits
+        if (first := seen.setdefault(prompt, place)) < place:
             audit.find(f"same prompt as row {first}", row.index)
         depths.add(row)
     if not (count := len(lengths)):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from ruler_builders.checks.audit_rows import ConfigAudit, column_findings
 from ruler_builders.checks.prompt_parser import queried_keys
-from ruler_data.row import PackedRow, Row
+from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
 
 #: A place of the gold document is named if it is so many times as frequent as by chance.
@@ -20,7 +20,7 @@ _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
 
 
 def audit_upstream(
-    config: str, task: Task, rows: Iterable[PackedRow], *, imported: bool = False
+    config: str, task: Task, rows: Iterable[Row], *, imported: bool = False
 ) -> ConfigAudit:
     """Check the columns of a config, and in `checks` measure the defects that its rows have.
 
@@ -32,8 +32,7 @@ def audit_upstream(
     layouts: set[object] = set()
     gold: Counter[tuple[int, int]] = Counter()
     count = 0
-    for place, packed in enumerate(rows):
-        row = packed.unpack()
+    for place, row in enumerate(rows):
         for message in _findings(task, place, row, imported):
             audit.find(message, row.index)
         seen[row.context, row.question] += 1

@@ -120,7 +120,8 @@ def row_depths(task: Task, row: Row) -> tuple[list[float], float, int]:
     if not row.evidence or isinstance(task.params, Cwe | Fwe):
         return [], 0.0, 0
     head = template_of(task, row).head
-    start = row.context.rfind(head) + len(head)  # it stands before the example of vt as well
+    find = row.context.rfind if isinstance(task.params, Vt) else row.context.find  # vt: an example
+    start = find(head) + len(head)
     if start < len(head):  # no instruction: the solver reports it
         return [], 0.0, 0
     last = row.evidence[-1]

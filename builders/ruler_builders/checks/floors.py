@@ -14,15 +14,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest, nsmallest
+from functools import lru_cache
 from itertools import islice
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ruler_builders.checks.prompt_parser import needle_sentences, word_list
+from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
-from ruler_data.row import PackedRow, Row
+from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
@@ -30,7 +31,6 @@ ROWS = 200
 #: Characters that a list may have for each token of the answer's budget.
 CHARACTERS_PER_TOKEN = 4
 
-AnyRow = TypeVar("AnyRow", Row, PackedRow)
 #: Candidates in the order of the prompt: how often each occurs, and the form of each.
 Candidates = tuple[Counter[str], Mapping[str, object]]
 
@@ -42,12 +42,11 @@ class FloorMeter:
         self._task, self._rows = task, max(rows, 1)
         self._scores: dict[str, list[float]] = {}
 
-    def watch(self, rows: Iterable[AnyRow]) -> Iterator[AnyRow]:
+    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows, and measure those of the sample."""
         for place, row in enumerate(rows):
             if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
-                whole = row.unpack() if isinstance(row, PackedRow) else row
-                for name, score in scores(self._task, whole).items():
+                for name, score in scores(self._task, row).items():
                     self._scores.setdefault(name, []).append(score)
             yield row
 
@@ -155,7 +154,6 @@ def _likeness(texts: list[str]) -> NDArray[np.int64]:
     return total
 
 
-_DOCUMENT = re.compile(r"\n\nDocument [0-9]+:\n")
 _EDGE = re.compile(r"\b([A-Z]+) -> ([A-Z]+)\n")
 #: Names or numbers taken of each document.
 _NAMES = 3
@@ -208,12 +206,14 @@ def _words(row: Row) -> Candidates:
 
 def _names(row: Row) -> Candidates:
     """Return the first names and numbers of the documents; the form is how often each occurs."""
-    documents = _DOCUMENT.split("\n\n" + row.context)[1:]
-    often = Counter(document.strip() for document in documents)
-    named = [
-        (match[0], often[text]) for text in often for match in islice(_NAMED.finditer(text), _NAMES)
-    ]
+    often = Counter(documents(row.context)[1])
+    named = [(name, often[text]) for text in often for name in _first_names(text)]
     return Counter(name for name, _ in named), dict(named)
+
+
+@lru_cache(maxsize=2**13)  # rows share most of their documents
+def _first_names(document: str) -> list[str]:
+    return [match[0] for match in islice(_NAMED.finditer(document), _NAMES)]
 
 
 def _nodes(row: Row) -> Candidates:

@@ -36,7 +36,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
 from ruler_data.options import Option, takes_options
-from ruler_data.parquet import read_packed
+from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
 from ruler_data.tokenizers import PromptTokenizer
@@ -240,7 +240,7 @@ def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> Con
     (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
     task, path = TASKS[task_name], folder / config_file(name)
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
-    found = audit_upstream(name, task, read_packed(path), imported=True)
+    found = audit_upstream(name, task, read_rows(path), imported=True)
     checks = {what: figure for what, figure in found.checks.items() if what != "rows in order"}
     figures = spool.figures[name].items()
     checks |= {what: f"{often} of {count} rows" for what, often in figures if often}

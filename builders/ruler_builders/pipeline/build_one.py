@@ -19,7 +19,7 @@ from ruler_builders.upstream.columns import packed_rows
 from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, ConfigInfo
 from ruler_data.names import config_file
-from ruler_data.parquet import read_packed
+from ruler_data.parquet import read_rows
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Qa
 
@@ -65,7 +65,7 @@ def build_one(config: BuildConfig, context: BuildContext, name: str, progress: P
 
     info = write_rows(path, reported(), task, length, config.selection.rows)
     meter = FloorMeter(task, info.rows)
-    written = meter.watch(read_packed(path))
+    written = meter.watch(read_rows(path))
     if is_balanced:
         audit = audit_rows(name, task, length, written, config.reserve)
     else:
