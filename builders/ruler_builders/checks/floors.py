@@ -13,8 +13,8 @@ are measured by the task's headline: upstream's score or the exact one.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from heapq import nlargest, nsmallest
 from functools import lru_cache
+from heapq import nlargest, nsmallest
 from itertools import islice
 
 import numpy as np
@@ -101,7 +101,7 @@ def _choices(
     often = np.fromiter(counts.values(), dtype=np.int64, count=len(texts))
     sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
     forms = Counter(form_of.values())
-    alone = np.array([forms[form_of[text]] for text in texts]) if form_of else sizes * 0
+    alone = np.array([forms[form_of[text]] for text in texts]) if len(forms) > 1 else sizes * 0
     alike = _likeness(texts)
     keys: dict[str, NDArray[np.int64]] = {
         "shortest": sizes,

@@ -29,9 +29,8 @@ def _named(form: str) -> str:
 def _words(form: str) -> str:
     """Return fixed words of a form: up to the magic ones, or else the longest."""
     parts = re.split("KEY|VALUE|KIND", form)
-    return next((part[: part.index(MAGIC)] + MAGIC for part in parts if MAGIC in part), "") or max(
-        parts, key=len
-    )
+    magic = [part[: part.index(MAGIC)] + MAGIC for part in parts if MAGIC in part]
+    return magic[0] if magic else max(parts, key=len)
 
 
 MAGIC = "special magic"
@@ -73,15 +72,20 @@ class Needles(NamedTuple):
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     """Return all needles of a text in any wording, and the pieces of text between them."""
-    magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in text.split(MAGIC)[:-1]})
-    forms = [
+    (plain, _, plain_form), *forms = _FORMS
+    found, pieces = _of_one_form(text, plain, plain_form)
+    rest = "\n".join(pieces)  # short if there is nothing but plain needles
+    magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in rest.split(MAGIC)[:-1]})
+    others = [
         (wording, form)
-        for wording, words, form in _FORMS
-        if words in (magic if MAGIC in words else text)
+        for wording, words, form in forms
+        if words in (magic if MAGIC in words else rest)
     ]
-    if len(forms) == 1 and forms[0][0] != "split":
-        return _of_one_form(text, *forms[0])
-    return _of_forms(text, forms)
+    if not others:
+        return found, pieces
+    if len(others) == 1 and not found.keys and others[0][0] != "split":
+        return _of_one_form(text, *others[0])
+    return _of_forms(text, [(plain, plain_form), *others])
 
 
 def lines_between(pieces: Iterable[str], head: str) -> list[str]:

@@ -8,11 +8,10 @@ shares nothing with the generators.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import compress
-from operator import not_
+from itertools import chain
 
 import numpy as np
 
@@ -41,7 +40,6 @@ def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
 
 def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
     head = template_of(task, row).head
-    body = row.context.removeprefix(head).removesuffix("\n")
     found, pieces = needle_sentences(row.context)
     yield from _haystack_findings(params, head, pieces)
     asked = queried_keys(row)
@@ -64,15 +62,13 @@ def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
     if not (params.none == "true" or params.ordinal) and given != golden:
         yield f"outputs {list(row.outputs)} are not the values of the keys in their order: {golden}"
     if params.haystack != "needles" and params.wording != "associated":
+        body = row.context.removeprefix(head)
         yield from _mention_findings(params, body, found, asked, row.outputs)
 
 
 def _haystack_findings(params: Niah, head: str, pieces: Sequence[str]) -> Iterator[str]:
     """Compare what is not needle with the haystack of the task; texts need their sources."""
     expected = "texts" if params.haystack in ("essays", "domains") else params.haystack
-    bare = (piece.removeprefix(head).replace(NOISE, "") for piece in pieces)
-    if expected == "texts" and any(piece and not piece.isspace() for piece in bare):
-        return  # a long text need not be cut into lines
     others = lines_between(pieces, head)
     text = [line for line in others if line != NOISE]
     kind = "texts" if text else "noise" if others else "needles"
@@ -85,38 +81,38 @@ def _sentence_findings(params: Niah, found: Needles) -> Iterator[str]:
     """Check the wording of needles, and the kinds of their keys and values."""
     singular = params.value_type.removesuffix("s")
     expected = params.value_type if params.wording in ("plain", "json", "assignment") else singular
-    for place in _others(found.kinds, {expected, singular, ""}.__contains__):
+    for place in _others(found.kinds, f"({expected}|{singular})?"):
         yield f"the needle {found.texts[place][0]!r} is about {found.kinds[place]}, not {expected}"
-    is_key: Callable[[str], object] = _form(params.key_type).fullmatch
+    key_form = _form(params.key_type)
     if params.wording == "associated":
-        is_key = {thing for things in associations().values() for thing in things}.__contains__
-    is_value = _form(params.value_type, params.value_length).fullmatch
-    for column, is_right, kind in (
-        (found.keys, is_key, params.key_type),
-        (found.values, is_value, params.value_type),
+        key_form = "|".join(map(re.escape, chain.from_iterable(associations().values())))
+    value_form = _form(params.value_type, params.value_length)
+    for column, form, kind in (
+        (found.keys, key_form, params.key_type),
+        (found.values, value_form, params.value_type),
     ):
-        for place in _others(column, is_right):
+        for place in _others(column, form):
             text = found.texts[place][0]
             yield f"{column[place]!r} in the needle {text!r} is not of the kind {kind}"
-    for place in _others(found.wordings, params.wording.__eq__):
+    for place in _others(found.wordings, params.wording):
         text, wording = found.texts[place][0], found.wordings[place]
         yield f"the needle {text!r} is {wording}, the task's are {params.wording}"
 
 
-def _others(column: Sequence[str], is_right: Callable[[str], object]) -> Iterable[int]:
-    """Return the places of the parts of needles that are not right."""
-    return compress(range(len(column)), map(not_, map(is_right, column)))
+def _others(column: Sequence[str], form: str) -> list[int]:
+    """Return the places of the parts of needles that are not of a form, a regular expression."""
+    if re.fullmatch(f"(?:(?:{form})\n)*", "\n".join([*column, ""])):  # at once: often thousands
+        return []
+    return [place for place, part in enumerate(column) if not re.fullmatch(form, part)]
 
 
-@cache
-def _form(kind: str, size: int | None = None) -> re.Pattern[str]:
+def _form(kind: str, size: int | None = None) -> str:
     """Return the form of a key or value; `size` is in digits or words, by default 7 and 2."""
-    forms = {
+    return {
         "numbers": f"[1-9][0-9]{{{(size or 7) - 1}}}",
         "words": f"[a-z]+(?:-[a-z]+){{{(size or 2) - 1},}}",
         "uuids": "[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}",
-    }
-    return re.compile(forms[kind])
+    }[kind]
 
 
 def _count_findings(
