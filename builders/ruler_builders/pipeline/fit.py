@@ -165,8 +165,8 @@ def _text(template: RowTemplate, haystack: Haystack) -> bytes:
     return b"".join((template.prompt.head.encode(), *haystack.pieces, after.encode()))
 
 
-#: Length (tokens) up to which three rows of a config are counted again, and beyond which one is.
-SHORT = 16_384
+#: Tokens of the rows of a config that are counted again: at least one row, and at most three.
+RECOUNTED = 16_384
 
 
 def recounted_rows(rows: int, length: int) -> frozenset[int]:
@@ -175,10 +175,12 @@ def recounted_rows(rows: int, length: int) -> frozenset[int]:
     A fast counter is tested before it is used; this notices a difference that those texts miss.
     Counting all rows would cost more than building them.
 
-    >>> sorted(recounted_rows(500, 4096)), sorted(recounted_rows(500, 131072))
-    ([0, 250, 499], [0])
+    >>> [sorted(recounted_rows(500, length)) for length in (4096, 32768, 65536, 131072)]
+    [[0, 250, 499], [250], [499], [0]]
     """
-    return frozenset((0, rows // 2, rows - 1) if length <= SHORT else (0,))
+    first = length.bit_length() % 3  # another one at each length
+    places = (0, rows // 2, rows - 1) * 2
+    return frozenset(places[first : first + min(max(RECOUNTED // length, 1), 3)])
 
 
 def recount(tokenizer: Tokenizer, row: PackedRow) -> int:
