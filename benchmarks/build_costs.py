@@ -25,7 +25,6 @@ from ruler_data.parquet import (
     packed_at,
     read_groups,
     read_rows,
-    read_rows,
     to_table,
 )
 from ruler_data.tokenizers.counters import CounterName

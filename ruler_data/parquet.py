@@ -125,10 +125,12 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
 
     Converting a whole group at once would block other threads for a quarter of a second.
     """
+    first = 0
     with closing(read_groups(path)) as groups:
         for group in groups:
             for place in range(len(group)):
-                yield packed_at(group, place)
+                yield packed_at(group, place, first)
+            first += len(group)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -138,26 +140,31 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
             yield file.read_row_group(group, use_threads=False)
 
 
-def packed_at(group: pa.Table, place: int) -> PackedRow:
-    """Return the row at a place of a row group.
+def packed_at(group: pa.Table, place: int, first: int = 0) -> PackedRow:
+    """Return the row at a place of a row group, which begins with row `first` of the file.
 
     Raises:
         ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
-    *plain, evidence = (group.column(name)[place] for name in SCHEMA.names)
+    scalars = [group.column(name)[place] for name in SCHEMA.names]
+    for name, scalar in zip(SCHEMA.names, scalars, strict=True):
+        if not scalar.is_valid or (pa.types.is_list(scalar.type) and _has_nulls(scalar.values)):
+            msg = f"row {first + place}: {name} has no value"
+            raise ValueError(msg)
+    *plain, evidence = scalars
     text = plain[CONTEXT].as_buffer()
     values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
-    spans = evidence.values
-    sides = [spans.field(side) for side in ("start", "end")]
+    sides = [evidence.values.field(side) for side in ("start", "end")]
     index, task, question, prefix, outputs, budget, length = values
-    is_incomplete = text is None or None in values or None in outputs
-    if is_incomplete or any(part.null_count for part in (spans, *sides)):
-        msg = f"row {place} of its group has a missing value"
-        raise ValueError(msg)
     pairs = np.stack([side.to_numpy() for side in sides], axis=1).astype(np.int64)
     return PackedRow(
         index, task, text.to_pybytes(), question, prefix, tuple(outputs), budget, length, pairs
     )
+
+
+def _has_nulls(items: pa.Array) -> bool:
+    parts = items.flatten() if pa.types.is_struct(items.type) else []
+    return any(part.null_count for part in (items, *parts))
 
 
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.

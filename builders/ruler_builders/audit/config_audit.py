@@ -23,7 +23,7 @@ from ruler_builders.upstream.columns import packed_rows, prompt_tokens
 from ruler_data.errors import BudgetError, RulerError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import parse_config
-from ruler_data.parquet import SCHEMA, UNREADABLE, read_groups, read_packed
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, question_bytes, serialize
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.counters import CounterName
@@ -108,8 +108,6 @@ def verify_config(
             expected, found = _columns(SCHEMA), _columns(schema)
             wrong = f"{info.file}: columns expected {expected}, found {found}"
             return ConfigVerdict(name, [*findings, wrong])
-        if missing := _missing_values(path):
-            return ConfigVerdict(name, [*findings, *(f"{name}/{place}" for place in missing)])
         reserve = manifest.tokenizer.extra_reserve
         meter = FloorMeter(task, info.rows)
         if manifest.is_upstream or manifest.is_imported:
@@ -189,30 +187,6 @@ def _replayed(
 @lru_cache(maxsize=1)
 def _upstream_sources(folder: str | None) -> UpstreamSources:
     return UpstreamSources(Library(folder, "real").folder)
-
-
-def _missing_values(path: Path) -> list[str]:
-    """Return where a value is null, as `row: column`; parquet allows it and a row does not."""
-    found = []
-    offset = 0
-    for table in read_groups(path):
-        for name in table.column_names:
-            column = table.column(name).combine_chunks()
-            inner = [column.flatten()] if pa.types.is_list(column.type) else []
-            if any(part.null_count for part in (column, *inner)):
-                values = column.to_pylist()
-                place = next(i for i, value in enumerate(values) if _holds_null(value))
-                found.append(f"{offset + place}: {name} has no value")
-        offset += table.num_rows
-    return found
-
-
-def _holds_null(value: object) -> bool:
-    if isinstance(value, list):
-        return any(map(_holds_null, value))
-    if isinstance(value, dict):
-        return any(map(_holds_null, value.values()))
-    return value is None
 
 
 def _same_columns(schema: pa.Schema) -> bool:
