@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.checks.prompt_parser import frame_findings
@@ -43,9 +44,8 @@ def audit_rows(
     lengths: list[int] = []
     for place, row in enumerate(rows):
         lengths.append(row.length)
-        for message in _row_findings(task, length - reserve, place, row):
-            audit.find(message, row.index)
-        for message in parameter_findings(task, length, row):
+        found = _row_findings(task, length - reserve, place, row)
+        for message in chain(found, parameter_findings(task, length, row)):
             audit.find(message, row.index)
         prompt = hash((row.context, row.question, row.answer_prefix))  # of 64 bits
         if (first := seen.setdefault(prompt, place)) < place:

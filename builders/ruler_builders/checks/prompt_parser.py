@@ -73,7 +73,7 @@ class Needles(NamedTuple):
 def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     """Return all needles of a text in any wording, and the pieces of text between them."""
     (plain, _, plain_form), *forms = _FORMS
-    found, pieces = _of_one_form(text, plain, plain_form)
+    found, pieces = _of_plain_form(text, plain, plain_form)
     rest = "\n".join(pieces)  # short if there is nothing but plain needles
     magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in rest.split(MAGIC)[:-1]})
     others = [
@@ -83,8 +83,6 @@ def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     ]
     if not others:
         return found, pieces
-    if len(others) == 1 and not found.keys and others[0][0] != "split":
-        return _of_one_form(text, *others[0])
     return _of_forms(text, [(plain, plain_form), *others])
 
 
@@ -96,15 +94,11 @@ def lines_between(pieces: Iterable[str], head: str) -> list[str]:
     return lines[sum(bool(line.strip()) for line in head.split("\n")) :]
 
 
-def _of_one_form(text: str, wording: str, form: re.Pattern[str]) -> tuple[Needles, list[str]]:
+def _of_plain_form(text: str, wording: str, form: re.Pattern[str]) -> tuple[Needles, list[str]]:
     """Return needles, of which there may be thousands, and what is between them, at once."""
     parts = form.split(text)
-    columns = [parts[place :: form.groups + 1] for place in range(form.groups + 1)]
-    named = {name: columns[place] for name, place in form.groupindex.items()}
-    count = len(columns[1])
-    kinds = named.get("kind", [""] * count)
-    texts = list(zip(columns[1], strict=True))
-    return Needles(texts, kinds, named["key"], named["value"], [wording] * count), columns[0]
+    pieces, texts, kinds, keys, values = (parts[place::5] for place in range(5))
+    return Needles([*zip(texts, strict=True)], kinds, keys, values, [wording] * len(keys)), pieces
 
 
 def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[Needles, list[str]]:
@@ -193,7 +187,7 @@ def example_and_list(context: str, head: str) -> tuple[str, str]:
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
 _PLACE = re.compile(r"What is the (\w+) special magic ")
 COUNTED = re.compile(r'does the word "(.+)" appear in the above list\?$')
-_VALUE = re.compile(r" the value ([0-9]+) in the text above\.$")
+VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 
 
 def frame_findings(task: Task, row: Row) -> Iterator[str]:
@@ -218,7 +212,7 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
             ordinal = place[1] if place and params.ordinal else ""
             return prompts.niah(params, query[1] if query else "KEY", ordinal)
         case Vt():
-            value = _VALUE.search(question)
+            value = VALUE.search(question)
             return prompts.vt(params, value[1] if value else "VALUE", params.hops + 1)
         case Cwe():
             word = COUNTED.search(question)

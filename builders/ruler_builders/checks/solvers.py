@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import compress
 
-from ruler_builders.checks.prompt_parser import COUNTED, needle_sentences, question_of, word_list
+from ruler_builders.checks.prompt_parser import (
+    COUNTED,
+    VALUE,
+    needle_sentences,
+    question_of,
+    word_list,
+)
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
@@ -22,7 +28,6 @@ _QUESTION = re.compile(
     r"What (?:is|are all) the (?:(\w+) )?special magic \w+ for (.+) mentioned in the "
 )
 _ASSIGNMENT = re.compile(r"VAR ([A-Z]+) = (?:VAR ([A-Z]+) ?|([0-9]+))")
-_VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 _MOST = re.compile(r"What are the (\w+) most ")
 _NODE = re.compile(r"Find all nodes .*?([A-Z]{5}).*? in the list above\.$")
 _WITHIN = re.compile(r" within (\d) steps ")
@@ -85,7 +90,7 @@ def _niah(row: Row) -> Solved:
 
 
 def _vt(row: Row) -> Solved:
-    value = _VALUE.search(row.question)
+    value = VALUE.search(row.question)
     head, _, text = row.context.rpartition("\n\n")
     assignments = list(_assignments(text))
     everywhere = _assignments(row.context)  # the example's too

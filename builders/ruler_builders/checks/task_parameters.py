@@ -17,6 +17,7 @@ import numpy as np
 
 from ruler_builders.checks.prompt_parser import (
     MAGIC,
+    VALUE,
     Needles,
     WordList,
     example_and_list,
@@ -177,7 +178,7 @@ def _vt(task: Task, params: Vt, length: int, row: Row) -> Iterator[str]:
     hops = sorted(len(names) - 1 for names in chains.values())
     if hops != [params.hops] * params.chains:
         yield f"chains of {hops} hops, the task has {[params.hops] * params.chains}"
-    asked = re.search(r"assigned the value ([0-9]+) in", row.question)
+    asked = VALUE.search(row.question)
     names = chains.get(asked[1], ()) if asked else ()
     if tuple(names) != row.outputs:
         yield f"outputs {list(row.outputs)} are not the chain in its order: {list(names)}"
