@@ -104,9 +104,9 @@ def verify_config(
     try:
         with path.open("rb") as raw:
             schema = pq.read_schema(raw)
-        if not _same_columns(schema):
-            expected, found = _columns(SCHEMA), _columns(schema)
-            wrong = f"{info.file}: columns expected {expected}, found {found}"
+        found, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
+        if found != expected:
+            wrong = f"{info.file}: columns expected {_listed(expected)}, found {_listed(found)}"
             return ConfigVerdict(name, [*findings, wrong])
         reserve = manifest.tokenizer.extra_reserve
         meter = FloorMeter(task, info.rows)
@@ -189,14 +189,8 @@ def _upstream_sources(folder: str | None) -> UpstreamSources:
     return UpstreamSources(Library(folder, "real").folder)
 
 
-def _same_columns(schema: pa.Schema) -> bool:
-    return schema.names == SCHEMA.names and all(
-        schema.field(name).type == SCHEMA.field(name).type for name in SCHEMA.names
-    )
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name}: {field.type}" for field in schema)
+def _listed(columns: Sequence[tuple[str, pa.DataType]]) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in columns)
 
 
 def _length_findings(
