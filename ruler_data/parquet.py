@@ -148,7 +148,7 @@ def packed_at(group: pa.Table, place: int, first: int = 0) -> PackedRow:
     """
     scalars = [group.column(name)[place] for name in SCHEMA.names]
     for name, scalar in zip(SCHEMA.names, scalars, strict=True):
-        if not scalar.is_valid or (pa.types.is_list(scalar.type) and _has_nulls(scalar.values)):
+        if not scalar.is_valid or (name in ("outputs", "evidence") and _has_nulls(scalar.values)):
             msg = f"row {first + place}: {name} has no value"
             raise ValueError(msg)
     *plain, evidence = scalars
