@@ -4,15 +4,29 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import platformdirs
 
 from ruler_data.errors import RulerError
+
+
+def kept(path: Path, make: Callable[[], bytes]) -> bytes:
+    """Return what `make` returns, from a file of the user's cache if it is there undamaged.
+
+    A cache that cannot be written costs time and nothing else.
+    """
+    with suppress(OSError):
+        digest, _, data = path.read_bytes().partition(b"\n")
+        if digest == hashlib.sha256(data).hexdigest().encode():
+            return data
+    data = make()
+    with suppress(RulerError):
+        write_bytes(path, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    return data
 
 
 def sha256_file(path: Path) -> str:
@@ -58,10 +72,8 @@ def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
     """
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     remedy = f"{need}free space" if full else "make it writable, or choose another place"
-    return RulerError(
-        f"{path}: cannot be written: {error.strerror or error}; {remedy}, and run the same command "
-        "again to resume"
-    )
+    what = f"{error.strerror or error}; {remedy}, and run the same command again to resume"
+    return RulerError(str(path), "cannot be written", what)
 
 
 def sync_folder(folder: Path) -> None:
@@ -102,10 +114,8 @@ class Unreachable(RulerError):
 
 def offline() -> bool:
     """Whether the user has turned downloads off (RULER_OFFLINE or HF_HUB_OFFLINE)."""
-    return any(os.environ.get(name, "0") not in ("", "0") for name in _SWITCHES)
-
-
-_SWITCHES = ("RULER_OFFLINE", "HF_HUB_OFFLINE")
+    switches = ("RULER_OFFLINE", "HF_HUB_OFFLINE")
+    return any(os.environ.get(name, "0") not in ("", "0") for name in switches)
 
 
 def download(
@@ -133,8 +143,7 @@ def download(
         RulerError: the hash differs.
     """
     if offline():
-        msg = f"{url}: downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)"
-        raise Unreachable(msg)
+        raise Unreachable(url, "downloads are off (RULER_OFFLINE or HF_HUB_OFFLINE is set)")
     import pooch
     import requests
     from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
@@ -159,11 +168,10 @@ def download(
         )
     except ValueError as error:  # raised by pooch if the hash differs
         found = re.search("got ([0-9a-f]{64})", str(error))
-        msg = f"{url}: refused: sha256 expected {sha256}, found {found[1] if found else error}"
-        raise RulerError(msg) from error
+        what = f"refused: sha256 expected {sha256}, found {found[1] if found else error}"
+        raise RulerError(url, what) from error
     except (requests.RequestException, OSError) as error:
-        msg = f"{url}: cannot be downloaded ({type(error).__name__})"
-        raise Unreachable(msg) from error
+        raise Unreachable(url, f"cannot be downloaded ({type(error).__name__})") from error
     return folder / name
 
 
@@ -178,25 +186,4 @@ def _is_temporary(error: BaseException) -> bool:
 
 def hash_files(folder: Path, names: Sequence[str]) -> dict[str, str]:
     """Return the sha256 of those of the named files that exist."""
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in names
-        if (folder / name).is_file()
-    }
-
-
-def keep_copy(folder: Path, files: dict[str, str], place: Path) -> None:
-    """Copy a tokenizer's files to `place`, so that `verify` finds it by its fingerprint.
-
-    A copy that fails is not an error: the user then has to name the tokenizer.
-    """
-    if place.exists():
-        return
-    partial = place.with_name(place.name + ".partial")
-    try:
-        partial.mkdir(parents=True, exist_ok=True)
-        for name in files:
-            shutil.copyfile(folder / name, partial / name)
-        partial.rename(place)
-    except OSError:
-        shutil.rmtree(partial, ignore_errors=True)
+    return {name: sha256_file(folder / name) for name in names if (folder / name).is_file()}

@@ -1,8 +1,8 @@
 """The manifest: what a built folder holds, and what it was built from.
 
-It is written last, so a folder that has one is complete. It names every file with its sha256
-and every config with the digest of its rows. It holds a digest of itself, so an edit is
-detected. It holds no time, path or user name, so the same build gives the same bytes.
+It is written last, so a folder that has one is complete. It names every file with its sha256,
+every config with the digest of its rows, and its own digest, so an edit is detected. It holds no
+time, path or user name, so the same build gives the same bytes.
 """
 
 import hashlib
@@ -55,9 +55,7 @@ class TokenizerInfo:
 
     def counts_like(self, other: "TokenizerInfo") -> bool:
         """Whether two tokenizers give the same tokens, from the same files or from others."""
-        return self.files == other.files or (
-            self.identity != "" and self.identity == other.identity
-        )
+        return self.files == other.files or self.identity == other.identity != ""
 
 
 @dataclass(frozen=True)
@@ -148,12 +146,6 @@ class FileInfo:
 
     bytes: int
     sha256: str
-
-
-def config_info(record: Mapping[str, Any]) -> ConfigInfo:
-    """Return the entry of a config that was read from JSON."""
-    info: ConfigInfo = reader_of(ConfigInfo).validate_python(record)
-    return info
 
 
 @cache
@@ -257,8 +249,6 @@ class Manifest:
         Raises:
             UsageError: no config has one of the tasks, or one of the lengths, or both.
         """
-        if tasks is None and lengths is None:
-            return tuple(self.configs)
         parsed = {name: parse_config(name) for name in self.configs}
         for kind, wanted, at in (("task", tasks, 0), ("length", lengths, 1)):
             known = sorted({parts[at] for parts in parsed.values()})
@@ -271,7 +261,7 @@ class Manifest:
             for name, (task, length) in parsed.items()
             if (tasks is None or task in tasks) and (lengths is None or length in lengths)
         )
-        if not chosen:
+        if not chosen and (tasks is not None or lengths is not None):
             msg = "no config has one of these tasks at one of these lengths"
             raise UsageError(msg)
         return chosen
@@ -286,25 +276,19 @@ class Manifest:
             try:
                 task, _ = parse_config(name)
             except UsageError as error:
-                msg = f"{where}: {error}"
-                raise RulerError(msg) from error
+                raise RulerError(where, str(error)) from error
             if task not in self.table:
-                msg = f"{where}: config {quote(name)} has no known task"
-                raise RulerError(msg)
+                raise RulerError(where, f"config {quote(name)} has no known task")
             if info.file != config_file(name):
-                msg = f"{where}: config {name} names the file {quote(info.file)}"
-                raise RulerError(msg)
+                raise RulerError(where, f"config {name} names the file {quote(info.file)}")
         for name in self.files:
             if not FILE_NAME.fullmatch(name):
-                msg = f"{where}: names the file {quote(name)}, which is not of this dataset"
-                raise RulerError(msg)
+                what = f"names the file {quote(name)}, which is not of this dataset"
+                raise RulerError(where, what)
 
     def with_files(self, files: Mapping[str, bytes]) -> "Manifest":
         """Return the manifest of a folder with these files besides its configs."""
-        infos = {
-            name: FileInfo(len(data), hashlib.sha256(data).hexdigest())
-            for name, data in files.items()
-        }
+        infos = {n: FileInfo(len(b), hashlib.sha256(b).hexdigest()) for n, b in files.items()}
         return replace(self, files=infos)
 
     def to_json(self) -> str:
@@ -322,30 +306,25 @@ class Manifest:
         try:
             body = json.loads(text) if len(text) <= LARGEST else {}
             if body["format"] != FORMAT:
-                writer = quote(str(body.get("package_version")))
-                msg = (
-                    f"{where}: has the manifest format {quote(str(body['format']))} of version "
-                    f"{writer} of ruler-data, and this version reads {FORMAT}: pip install -U "
-                    "ruler-data"
-                )
-                raise RulerError(msg)
+                found, writer = (quote(str(body.get(key))) for key in ("format", "package_version"))
+                what = f"has the manifest format {found} of version {writer} of ruler-data"
+                remedy = f"and this version reads {FORMAT}: pip install -U ruler-data"
+                raise RulerError(where, f"{what}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == _layout(body)  # otherwise it may hold a key twice
             digest, found = body.pop("digest"), _self_digest(body)
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            msg = f"{where}: not a manifest: {place}: {first['msg']}; build it again"
-            raise RulerError(msg) from error
+            place, why = ".".join(map(str, first["loc"])), f"{first['msg']}; build it again"
+            raise RulerError(where, "not a manifest", place, why) from error
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            msg = f"{where}: not a manifest ({type(error).__name__}: {error}); build it again"
-            raise RulerError(msg) from error
+            what = f"not a manifest ({type(error).__name__}: {error}); build it again"
+            raise RulerError(where, what) from error
+        edited = "edited after it was written"
         if digest != found:
-            msg = f"{where}: edited after it was written: it says {digest}, its content is {found}"
-            raise RulerError(msg)
+            raise RulerError(where, edited, f"it says {digest}, its content is {found}")
         if not is_laid_out:
-            msg = f"{where}: edited after it was written: not the layout of a manifest"
-            raise RulerError(msg)
+            raise RulerError(where, edited, "not the layout of a manifest")
         return manifest
 
 
@@ -358,11 +337,9 @@ def read_manifest(folder: Path) -> Manifest:
     """
     where = f"{quote(str(folder), 200)}: holds no finished build"
     if not folder.is_dir():
-        msg = f"{where}: there is no such folder"
-        raise UsageError(msg)
+        raise UsageError(where, "there is no such folder")
     if not (folder / FILENAME).exists():
-        msg = f"{where}: it has no {FILENAME}"
-        raise UsageError(msg)
+        raise UsageError(where, f"it has no {FILENAME}")
     return read_manifest_file(folder / FILENAME, FILENAME)
 
 
@@ -375,8 +352,7 @@ def read_manifest_file(path: Path, where: str) -> Manifest:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"{where}: cannot be read: {error}"
-        raise RulerError(msg) from error
+        raise RulerError(where, f"cannot be read: {error}") from error
     return Manifest.from_json(text, where)
 
 

@@ -37,20 +37,18 @@ class Reader:
         output, errors = process.communicate(HANG)
         return Done(process.args, process.wait(), output, errors)
 
-    def fetch_all(
-        self, repo: str, *revisions: str, pinned: str | None = None, **env: str
-    ) -> list[Found]:
+    def fetch_all(self, repo: str, *revisions: str, **env: str) -> list[Found]:
         """Fetch revisions one after another in one process; `warned` is what it said meanwhile."""
-        return self._fetch([(repo, revision, None, pinned) for revision in revisions], env)
+        return self._fetch([(repo, revision, None) for revision in revisions], env)
 
     def fetch(
         self, repo: str, revision: str, configs: list[str] | None = None, **env: str
     ) -> Found:
         """Fetch one revision, or configs of it."""
-        return self._fetch([(repo, revision, configs, None)], env)[0]
+        return self._fetch([(repo, revision, configs)], env)[0]
 
     def _fetch(
-        self, requests: list[tuple[str, str, list[str] | None, str | None]], env: dict[str, str]
+        self, requests: list[tuple[str, str, list[str] | None]], env: dict[str, str]
     ) -> list[Found]:
         done = self.run("tests.readers", json.dumps(requests), **env)
         assert done.returncode == 0, done.stderr
@@ -59,16 +57,17 @@ class Reader:
 
 
 def main(asked: str) -> None:
-    """Fetch releases, each given by repo, revision, configs and pinned commit."""
+    """Fetch releases, each given by repo, revision and configs."""
     from ruler_data import RulerError
-    from ruler_data.hub.download import fetch_release
+    from ruler_data.hub.download import open_release
 
     def say(found: list[object]) -> None:
         sys.stdout.write(json.dumps(found) + "\n")
 
-    for repo, revision, configs, pinned in json.loads(asked):
+    for repo, revision, configs in json.loads(asked):
         try:
-            release = fetch_release(repo, revision, configs, pinned)
+            release = open_release(repo, revision)
+            release.fetch(configs)
             paths = [path.relative_to(release.folder) for path in release.folder.rglob("*.*")]
             files = sorted(path.as_posix() for path in paths)
             say([release.commit, release.manifest.data_version, files, ""])

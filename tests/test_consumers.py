@@ -89,9 +89,7 @@ def test_streaming_gives_the_first_row(run: Run, builds: Builds) -> None:
     assert ast.literal_eval(said) == next(read_rows(builds() / VT)).to_record()
 
 
-def test_fetch_release_gives_rows_and_says_the_commit(
-    run: Run, hub: Hub, repo: str, builds: Builds
-) -> None:
+def test_load_gives_rows_and_says_the_commit(run: Run, hub: Hub, repo: str, builds: Builds) -> None:
     said = run("from fetch import row; print(row.outputs)").splitlines()
     assert said[0] == f"{hub.repos[repo].tags['v1.0.0']} 1.0.0"
     assert ast.literal_eval(said[1]) == next(read_rows(builds() / VT)).outputs

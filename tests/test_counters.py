@@ -20,7 +20,7 @@ from ruler_builders.pipeline.build_context import (
 )
 from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
-from ruler_data.tokenizers import Tokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import (
     FUZZ,
     Counter,
@@ -123,7 +123,7 @@ def test_a_tokenizer_tells_which_counter_it_took(name: str, shared: Path) -> Non
 
 
 @lru_cache
-def mistral(name: str) -> Tokenizer:
+def mistral(name: str) -> PromptTokenizer:
     tokenizer = load_tokenizer(name)
     assert tokenizer.use("gigatoken") == ""
     return tokenizer
@@ -206,9 +206,7 @@ def test_a_check_that_failed_runs_again(verdicts: Path) -> None:
     assert not verdicts.exists()
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"result": 1}', '{"key": "x", "result": 1}', "\0"]
-)
+@pytest.mark.parametrize("text", ["", "1", "\n1", "0" * 64, "0" * 64 + "\n1", "\0"])
 def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check()
     remembered(probes, RIGHT, RIGHT, "abc", check)
@@ -217,7 +215,7 @@ def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None
     path.write_text(text, encoding="utf-8")
     assert remembered(probes, RIGHT, RIGHT, "abc", check) == 1
     assert check.runs == 2 and path.read_text(encoding="utf-8") == whole
-    path.write_text(whole.replace('"result": 1', '"result": 7'), encoding="utf-8")
+    path.write_text(whole.replace("\n1", "\n0"), encoding="utf-8")
     assert remembered(probes, RIGHT, RIGHT, "abc", check) == 1 and check.runs == 3
 
 

@@ -74,14 +74,6 @@ def test_a_tag_that_moved_is_refused_and_both_commits_are_shown(
     assert commit.commit == before, "who asks for the commit gets it"
 
 
-def test_a_pin_of_the_caller_is_kept(two: dict[str, str], repo: str, reader: Reader) -> None:
-    pinned = two["v1.0.0"]
-    kept, other, branch = reader.fetch_all(repo, "v1.0.0", "v2.0.0", "main", pinned=pinned)
-    assert kept.commit == pinned
-    assert pinned in other.refused and two["v2.0.0"] in other.refused
-    assert branch.refused
-
-
 def test_a_tag_on_another_release_is_refused(
     two: dict[str, str], repo: str, reader: Reader, hub: Hub
 ) -> None:

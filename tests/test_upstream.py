@@ -27,7 +27,7 @@ from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Questio
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.tokenizers import Tokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from tests.test_golden import compare
 
 #: Tasks that read no texts.
@@ -52,7 +52,7 @@ def rows(
 
 
 @cache
-def counter(tokenizer: str) -> Tokenizer:
+def counter(tokenizer: str) -> PromptTokenizer:
     """Load a tokenizer with the fast counter."""
     loaded = load_tokenizer(tokenizer)
     loaded.use("auto")  # which counter it is decides on no byte (test_counters)

@@ -1,11 +1,7 @@
 """A published dataset: a revision pinned to its commit, and every file checked by its manifest.
 
-    release = fetch_release("org/ruler", "v1.0.0", ["vt_4096"])
-    release.folder / "vt_4096/test-00000-of-00001.parquet"
-
 Branches and tags can move, so a revision is resolved to a commit once, by the Hub or, without
-network, from the Hub's cache. Every file is then requested by that commit. (Without network, a
-plain `load_dataset` ignores `revision=` and returns whatever is cached.)
+network, from the Hub's cache. Every file is then requested by that commit.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +22,6 @@ from ruler_data.names import (
     check_repo,
     check_revision,
     config_file,
-    parse_config,
     quote,
 )
 
@@ -62,54 +57,32 @@ class Release:
             RulerError: a file is not available, or its sha256 is not that of the manifest.
         """
         wanted = dict[str, str]()
+        where, known = f"{self.repo} at {self.revision}", self.manifest.configs
         for name in files:
             if name not in self.manifest.files:
-                msg = f"{self.repo} at {self.revision}: its manifest names no {quote(name)}"
-                raise RulerError(msg)
+                raise RulerError(where, f"its manifest names no {quote(name)}")
             wanted[check_name("file", name)] = self.manifest.files[name].sha256
-        for config in self.manifest.configs if configs is None else configs:
-            if config not in self.manifest.configs:
-                known = ", ".join(self.manifest.configs)
-                msg = f"{quote(config)} is not in {self.repo} at {self.revision}; it has {known}"
+        for config in known if configs is None else configs:
+            if config not in known:
+                msg = f"{quote(config)} is not in {where}; it has {', '.join(known)}"
                 raise UsageError(msg)
-            parse_config(config)
-            wanted[config_file(config)] = self.manifest.configs[config].sha256
+            wanted[config_file(config)] = known[config].sha256
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda item: self._fetch_file(*item), wanted.items()))
+            list(pool.map(self._fetch_file, wanted, wanted.values()))
         return self.folder
 
     def _fetch_file(self, name: str, sha256: str) -> None:
         """Download one file; if it is damaged in the cache, download it once more."""
-        path = _download(self.repo, self.commit, name)
-        if sha256_file(path) == sha256:
-            return
-        if not offline():
-            path = _download(self.repo, self.commit, name, again=True)
-        found = sha256_file(path)
-        if found != sha256:
-            msg = (
-                f"{self.repo} at {self.commit}: {name}: refused: sha256 expected {sha256}, "
-                f"found {found}"
-            )
-            raise RulerError(msg)
+        for again in (False, True):
+            path = _download(self.repo, self.commit, name, again=again)
+            if (found := sha256_file(path)) == sha256:
+                return
+        where = f"{self.repo} at {self.commit}"
+        raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {found}")
 
 
-def fetch_release(
-    repo: str, revision: str, configs: Iterable[str] | None = None, pinned: str | None = None
-) -> Release:
-    """Return a release with configs (all if None) downloaded and checked against its manifest."""
-    release = open_release(repo, revision, pinned)
-    release.fetch(configs)
-    return release
-
-
-def open_release(repo: str, revision: str, pinned: str | None = None) -> Release:
-    """Return a release; only its manifest is downloaded.
-
-    Args:
-        repo: id of the dataset.
-        revision: tag, branch or commit.
-        pinned: commit of the revision at an earlier time, if known.
+def open_release(repo: str, revision: str) -> Release:
+    """Return a release at a tag, branch or commit; only its manifest is downloaded.
 
     Raises:
         UsageError: repo or revision is not a valid name.
@@ -118,8 +91,6 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
     check_repo(repo)
     check_revision(revision)
     commit = commit_of(repo, revision)
-    if pinned is not None and commit != pinned:
-        raise moved(repo, revision, pinned, commit)
     path = _manifest_path(repo, revision, commit)
     where = f"{repo} at {revision} ({commit}): {FILENAME}"
     try:
@@ -130,8 +101,8 @@ def open_release(repo: str, revision: str, pinned: str | None = None) -> Release
         # The cache would keep a damaged download for ever.
         manifest = read_manifest_file(_download(repo, commit, FILENAME, again=True), where)
     if released_version(revision) not in (None, manifest.data_version):
-        msg = f"{where}: has data version {manifest.data_version}, so the tag is on another release"
-        raise RulerError(msg)
+        what = f"has data version {manifest.data_version}, so the tag is on another release"
+        raise RulerError(where, what)
     manifest.check(where)
     return Release(repo, revision, commit, path.parent, manifest)
 
@@ -150,11 +121,9 @@ def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:
             path.unlink()
             if found == sha256:
                 return
-        msg = (
-            f"{repo} at {commit}: {name}: the Hub serves other bytes than were sent: sha256 "
-            f"expected {sha256}, found {found}; no tag was set"
-        )
-        raise RulerError(msg)
+        where, what = f"{repo} at {commit}", "the Hub serves other bytes than were sent"
+        why = f"sha256 expected {sha256}, found {found}; no tag was set"
+        raise RulerError(where, name, what, why)
 
     with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(check, files, files.values()))
@@ -216,12 +185,7 @@ def _manifest_path(repo: str, revision: str, commit: str) -> Path:
 
 
 def _download(
-    repo: str,
-    revision: str,
-    name: str,
-    *,
-    again: bool = False,
-    cache: str | None = None,
+    repo: str, revision: str, name: str, *, again: bool = False, cache: str | None = None
 ) -> Path:
     """Return a file of a repo in the cache.
 
@@ -248,10 +212,9 @@ def _download(
         return Path(work() if local else with_retries(where, work))
     except LocalEntryNotFoundError as error:
         why = "downloads are off" if offline() else UNREACHABLE
-        msg = f"{where}: not in the Hub's cache, and {why}"
-        raise RulerError(msg) from error
+        raise RulerError(where, f"not in the Hub's cache, and {why}") from error
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
-            msg = f"{repo} at {revision}: holds no {FILENAME}, so it is not a release of ruler-data"
-            raise RulerError(msg) from error
+            what = f"holds no {FILENAME}, so it is not a release of ruler-data"
+            raise RulerError(where.removesuffix(f": {name}"), what) from error
         raise

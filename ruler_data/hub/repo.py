@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 #: The branch that releases are committed to.
 BRANCH = "main"
-#: Status of a new commit on a replica that lags behind.
-UNKNOWN = 404
+#: Statuses after which a step looks again: a replica lags behind, another commit came first, or it
+#: exists already.
+UNKNOWN, MOVED, EXISTS = 404, 412, 409
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,6 @@ def missing(files: Iterable[PushFile], held: Mapping[str, "RepoFile"]) -> list[P
     return [file for file in files if not file.is_held(held.get(file.path))]
 
 
-#: Statuses after which the step reads the state again: another commit came first, or it exists.
-MOVED, EXISTS = 412, 409
-
-
 def ensure_repo(repo: str, *, private: bool = False) -> None:
     """Create a dataset repo if there is none."""
     with_retries(
@@ -196,11 +193,9 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
         if found is None:  # a replica that lags behind
             raise TimeoutError(tag)
         if found != commit:
-            msg = (
-                f"{repo}: tag {tag} is on commit {found}, not on {commit}; a tag is never moved, "
-                "so release this as another version"
-            )
-            raise RulerError(msg)
+            where = f"tag {tag} is on commit {found}, not on {commit}"
+            remedy = "a tag is never moved, so release this as another version"
+            raise RulerError(repo, f"{where}; {remedy}")
 
     with_retries(f"{repo}: tag {tag}", settle, also={EXISTS})
 

@@ -1,8 +1,7 @@
 """The Hub's client: time limits, retries, and what its errors mean.
 
-An error is temporary (no answer, half an answer, a status such as 503) and tried again, with
-growing pauses or as the server's `Retry-After` says; or it is final, and becomes one line that says
-what to do. Attempts, pauses and waiting time are bounded.
+A temporary error (no answer, half an answer, a status such as 503) is tried again, with growing
+pauses or as the server's `Retry-After` says. A final one becomes one line that says what to do.
 """
 
 import json
@@ -15,7 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
-from threading import Thread
+from threading import Event, Thread
+from traceback import walk_tb
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -64,14 +64,14 @@ _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 #: How the library for large files (Xet) reports a status: only in the message.
 _STATUS_IN_MESSAGE = re.compile(r"HTTP status \w+ error \((\d{3})\b")
 
-#: Packages whose errors are about a request, whatever their type.
+#: Packages whose errors are about a request: they share no base class.
 _CLIENTS = ("huggingface_hub", "httpx2", "hf_xet")
 #: What the client raises when an answer is not what it expects (e.g. HTML with status 200), or when
 #: another thread has closed the connection that it uses.
 _GARBLED = (json.JSONDecodeError, UnicodeDecodeError, LookupError, TypeError, AttributeError,
             RuntimeError)  # fmt: skip
-#: Whether this process has ever had a connection.
-_connected: list[bool] = []
+#: Set once this process has had a connection.
+_connected = Event()
 
 T = TypeVar("T")
 
@@ -121,13 +121,19 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
     Raises:
         RulerError: the Hub refuses, or the step still fails when attempts or patience run out.
     """
+
+    def announce(state: RetryCallState) -> None:
+        code = status(_error(state))
+        what = f"the Hub answered {code}" if code else "no answer from the Hub"
+        warn(f"{doing}: {what}; trying again in {state.upcoming_sleep:.0f} s")
+
     check_network(doing)
     enough = stop_after_attempt(ATTEMPTS)
     retrying = Retrying(
         retry=retry_if_exception(lambda error: is_temporary(error, also)),
         wait=_pause,
         stop=lambda state: enough(state) or state.idle_for + _pause(state) > patience(),
-        before_sleep=lambda state: _announce(doing, state),
+        before_sleep=announce,
         reraise=True,
     )
     try:
@@ -147,8 +153,7 @@ def check_network(doing: str) -> None:
         HubDown: no connection can be made, by this process so far.
     """
     if not offline() and not is_reachable():
-        msg = f"{doing}: {UNREACHABLE}"
-        raise HubDown(msg)
+        raise HubDown(doing, UNREACHABLE)
 
 
 #: What to do where there is no network.
@@ -170,38 +175,29 @@ def is_reachable() -> bool:
     def connect() -> None:
         with suppress(OSError):
             socket.create_connection((host, port), timeout=CONNECT).close()
-            _connected.append(True)
+            _connected.set()
 
     for pause in (0, 1):
-        if not _connected:
-            time.sleep(pause)
+        if not _connected.wait(pause):
             # In a thread, because a host has many addresses, and no limit holds for their look-up.
-            thread = Thread(target=connect, daemon=True)
-            thread.start()
-            thread.join(CONNECT)
-    return bool(_connected)
+            Thread(target=connect, daemon=True).start()
+            _connected.wait(CONNECT)
+    return _connected.is_set()
 
 
 def _pause(state: RetryCallState) -> float:
     """Return the seconds before the next attempt."""
-    error = _error(state)
-    response = getattr(root(error), "response", None) if error else None
+    response = getattr(root(_error(state)), "response", None)
     requested = retry_after(response.headers) if response is not None else None
-    if requested is not None:
-        return requested
     first = _from_environment("RULER_HUB_PAUSE", PAUSE)
-    return min(first * 2.0 ** (state.attempt_number - 1), LONGEST)
+    growing = min(first * 2.0 ** (state.attempt_number - 1), LONGEST)
+    return growing if requested is None else requested
 
 
-def _announce(doing: str, state: RetryCallState) -> None:
-    error = _error(state)
-    code = status(error) if error else None
-    what = f"the Hub answered {code}" if code else "no answer from the Hub"
-    warn(f"{doing}: {what}; trying again in {state.upcoming_sleep:.0f} s")
-
-
-def _error(state: RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
+def _error(state: RetryCallState) -> BaseException:
+    error = state.outcome.exception() if state.outcome else None
+    assert error is not None
+    return error
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -216,19 +212,15 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     if after := lower.get("retry-after", ""):
-        return float(after) if _SECONDS.fullmatch(after) else _seconds_until(after)
+        if _SECONDS.fullmatch(after):
+            return float(after)
+        with suppress(ValueError, OverflowError):
+            return max(parsedate_to_datetime(after).timestamp() - time.time(), 0.0)
+        return None
     limits = lower.get("ratelimit", "").split(";")
     fields = dict(part.strip().partition("=")[::2] for part in limits)
     reset = fields.get("t", "")
     return float(reset) if fields.get("r") == "0" and reset.isdecimal() else None
-
-
-def _seconds_until(date: str) -> float | None:
-    """Return the seconds until an HTTP date, 0 if it is past, None if it is not a date."""
-    try:
-        return max(parsedate_to_datetime(date).timestamp() - time.time(), 0.0)
-    except (ValueError, OverflowError):
-        return None
 
 
 def timeout() -> float:
@@ -257,22 +249,23 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     Raises:
         RulerError: the response asks for too long a pause.
     """
-    pause = retry_after(response.headers)
-    if response.status_code >= 400 and pause is not None and pause > patience():
+    pause, code = retry_after(response.headers), response.status_code
+    if code >= 400 and pause is not None and pause > patience():
         msg = (
-            f"the Hub asks for a pause of {pause:.0f} s ({response.status_code}), and "
-            f"RULER_HUB_PATIENCE is {patience():.0f} s; run the same command again then"
+            f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is "
+            f"{patience():.0f} s; run the same command again then"
         )
         raise RulerError(msg)
 
 
 def root(error: BaseException) -> BaseException:
     """Return the error in a chain of causes that says what the Hub or the network did."""
+    from httpx2 import HTTPError
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, (_http_error(), OfflineModeIsEnabled, RulerError)):
+        if isinstance(cause, (HTTPError, OfflineModeIsEnabled, RulerError)):
             return cause
         cause = cause.__cause__ or cause.__context__
     return error
@@ -290,28 +283,24 @@ def status(error: BaseException) -> int | None:
 
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     """Whether another attempt may succeed: no response, half a response, or such a status."""
+    from httpx2 import HTTPError
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     cause = root(error)
     if isinstance(cause, (RulerError, OfflineModeIsEnabled)):
         return False
-    code = status(error)
-    if code is not None:
+    if (code := status(error)) is not None:
         return code in TEMPORARY or code in also
     if isinstance(cause, _GARBLED) and _is_of_client(error):
         return True
     incomplete = type(cause) is OSError and cause.errno is None  # fewer bytes than announced
-    return incomplete or isinstance(cause, (_http_error(), ConnectionError, TimeoutError))
+    return incomplete or isinstance(cause, (HTTPError, ConnectionError, TimeoutError))
 
 
 def _is_of_client(error: BaseException) -> bool:
-    """Whether the client raised an error: its errors share no base class."""
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS:
-            return True
-        trace = trace.tb_next
-    return False
+    """Whether the client raised an error."""
+    frames = (frame for frame, _ in walk_tb(error.__traceback__))
+    return any(f.f_globals.get("__name__", "").partition(".")[0] in _CLIENTS for f in frames)
 
 
 def explain(error: Exception, doing: str) -> RulerError:
@@ -319,71 +308,57 @@ def explain(error: Exception, doing: str) -> RulerError:
 
     An error that does not come from the Hub, its client or the network is a bug, and is raised.
     """
+    from httpx2 import HTTPError
     from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
-    cause = root(error)
+    cause, code, is_of_client = root(error), status(error), _is_of_client(error)
+    reason = one_line(str(cause)) or type(cause).__name__
     if isinstance(cause, RulerError):
         return cause
     if isinstance(cause, OfflineModeIsEnabled):
-        return RulerError(f"{doing}: downloads are off (HF_HUB_OFFLINE is set)")
+        return RulerError(doing, "downloads are off (HF_HUB_OFFLINE is set)")
     if isinstance(cause, LocalTokenNotFoundError):
-        return RulerError(f"{doing}: no token; log in with `hf auth login`, or set HF_TOKEN")
-    code = status(error)
+        return RulerError(doing, "no token; log in with `hf auth login`, or set HF_TOKEN")
     if code is not None:
-        kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
-        return kind(f"{doing}: {_meaning(code, cause)}")
-    if isinstance(cause, UnicodeEncodeError) and _is_of_client(error):
-        msg = f"{doing}: the token holds a character that is not ASCII; set HF_TOKEN again"
-        return RulerError(msg)
+        is_down = code >= 500 and code in TEMPORARY
+        return (HubDown if is_down else RulerError)(doing, _meaning(code, cause))
+    if isinstance(cause, UnicodeEncodeError) and is_of_client:
+        what = "the token holds a character that is not ASCII; set HF_TOKEN again"
+        return RulerError(doing, what)
     if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
-        return RulerError(f"{doing}: {cause.filename or 'disk'}: {cause.strerror}")
-    reason = one_line(str(cause)) or type(cause).__name__
-    if isinstance(cause, (_http_error(), OSError)) or (
-        isinstance(cause, RuntimeError) and _is_of_client(error)
+        return RulerError(doing, cause.filename or "disk", cause.strerror)
+    if isinstance(cause, (HTTPError, OSError)) or (
+        isinstance(cause, RuntimeError) and is_of_client
     ):
-        return HubDown(
-            f"{doing}: the Hub cannot be reached ({reason}); run the same command again to resume"
-        )
-    if isinstance(cause, _GARBLED) and _is_of_client(error):
-        return HubDown(
-            f"{doing}: the Hub's answer is not one of its API ({type(cause).__name__}: {reason}); "
-            "run the same command again later; behind a proxy, check HF_ENDPOINT"
-        )
-    if isinstance(cause, ValueError) and _is_of_client(error):  # what it refuses has no type
+        what = f"the Hub cannot be reached ({reason}); run the same command again to resume"
+        return HubDown(doing, what)
+    if isinstance(cause, _GARBLED) and is_of_client:
+        what = f"the Hub's answer is not one of its API ({type(cause).__name__}: {reason}); "
+        remedy = "run the same command again later; behind a proxy, check HF_ENDPOINT"
+        return HubDown(doing, what + remedy)
+    if isinstance(cause, ValueError) and is_of_client:  # what it refuses has no type
         reason = one_line(str(cause).split(": `", 1)[-1])
-        return RulerError(f"{doing}: the Hub refuses the files: {reason}")
+        return RulerError(doing, f"the Hub refuses the files: {reason}")
     raise error
-
-
-def _http_error() -> type[Exception]:
-    """Return the base class of all errors of the HTTP library that the client uses."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    return next(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
 
 
 def _meaning(code: int, cause: BaseException) -> str:
     """Return what a status means, with the server's own message if there is one."""
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
+    down = "the Hub does not work at the moment; run the same command again later to resume"
+    meaning = MEANINGS.get(code, down if code >= 500 else "the Hub refuses it")
     if isinstance(cause, GatedRepoError):
         meaning = "it is gated: accept its terms on the Hub and log in with a token"
     elif isinstance(cause, RepositoryNotFoundError):
         meaning = MEANINGS[404]
-    elif code >= 500 and code not in MEANINGS:
-        meaning = "the Hub does not work at the moment; run the same command again later to resume"
-    else:
-        meaning = MEANINGS.get(code, "the Hub refuses it")
     message = one_line(str(getattr(cause, "server_message", None) or ""))
     return f"{meaning} ({code}{': ' + message if message else ''})"
 
 
 def one_line(text: str) -> str:
     """Return a server's message as one line of bounded length, without any token."""
-    from huggingface_hub import get_token
-
-    secret = get_token()
-    if secret:
+    if secret := token():
         text = text.replace(secret, "***")
     text = re.sub(r"hf_[A-Za-z0-9]{8,}", "***", text)
     return quote(re.sub(r"\s+", " ", text).strip(), 200).strip("'\"")

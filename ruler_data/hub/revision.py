@@ -40,8 +40,7 @@ def commit_of(repo: str, revision: str) -> str:
                 raise moved(repo, revision, cached, str(info.sha))
             return str(info.sha)
     if cached is None:
-        msg = f"{doing}: {reason}, and the cache does not know which commit it is"
-        raise RulerError(msg)
+        raise RulerError(doing, f"{reason}, and the cache does not know which commit it is")
     warn(f"{doing}: {reason}; taken from the cache, where it is commit {cached}")
     return cached
 
@@ -82,32 +81,20 @@ def fetch_files(
     Raises:
         RulerError: they are not available; with the reason.
     """
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        GatedRepoError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-    reason = "it is not complete in the Hub's cache, and downloads are off"
-    if allow_download and not is_reachable():
-        allow_download = False
-        reason = "it is not complete in the Hub's cache, and the Hub cannot be reached"
-    for local in (True, False) if allow_download else (True,):
+    reason = "it is not complete in the Hub's cache, and "
+    reason += "the Hub cannot be reached" if allow_download else "downloads are off"
+    for local in (True, False) if allow_download and is_reachable() else (True,):
         try:
             return _fetch(repo, files, revision, local)
-        except GatedRepoError:
-            reason = "it is gated: accept its licence on the Hub and log in with a token"
-        except RepositoryNotFoundError:
-            reason = "the Hub does not have this repo, or your token may not see it"
         except LocalEntryNotFoundError:  # a subclass of the next, about the cache
             if not local:
                 reason = "the Hub cannot be reached"
         except EntryNotFoundError:
             reason = f"its repo holds no {files[0]}"
         except Exception as error:  # the client's own errors share no base class
-            if not local:
-                reason = str(explain(error, "the Hub"))
+            reason = str(explain(error, "the Hub"))
     raise RulerError(reason)
 
 

@@ -10,7 +10,6 @@ characters (which normalizers rewrite), emoji, digits, contractions, special tok
 import json
 import platform
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -19,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import tokenizers
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, write_file
+from ruler_data.errors import UsageError
+from ruler_data.files import cache_dir, kept
 from ruler_data.names import quote
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -186,8 +185,7 @@ def remembered(
     """Return the result of a passed parity check: from the user's cache, or by running it.
 
     The key holds all that decides on the result, so an upgrade of either library or another
-    tokenizer runs the check again. A check that fails raises, and is not remembered. A cache that
-    is damaged or cannot be written costs time and nothing else.
+    tokenizer runs the check again. A check that fails raises, and is not remembered.
 
     Args:
         probes: prompts that the check uses.
@@ -200,15 +198,5 @@ def remembered(
         return check()
     versions = [fast.version, reference.version, f"jinja2 {version('jinja2')}", platform.machine()]
     key = [fingerprint, *versions, __version__, DATA_VERSION, CHECK_VERSION, FUZZ, probes.identity]
-    name = sha256(json.dumps(key).encode()).hexdigest()
-    path = cache_dir("counters") / f"{name}.json"
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["key"] == name and record["result"] in (0, 1):
-            return int(record["result"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    result = int(check())
-    with suppress(RulerError):
-        write_file(path, json.dumps({"key": name, "result": result, "versions": versions}) + "\n")
-    return result
+    path = cache_dir("counters") / sha256(json.dumps(key).encode()).hexdigest()
+    return int(kept(path, lambda: b"%d" % check()))

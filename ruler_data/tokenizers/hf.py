@@ -16,17 +16,14 @@ from ruler_data.row import utf8
 from ruler_data.tokenizers.chat_template import TemplateError, run_template
 from ruler_data.tokenizers.counters import (
     Counter,
-    CounterName,
     Probes,
-    Text,
     check_parity,
-    choose_counter,
     gigatoken_counter,
     remembered,
     stock_counter,
 )
 from ruler_data.tokenizers.identity import identity
-from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
+from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 
 #: A turn like those of prompts: several lines, without space around them.
 _TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
@@ -74,7 +71,7 @@ class Origin(NamedTuple):
 LOCAL = Origin()
 
 
-class HfTokenizer:
+class HfTokenizer(PromptTokenizer):
     """A tokenizer of the `tokenizers` library; renders the template as transformers does."""
 
     def __init__(self, folder: Path, name: str, origin: Origin = LOCAL) -> None:
@@ -83,40 +80,35 @@ class HfTokenizer:
         Raises:
             UsageError: a file is missing or broken.
         """
-        self._path = folder / "tokenizer.json"
+        self._path = folder / FILES[0]
         try:
             self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
         except Exception as error:  # the library raises bare Exception
             msg = f"tokenizer {name}: tokenizer.json cannot be read: {_first_line(error)}"
             raise UsageError(msg) from error
         self._stock = stock_counter(self._tokenizer)
-        self._counter = self._stock
+        files, engine = hash_files(folder, FILES), self._stock.version
+        super().__init__(
+            TokenizerInfo(
+                name, origin.hub_id, origin.revision, files, 0, 0, engine, mirror=origin.mirror
+            )
+        )
         added = self._tokenizer.get_added_tokens_decoder().values()
         self.special_tokens = tuple(token.content for token in added if token.special)
         config = read_config(folder, name)
         self._special = {key: _token_text(config[key]) for key in config if key.endswith("_token")}
-        self._bos_text = self._special.get("bos_token") or None
-        self._template = template_source(folder, config, name)
-        self._frame: tuple[str, str] | None = None
-        self._added_bos = self._find_bos()
         self._names_bos = bool(config.get("add_bos_token"))
-        self._info = TokenizerInfo(
-            name=name,
-            hub_id=origin.hub_id,
-            revision=origin.revision,
-            files=hash_files(folder, FILES),
-            template_reserve=0,
-            extra_reserve=0,
-            engine=self._counter.version,
-            mirror=origin.mirror,
-        )
-        if self._template:
+        self._bos_text = self._special.get("bos_token") or None
+        self._added_bos = self._find_bos()
+        self._template = template_source(folder, config, name)
+        self.has_template = bool(self._template)
+        if self.has_template:
             self._run_template(None)  # it must compile
 
     @property
     def info(self) -> TokenizerInfo:
         """Name, origin and hashes, for the manifest."""
-        return replace(self._info, engine=self._counter.version, identity=self._identity)
+        return replace(super().info, identity=self._identity)
 
     @cached_property
     def _identity(self) -> str:
@@ -126,48 +118,36 @@ class HfTokenizer:
 
         return identity(self._path, self._info.files[FILES[0]], ids)
 
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, without any special tokens added."""
-        return self._counter.count(texts)
-
-    def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the number of tokens of a prompt of the `completion` protocol."""
-        return self._count(self._counter, self._framed(utf8(content), answer_prefix))
+    @property
+    def _reference(self) -> Counter:
+        return self._stock
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same, always rendered by the template and counted by the reference."""
         return self._count(self._stock, self.render(content, answer_prefix).encode())
 
-    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
-        """Count with another counter from here on; see `Tokenizer.use`."""
-        self._counter, self._frame = self._stock, None
-        return choose_counter(counter, lambda: self._use_fast(probes))
-
-    def _use_fast(self, probes: Probes) -> None:
+    def _checked_fast(self, probes: Probes) -> Fast:
         fast = _fast(self._path, self._path.stat().st_mtime_ns)
-        # A template may strip a turn, which does not change one without space around it.
-        before, turn, after = self.render(_TURN, "").partition(_TURN)
-        self._frame = (before, after) if turn else None
+        before, turn, after = self.render(_TURN, "").encode().partition(_TURN.encode())
+
+        def framed(content: bytes, answer_prefix: str) -> bytes:
+            """Return what the template renders, without running it."""
+            # A template may strip a turn, which does not change one without space around it.
+            if not turn or not _is_stripped(content):
+                return self.render(content.decode(), answer_prefix).encode()
+            return b"".join((before, content, after, answer_prefix.encode()))
 
         def check() -> bool:
             """Check the ids, and return whether the frame gives what the template renders."""
             prompts = list(probes.prompts())
             rendered = [self.render(*prompt) for prompt in prompts]
             check_parity(fast, self._stock, rendered)
-            framed = [self._framed(content.encode(), prefix) for content, prefix in prompts]
-            return framed == [text.encode() for text in rendered]
+            framed_prompts = [framed(content.encode(), prefix) for content, prefix in prompts]
+            return framed_prompts == [text.encode() for text in rendered]
 
-        fingerprint = self._info.fingerprint
-        if not remembered(probes, fast, self._stock, fingerprint, check):
-            self._frame = None
-        self._counter = fast
-
-    def _framed(self, content: bytes, answer_prefix: str) -> bytes:
-        """Return what `render` does, without running the template where its frame is known."""
-        if self._frame is None or not _is_stripped(content):
-            return self.render(content.decode(), answer_prefix).encode()
-        before, after = self._frame
-        return b"".join((before.encode(), content, after.encode(), answer_prefix.encode()))
+        if not remembered(probes, fast, self._stock, self._info.fingerprint, check):
+            turn = b""
+        return Fast(fast, lambda content, prefix: self._count(fast, framed(utf8(content), prefix)))
 
     def _count(self, counter: Counter, text: bytes) -> int:
         return counter.count([text])[0] + len(self._missing_bos(text))
@@ -175,27 +155,16 @@ class HfTokenizer:
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:
-        """Return the token ids of a prompt; see `Tokenizer.prompt_ids`."""
+        """Return the token ids of a prompt; see `PromptTokenizer.prompt_ids`."""
         text = self.render(content, answer_prefix, variables)
         bos = self._missing_bos(text[: len(self._bos_text or "")].encode())
         if variables is None and not bos and self.wants_bos and self.bos_id is not None:
             bos = [self.bos_id]  # the template, which is not used here, would write it
-        return bos + self._counter.ids(text)
+        return bos + (self._fast.counter if self._fast else self._stock).ids(text)
 
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
         return self._tokenizer.decode(list(ids), skip_special_tokens=not special)
-
-    @property
-    def has_template(self) -> bool:
-        """Whether there is a chat template."""
-        return bool(self._template)
-
-    @property
-    def opens_turn(self) -> bool:
-        """Whether the template has a generation prompt, which opens the model's turn."""
-        closed = {"add_generation_prompt": False}
-        return self.render("x", "") != self.render("x", "", closed)
 
     @property
     def bos_id(self) -> int | None:
@@ -203,6 +172,12 @@ class HfTokenizer:
         if self._added_bos is not None or self._bos_text is None:
             return self._added_bos
         return self._tokenizer.token_to_id(self._bos_text)
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether the template has a generation prompt, which opens the model's turn."""
+        closed = {"add_generation_prompt": False}
+        return self.render("x", "") != self.render("x", "", closed)
 
     @property
     def wants_bos(self) -> bool:
@@ -217,8 +192,8 @@ class HfTokenizer:
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
-        """Return the text of a prompt; see `Tokenizer.prompt_ids`."""
-        if not self._template or variables is None:
+        """Return the text of a prompt; see `PromptTokenizer.prompt_ids`."""
+        if not self.has_template or variables is None:
             return content + answer_prefix
         turn = {
             "messages": [{"role": "user", "content": content}],

@@ -1,20 +1,19 @@
 """The identity of a tokenizer: one sha256 of what decides on the tokens of the benchmark's prompts.
 
-Files that give the same tokens differ in bytes: a library writes merges as strings or as pairs, a
-fine-tuned model is saved again with another layout, a package has only the ranks. So the identity
-covers the parsed vocabulary, and the token ids of prompts rendered by the chat template. Special
-tokens that no prompt holds (reserved ones, padding) are left out: rows never spell one.
+Files that give the same tokens differ in bytes: merges are strings or pairs, a fine-tuned model is
+saved again, a package has only the ranks. So the identity covers the parsed vocabulary, and the
+token ids of prompts rendered by the chat template. Special tokens that no prompt holds (reserved
+ones, padding) are left out: rows never spell one.
 """
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, write_file
+from ruler_data.errors import UsageError
+from ruler_data.files import cache_dir, kept
 
 #: User turns whose prompts are part of the identity; a template may strip a turn.
 TURNS = ("Which of these?\n\n1. this\n2. that\nQuestion: Which?", "\n The first. \n")
@@ -35,19 +34,12 @@ def identity(path: Path, sha256: str, prompt_ids: Callable[[str, str], list[int]
             prompts.append(prompt_ids(turn, PREFIX))
         except UsageError:  # the template refuses a user turn
             prompts.append(None)
-    return _digest([_kept_vocabulary(path, sha256), prompts])
-
-
-def _kept_vocabulary(path: Path, sha256: str) -> str:
-    """Return the digest of a file's vocabulary, which is kept, since parsing takes a second."""
-    kept = cache_dir("vocabularies") / f"{sha256}-1"
-    with suppress(OSError, UnicodeDecodeError):
-        if len(text := kept.read_text(encoding="ascii")) == 64:
-            return text
-    digest = vocabulary(json.loads(path.read_bytes()))
-    with suppress(RulerError):  # a cache that cannot be written costs time and nothing else
-        write_file(kept, digest)
-    return digest
+    # Parsing takes a second.
+    digest = kept(
+        cache_dir("vocabularies") / f"{sha256}-2",
+        lambda: vocabulary(json.loads(path.read_bytes())).encode(),
+    )
+    return _digest([digest.decode(), prompts])
 
 
 def vocabulary(body: Mapping[str, Any]) -> str:

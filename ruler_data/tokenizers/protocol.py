@@ -1,11 +1,20 @@
-"""The interface of tokenizers: count texts, and count prompts as the model sees them."""
+"""What every tokenizer does: count texts, count prompts as the model sees them, render prompts."""
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import CounterName, Probes, Text
+from ruler_data.tokenizers.counters import (
+    Counter,
+    CounterName,
+    Probes,
+    Text,
+    choose_counter,
+    decoded,
+)
 
 #: No variables for the chat template.
 PLAIN: Mapping[str, object] = MappingProxyType({})
@@ -30,22 +39,67 @@ class Measure(Protocol):
         ...
 
 
-class Tokenizer(Measure, Protocol):
-    """A tokenizer with its chat template."""
+class Fast(NamedTuple):
+    """A counter that passed its parity check, and how it counts the prompts of a tokenizer."""
+
+    counter: Counter
+    count_prompt: Callable[[Text, str], int]
+
+
+class PromptTokenizer(ABC):
+    """A tokenizer with its chat template, which counts prompts and renders them to token ids.
+
+    Attributes:
+        special_tokens: that are recognized in plain text; empty if there are none.
+        has_template: whether the model has a chat template.
+    """
+
+    special_tokens: tuple[str, ...] = ()
+    has_template = False
+
+    def __init__(self, info: TokenizerInfo) -> None:
+        self._info = info
+        self._fast: Fast | None = None
 
     @property
     def info(self) -> TokenizerInfo:
         """Name, origin and hashes, for the manifest."""
-        ...
+        engine = self._fast.counter.version if self._fast else self._info.engine
+        return replace(self._info, engine=engine)
 
     @property
-    def special_tokens(self) -> tuple[str, ...]:
-        """Special tokens that are recognized in plain text; empty if there are none."""
-        ...
+    @abstractmethod
+    def _reference(self) -> Counter:
+        """The library whose ids models see."""
 
+    @property
+    def bos_id(self) -> int | None:
+        """Id of the BOS token, or None."""
+        return None
+
+    @property
+    def opens_turn(self) -> bool:
+        """Whether the chat template has a generation prompt, which opens the model's turn."""
+        return self.has_template
+
+    @property
+    def wants_bos(self) -> bool:
+        """Whether every prompt must begin with BOS."""
+        return self.bos_id is not None
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text, without any special tokens added."""
+        return (self._fast.counter if self._fast else self._reference).count(texts)
+
+    def count_prompt(self, content: Text, answer_prefix: str) -> int:
+        """Return the number of tokens of a prompt; see `Measure.count_prompt`."""
+        if self._fast:
+            return self._fast.count_prompt(content, answer_prefix)
+        return self.recount_prompt(decoded(content), answer_prefix)
+
+    @abstractmethod
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same as `count_prompt`, always counted by the reference library."""
-        ...
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on, if it gives the reference's ids.
@@ -61,12 +115,18 @@ class Tokenizer(Measure, Protocol):
         Raises:
             UsageError: the counter named is not installed or not exact.
         """
-        ...
 
+        def use_fast() -> None:
+            self._fast = self._checked_fast(probes)
 
-class PromptTokenizer(Tokenizer, Protocol):
-    """A tokenizer that also renders prompts to token ids, to send them to models."""
+        self._fast = None
+        return choose_counter(counter, use_fast)
 
+    @abstractmethod
+    def _checked_fast(self, probes: Probes) -> Fast:
+        """Return the fast counter, or raise UsageError if it is not exact."""
+
+    @abstractmethod
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:
@@ -78,37 +138,16 @@ class PromptTokenizer(Tokenizer, Protocol):
             variables: for the chat template, e.g. `enable_thinking`; None for the plain text,
                 without a template.
         """
-        ...
 
+    @abstractmethod
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> str:
         """Return the text of `prompt_ids`, for people to read."""
-        ...
 
+    @abstractmethod
     def decode(self, ids: Sequence[int], *, special: bool = True) -> str:
         """Return the text of token ids, with or without special tokens."""
-        ...
-
-    @property
-    def has_template(self) -> bool:
-        """Whether the model has a chat template."""
-        ...
-
-    @property
-    def opens_turn(self) -> bool:
-        """Whether the chat template has a generation prompt, which opens the model's turn."""
-        ...
-
-    @property
-    def bos_id(self) -> int | None:
-        """Id of the BOS token, or None."""
-        ...
-
-    @property
-    def wants_bos(self) -> bool:
-        """Whether every prompt must begin with BOS."""
-        ...
 
 
 def template_reserve(tokenizer: Measure) -> int:

@@ -5,6 +5,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import cache_dir, hash_files, keep_copy, sha256_file, write_bytes
+from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
 from ruler_data.hub.revision import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
@@ -107,11 +108,8 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
     if spec and path.is_dir():
         return load_folder(path, check_name("tokenizer", path.resolve().name))
     if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
-        msg = (
-            f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; "
-            f"{_known_names(spec)}"
-        )
-        raise UsageError(msg)
+        msg = f"tokenizer {quote(spec)} is not a registry name, a folder or a Hub id; "
+        raise UsageError(msg + _known_names(spec))
     owner, name = spec.split("/")
     check_name("tokenizer", owner)
     return _first_available(
@@ -123,11 +121,9 @@ def find_by_fingerprint(info: TokenizerInfo) -> str | None:
     """Return how to load a manifest's tokenizer, if it is available offline, else None."""
     kept = cache_dir("tokenizers") / info.fingerprint
     for spec in (info.name, info.hub_id, str(kept)):
-        try:
+        with suppress(UsageError):
             if spec and load_tokenizer(spec, allow_download=False).info.counts_like(info):
                 return spec
-        except UsageError:
-            continue
     return None
 
 
@@ -143,13 +139,15 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
     else:
         mistral = [*folder.glob("tekken*.json"), *folder.glob("*.model.v*")]
         if len(mistral) != 1:
-            msg = (
-                f"tokenizer {quote(str(folder))}: the folder holds no {FILES[0]}; save one with "
-                "AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
-            )
-            raise UsageError(msg)
+            where, what = f"tokenizer {quote(str(folder))}", f"the folder holds no {FILES[0]}"
+            remedy = "save one with AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
+            raise UsageError(where, f"{what}; {remedy}")
         tokenizer = MistralCommonTokenizer(mistral[0], name)
-    keep_copy(folder, tokenizer.info.files, cache_dir("tokenizers") / tokenizer.info.fingerprint)
+    copy = cache_dir("tokenizers") / tokenizer.info.fingerprint
+    with suppress(OSError, RulerError):  # without a copy, the user has to name the tokenizer
+        for file in tokenizer.info.files:
+            if not (copy / file).exists():
+                write_bytes(copy / file, (folder / file).read_bytes())
     return tokenizer
 
 
@@ -197,11 +195,9 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
             reasons.append(str(error))
         else:
             return load_folder(folder, name, origin)
-    msg = (
-        f"tokenizer {quote(name)} ({hub_id}): {'; '.join(reasons)}; offline, give its folder, or "
-        f"set RULER_TOKENIZERS; {_known_names(name)}"
-    )
-    raise UsageError(msg)
+    remedy = f"offline, give its folder, or set RULER_TOKENIZERS; {_known_names(name)}"
+    where = f"tokenizer {quote(name)} ({hub_id})"
+    raise UsageError(where, "; ".join([*reasons, remedy]))
 
 
 def _known_names(spec: str) -> str:
@@ -270,8 +266,8 @@ def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Found:
             mirror.repo, FILES[:1], mirror.revision, allow_download=allow_download
         )
         if (found := sha256_file(folder / FILES[0])) != mirror.sha256:
-            msg = f"{mirror.repo}: refused: sha256 expected {mirror.sha256}, found {found}"
-            raise RulerError(msg)
+            what = f"refused: sha256 expected {mirror.sha256}, found {found}"
+            raise RulerError(mirror.repo, what)
         return (folder / FILES[0]).read_bytes()
 
     folder = _made([mirror.sha256, mirror.template], fetch, mirror.bos, mirror.template)
@@ -289,11 +285,9 @@ def _made(key: object, vocabulary: Callable[[], bytes], bos: str, template: str)
     """
     folder = cache_dir("made") / hashlib.sha256(json.dumps([key, 1]).encode()).hexdigest()[:32]
     hashes = folder / "sha256.json"
-    try:
+    with suppress(OSError, ValueError):
         if json.loads(hashes.read_bytes()) == hash_files(folder, FILES):
             return folder
-    except (OSError, ValueError):
-        pass
     config = {"bos_token": bos, "chat_template": template}
     write_bytes(folder / FILES[0], vocabulary())
     write_bytes(folder / FILES[1], json.dumps(config).encode())

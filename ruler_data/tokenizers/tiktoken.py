@@ -11,8 +11,8 @@ import tiktoken
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, download
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import CounterName, Probes, Text, decoded
-from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN
+from ruler_data.tokenizers.counters import Counter, CounterName, Probes, decoded
+from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer
 
 #: Files of mergeable ranks and their sha256, which tiktoken itself checks.
 RANKS = {
@@ -23,8 +23,8 @@ RANKS = {
 }
 
 
-class TiktokenTokenizer:
-    """Counts with tiktoken; no template and no BOS."""
+class TiktokenTokenizer(PromptTokenizer):
+    """Counts with tiktoken, the reference and the only counter; no template and no BOS."""
 
     def __init__(self, encoding: str, name: str, *, allow_download: bool) -> None:
         """Load an encoding from tiktoken's cache, or download it.
@@ -33,44 +33,25 @@ class TiktokenTokenizer:
             UsageError: it is not in the cache and cannot be downloaded.
         """
         self._encoding = _load(encoding, name, allow_download)
-        self._info = TokenizerInfo(
-            name=name,
-            hub_id=None,
-            revision=f"tiktoken {version('tiktoken')}",
-            files={f"{encoding}.tiktoken": RANKS[encoding][1]},
-            template_reserve=0,
-            extra_reserve=0,
-            engine=f"tiktoken {version('tiktoken')}",
-        )
+        package = f"tiktoken {version('tiktoken')}"
+        files = {f"{encoding}.tiktoken": RANKS[encoding][1]}
+        super().__init__(TokenizerInfo(name, None, package, files, 0, 0, engine=package))
 
     @property
-    def info(self) -> TokenizerInfo:
-        """Name, origin and hashes, for the manifest."""
-        return self._info
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        """Return the number of tokens of each text, without any special tokens added."""
-        return [len(self._encoding.encode_ordinary(text)) for text in texts]
-
-    def count_prompt(self, content: Text, answer_prefix: str) -> int:
-        """Return the number of tokens of a prompt in plain text."""
-        return self.count([decoded(content) + answer_prefix])[0]
+    def _reference(self) -> Counter:
+        return Counter(
+            self._info.engine, lambda text: self._encoding.encode_ordinary(decoded(text))
+        )
 
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the same: tiktoken is the reference and the only counter."""
-        return self.count_prompt(content, answer_prefix)
-
-    special_tokens: tuple[str, ...] = ()  # `encode_ordinary` recognizes none
-    has_template = False
-    opens_turn = False
-    bos_id: int | None = None
-    wants_bos = False
+        """Return the number of tokens of a prompt in plain text."""
+        return len(self.prompt_ids(content, answer_prefix))
 
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:
         """Return the token ids of the plain text of a prompt."""
-        return self._encoding.encode_ordinary(self.render(content, answer_prefix, variables))
+        return self._encoding.encode_ordinary(content + answer_prefix)
 
     def render(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
@@ -83,11 +64,12 @@ class TiktokenTokenizer:
         return self._encoding.decode(list(ids))
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
-        """Keep tiktoken, the only counter; see `Tokenizer.use`."""
-        if counter == "gigatoken":
-            msg = "counter gigatoken does not read tiktoken's encodings"
-            raise UsageError(msg)
-        return ""
+        """Keep tiktoken, without a word for `auto`."""
+        return "" if counter == "auto" else super().use(counter)
+
+    def _checked_fast(self, probes: Probes) -> Fast:
+        msg = "counter gigatoken does not read tiktoken's encodings"
+        raise UsageError(msg)
 
 
 def _load(encoding: str, name: str, allow_download: bool) -> tiktoken.Encoding:

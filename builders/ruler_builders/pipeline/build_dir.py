@@ -29,8 +29,8 @@ from ruler_data.manifest import (
     ConfigInfo,
     FileInfo,
     Manifest,
-    config_info,
     read_manifest,
+    reader_of,
 )
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.version import DEFAULT_SEED
@@ -130,7 +130,8 @@ class BuildDir:
         infos = {}
         for path in sorted(self.state.glob(f"*{RECORD}")):
             with suppress(ValueError):  # a record of something else
-                infos[path.name.removesuffix(RECORD)] = config_info(self.read(path.name))
+                info = reader_of(ConfigInfo).validate_python(self.read(path.name))
+                infos[path.name.removesuffix(RECORD)] = info
         return infos
 
     def intact(self, infos: Mapping[str, ConfigInfo]) -> dict[str, ConfigInfo]:

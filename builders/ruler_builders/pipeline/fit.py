@@ -13,7 +13,7 @@ from ruler_builders.tasks import draw
 from ruler_data.errors import BudgetError, RulerError
 from ruler_data.row import PackedRow
 from ruler_data.tasks import Task
-from ruler_data.tokenizers import Tokenizer
+from ruler_data.tokenizers import PromptTokenizer
 
 #: Rows of a batch, which are all drawn, then planned, then fitted; and the most tokens of a batch
 #: of several rows, since it is held in memory.
@@ -183,7 +183,7 @@ def recounted_rows(rows: int, length: int) -> frozenset[int]:
     return frozenset(places[first : first + min(max(RECOUNTED // length, 1), 3)])
 
 
-def recount(tokenizer: Tokenizer, row: PackedRow) -> int:
+def recount(tokenizer: PromptTokenizer, row: PackedRow) -> int:
     """Return the length of a row (tokens, room for the answer included) by the reference."""
     content = str(row.context, "utf-8") + row.question
     return tokenizer.recount_prompt(content, row.answer_prefix) + row.max_new_tokens
