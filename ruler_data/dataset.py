@@ -59,11 +59,9 @@ class Source:
             try:
                 found = sha256_file(self.folder / name)
             except OSError as error:
-                msg = f"{name}: cannot be read: {error.strerror or error}"
-                raise RulerError(msg) from error
+                raise RulerError(name, f"cannot be read: {error.strerror or error}") from error
             if found != expected:
-                msg = f"{name}: refused: sha256 expected {expected}, found {found}"
-                raise RulerError(msg)
+                raise RulerError(name, f"refused: sha256 expected {expected}, found {found}")
 
     def __str__(self) -> str:
         return f"{self.release.repo} {self.release.revision}" if self.release else str(self.folder)
@@ -77,6 +75,7 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
         RulerError: the manifest is damaged, or the Hub does not provide it.
     """
     where = str(where)
+    data = f"data {quote(where)}"
     folder = Path(os.path.expanduser(where))  # noqa: PTH111 - Path's raises for unknown users
     if where and folder.is_dir():
         if revision is not None:
@@ -88,14 +87,10 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
     try:
         check_repo(where)
     except UsageError as error:
-        msg = f"data {quote(where)}: no such folder, and not a Hub repo either: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(data, f"no such folder, and not a Hub repo either: {error}") from error
     if revision is None:
-        msg = (
-            f"data {quote(where)}: no such folder; to load the Hub repo of that name, give a "
-            "revision, e.g. v1.0.0, because a branch can change"
-        )
-        raise UsageError(msg)
+        remedy = "to load the Hub repo of that name, give a revision, e.g. v1.0.0"
+        raise UsageError(data, f"no such folder; {remedy}, because a branch can change")
     release = open_release(where, revision)
     return Source(release.folder, release.manifest, release)
 
@@ -154,7 +149,7 @@ def readable(config: str) -> Iterator[None]:
 
 def damaged(config: str, what: str) -> RulerError:
     """Return the error for a config's file that holds something other than its rows."""
-    return RulerError(f"{config}: {what}; verify the data")
+    return RulerError(config, f"{what}; verify the data")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

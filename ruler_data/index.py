@@ -89,8 +89,8 @@ class Index:
         try:
             body = json.loads(data) if len(data) <= LARGEST else {}
             if body["format"] != FORMAT:
-                msg = f"{where}: index format {body['format']!r}, this version reads {FORMAT}"
-                raise RulerError(msg)
+                what = f"index format {body['format']!r}, this version reads {FORMAT}"
+                raise RulerError(where, what)
             siblings = TypeAdapter(tuple[Sibling, ...]).validate_python(body["siblings"])
             for one in siblings:
                 check_repo(one.repo)
@@ -99,9 +99,8 @@ class Index:
                 for config in one.configs:
                     parse_config(config)
         except (ValidationError, ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
-            reason = quote(str(no).splitlines()[0], 120)
-            msg = f"{where}: not an index of ruler-data ({type(no).__name__}: {reason})"
-            raise RulerError(msg) from no
+            reason = f"{type(no).__name__}: {quote(str(no).splitlines()[0], 120)}"
+            raise RulerError(where, f"not an index of ruler-data ({reason})") from no
         return cls(siblings)
 
 
@@ -171,8 +170,8 @@ def find(model: str | Path, repo: str | None = None) -> Found:
     model = str(model)
     index = read_index(repo) if repo else Index()
     if index is None:
-        msg = f"{repo}: has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
-        raise RulerError(msg)
+        what = f"has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
+        raise RulerError(str(repo), what)
     known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
     build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
     try:

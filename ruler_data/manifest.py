@@ -34,7 +34,7 @@ class TokenizerInfo:
         extra_reserve: more tokens kept free (`--reserve`), e.g. for reasoning.
         engine: library and version that counted the finished prompts of the newest configs.
         identity: sha256 of what decides on the tokens of a prompt, however the files are written
-            (`ruler_data.tokenizers.identity`); empty for other formats and in older manifests.
+            (`ruler_data.tokenizers.hf`); empty for other formats and in older manifests.
         mirror: repo and revision that `files` came from where the Hub gates `hub_id`.
     """
 

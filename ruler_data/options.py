@@ -177,14 +177,19 @@ def _type(parameter: inspect.Parameter) -> Any:  # noqa: ANN401 - a type, or a u
     return get_args(parameter.annotation)[0]
 
 
+def _kinds(parameter: inspect.Parameter) -> tuple[Any, ...]:
+    """Return the types that a parameter may have."""
+    kind = _type(parameter)
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
 def _check_type(name: str, value: object, parameter: inspect.Parameter) -> None:
     """Check an argument against the declared type, without the items of collections.
 
     Raises:
         UsageError: it is of another type.
     """
-    kind = _type(parameter)
-    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    kinds = _kinds(parameter)
     if value is parameter.default or any(_is_of(value, one) for one in kinds):
         return
     wanted = [getattr(one, "__name__", str(one)) for one in kinds if one is not type(None)]
@@ -207,9 +212,7 @@ def _typer_parameter(parameter: inspect.Parameter, option: Option) -> inspect.Pa
     """Return an option as typer reads it."""
     import typer
 
-    kind = _type(parameter)
-    if get_origin(kind) in (Union, UnionType):
-        kind = get_args(kind)[0]
+    kind = _kinds(parameter)[0]
     if parameter.default is None:
         kind |= None
     name = option.name or "--" + parameter.name.replace("_", "-")

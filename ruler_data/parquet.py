@@ -18,23 +18,18 @@ from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
 #: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
 
-SCHEMA = pa.schema(
-    [
-        pa.field("index", pa.int32(), nullable=False),
-        pa.field("task", pa.string(), nullable=False),
-        pa.field("context", pa.string(), nullable=False),
-        pa.field("question", pa.string(), nullable=False),
-        pa.field("answer_prefix", pa.string(), nullable=False),
-        pa.field("outputs", pa.list_(pa.string()), nullable=False),
-        pa.field("max_new_tokens", pa.int32(), nullable=False),
-        pa.field("length", pa.int32(), nullable=False),
-        pa.field(
-            "evidence",
-            pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
-            nullable=False,
-        ),
-    ]
-)
+_TYPES = {
+    "index": pa.int32(),
+    "task": pa.string(),
+    "context": pa.string(),
+    "question": pa.string(),
+    "answer_prefix": pa.string(),
+    "outputs": pa.list_(pa.string()),
+    "max_new_tokens": pa.int32(),
+    "length": pa.int32(),
+    "evidence": pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())])),
+}
+SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
 
 #: Position of the long column, which is read and written as UTF-8, and names of the others.
 CONTEXT = SCHEMA.names.index("context")

@@ -209,20 +209,12 @@ def progress_bars() -> "Progress":
     `add_task` and `update` take two texts: `items`, e.g. `3/500 rows`, and `speed`, e.g.
     `2.1 rows/s`.
     """
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskID,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bar
 
-    class Bars(Progress):
+    class Bars(bar.Progress):
         logged = time.monotonic()
 
-        def update(self, task_id: TaskID, **changes: Any) -> None:  # noqa: ANN401 - rich's own
+        def update(self, task_id: bar.TaskID, **changes: Any) -> None:  # noqa: ANN401 - rich's own
             super().update(task_id, **changes)
             if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
                 self.logged = time.monotonic()
@@ -233,14 +225,14 @@ def progress_bars() -> "Progress":
                 err.print(f"{line}, {task.fields['speed']}{left}", markup=False)
 
     return Bars(
-        TextColumn("{task.description:<24}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[items]}"),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        bar.TextColumn("{task.description:<24}"),
+        bar.BarColumn(),
+        bar.TaskProgressColumn(),
+        bar.TextColumn("{task.fields[items]}"),
+        bar.TextColumn("{task.fields[speed]}"),
+        bar.TimeElapsedColumn(),
+        bar.TextColumn("left"),
+        bar.TimeRemainingColumn(),
         console=err,
         disable=not sys.stderr.isatty(),
         transient=True,

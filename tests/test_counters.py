@@ -1,6 +1,7 @@
 """Counters: the fast one is used where it is exact, and only there."""
 
 import json
+from dataclasses import replace
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -27,7 +28,6 @@ from ruler_data.tokenizers.counters import (
     CounterName,
     Probes,
     check_parity,
-    choose_counter,
     decoded,
     gigatoken_counter,
     remembered,
@@ -145,14 +145,18 @@ def test_a_counter_that_cannot_read_the_tokenizer_is_refused_by_name(tmp_path: P
         gigatoken_counter("x.json", lambda g: g.Tokenizer(tmp_path / "x.json"))
 
 
-def test_a_wrong_counter_is_refused_if_it_was_named_and_not_used_otherwise() -> None:
-    def use_fast() -> None:
-        check_parity(WRONG, RIGHT, ["I don't"])
-
-    assert "wrong 1.0 gives other ids than right 1.0 on" in choose_counter("auto", use_fast)
-    assert choose_counter("tokenizers", use_fast) == ""
+def test_a_wrong_counter_is_refused_if_it_was_named_and_not_used_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokenizer = load_tokenizer("mistral-v0.2")
+    reference = tokenizer.info.engine
+    wrong = replace(WRONG, version="gigatoken 0.0")
+    monkeypatch.setattr("ruler_data.tokenizers.mistral._fast", lambda path, changed: wrong)
+    assert "gigatoken 0.0 gives other ids than mistral-common" in tokenizer.use("auto")
+    assert tokenizer.use("tokenizers") == ""
     with pytest.raises(UsageError, match="gives other ids"):
-        choose_counter("gigatoken", use_fast)
+        tokenizer.use("gigatoken")
+    assert tokenizer.info.engine == reference
 
 
 @pytest.fixture

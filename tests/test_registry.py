@@ -17,8 +17,7 @@ from ruler_data import RulerError, UsageError
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import FUZZ
-from ruler_data.tokenizers.hf import HfTokenizer, Origin
-from ruler_data.tokenizers.identity import vocabulary
+from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
 from ruler_data.tokenizers.llama import LLAMA
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json

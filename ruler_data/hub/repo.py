@@ -162,9 +162,6 @@ def put_files(
                 content = data if isinstance(data, bytes) else str(data)
                 additions[file.path] = CommitOperationAdd(file.path, content)
         adding = [additions[file.path] for file in new]
-        client().preupload_lfs_files(
-            repo, additions=adding, repo_type=kind, revision=BRANCH, free_memory=False
-        )
         done = client().create_commit(
             repo,
             operations=[*adding, *(CommitOperationDelete(path) for path in gone)],

@@ -20,10 +20,16 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+)
 
 from ruler_data.errors import RulerError
-from ruler_data.files import offline
+from ruler_data.files import TEMPORARY, offline
 from ruler_data.names import quote
 from ruler_data.terminal import warn
 from ruler_data.version import __version__
@@ -42,9 +48,6 @@ PAUSE, LONGEST = 1.0, 30.0
 ATTEMPTS = 8
 #: Seconds in which a connection has to be made.
 CONNECT = 4.0
-
-#: Statuses that another attempt may not get.
-TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 #: What a status means, where the server's own message does not say it better.
 MEANINGS = {
@@ -189,9 +192,8 @@ def _pause(state: RetryCallState) -> float:
     """Return the seconds before the next attempt."""
     response = getattr(root(_error(state)), "response", None)
     requested = retry_after(response.headers) if response is not None else None
-    first = _from_environment("RULER_HUB_PAUSE", PAUSE)
-    growing = min(first * 2.0 ** (state.attempt_number - 1), LONGEST)
-    return growing if requested is None else requested
+    growing = wait_exponential(_from_environment("RULER_HUB_PAUSE", PAUSE), LONGEST)
+    return growing(state) if requested is None else requested
 
 
 def _error(state: RetryCallState) -> BaseException:
@@ -251,10 +253,8 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     """
     pause, code = retry_after(response.headers), response.status_code
     if code >= 400 and pause is not None and pause > patience():
-        msg = (
-            f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is "
-            f"{patience():.0f} s; run the same command again then"
-        )
+        asked = f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is"
+        msg = f"{asked} {patience():.0f} s; run the same command again then"
         raise RulerError(msg)
 
 

@@ -162,8 +162,8 @@ def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
 
     def refuse(place: Place, message: str) -> NoReturn:
         key = quote(".".join(map(str, place)), 200)[1:-1]
-        msg = f"{path.name}:{line(place)}: {key and key + ': '}{message}"
-        raise UsageError(msg)
+        where = f"{path.name}:{line(place)}"
+        raise UsageError(*filter(None, (where, key, message)))
 
     try:
         # From JSON, since a strict model takes a list for a tuple only there.
@@ -255,13 +255,12 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     Raises:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
     """
-    known = dict.fromkeys(name for task in suite.tasks.values() for name in _domains(task))
+    option, tasks = "--haystack", suite.tasks.values()
+    known = dict.fromkeys(name for task in tasks for name in _domains(task))
     if not known:
-        msg = (
-            f"--haystack: no haystack of the suite {suite.name} is of domains; use it with --suite "
-            "domains, or with a YAML file that has `haystack: domains`"
-        )
-        raise UsageError(msg)
+        what = f"no haystack of the suite {suite.name} is of domains"
+        remedy = "use it with --suite domains, or with a YAML file that has `haystack: domains`"
+        raise UsageError(option, f"{what}; {remedy}")
     if known.keys() & set(names):
         return suite
     own = [
@@ -271,8 +270,8 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     every = tuple(dict.fromkeys((*known, *names)))
     own.append(_with_domains(ALL, every, "One number hidden in passages of all domains, in turns."))
     if taken := next((task.name for task in own if task.name in suite.tasks), None):
-        msg = f"--haystack: the suite {suite.name} has a task {taken} already; rename one of them"
-        raise UsageError(msg)
+        what = f"the suite {suite.name} has a task {taken} already; rename one of them"
+        raise UsageError(option, what)
     return replace(suite, tasks={**suite.tasks, **{task.name: task for task in own}})
 
 

@@ -34,67 +34,69 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[Place, int]]:
     text = _read_text(path)
     lines: dict[Place, int] = {}
     try:
-        _check_events(text)
-        values = _value(yaml.compose(text, Loader=yaml.SafeLoader), (), lines)
+        values = _value(yaml.compose(text, Loader=_Loader), (), lines)
     except _Refused as error:
         line, what = error.args
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         what = f"not YAML: {error.problem}"
+        if error.problem == "but found another document":
+            what = "a second document; a file holds one suite"
     except yaml.reader.ReaderError as error:
         line, what = text.count("\n", 0, error.position) + 1, f"not YAML: {error.reason}"
     else:
         if isinstance(values, dict):
             return values, lines
         line, what = 1, "a suite is a mapping of keys to values"
-    msg = f"{path.name}:{line}: {what}"
-    raise UsageError(msg)
+    raise UsageError(_at(path, line), what)
 
 
 class _Refused(Exception):
     """A line, and what is wrong there."""
 
 
+def _at(path: Path, line: int) -> str:
+    return f"{path.name}:{line}"
+
+
 def _read_text(path: Path) -> str:
     where = quote(str(path), 200)
     try:
         if path.exists() and not path.is_file():  # reading a pipe would block
-            msg = f"{where}: is not a file; name a YAML file"
-            raise UsageError(msg)
+            raise UsageError(where, "is not a file; name a YAML file")
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        msg = f"{where}: cannot be read: {error.strerror}"
-        raise UsageError(msg) from error
+        raise UsageError(where, f"cannot be read: {error.strerror}") from error
     if len(data) > LARGEST:
-        msg = f"{path.name}: is too large; a suite has at most {LARGEST} bytes"
-        raise UsageError(msg)
+        raise UsageError(path.name, f"is too large; a suite has at most {LARGEST} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        msg = f"{path.name}:{line}: not UTF-8 at byte {error.start}"
-        raise UsageError(msg) from error
+        raise UsageError(_at(path, line), f"not UTF-8 at byte {error.start}") from error
 
 
-def _check_events(text: str) -> None:
-    """Refuse what is not allowed before any value is built; this also bounds the recursion."""
-    depth = documents = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        line = event.start_mark.line + 1 if event.start_mark else 1
-        documents += isinstance(event, yaml.DocumentStartEvent)
-        depth += isinstance(event, yaml.CollectionStartEvent)
-        depth -= isinstance(event, yaml.CollectionEndEvent)
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+class _Loader(yaml.SafeLoader):
+    """Refuses what is not allowed before it is read on, which also bounds the recursion."""
+
+    depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or event.anchor:
             raise _Refused(line, "anchors and aliases are not allowed")
-        if tag := getattr(event, "tag", None):
-            raise _Refused(line, f"the tag {quote(tag)} is not allowed")
+        if event.tag:
+            raise _Refused(line, f"the tag {quote(event.tag)} is not allowed")
         if any("\ud800" <= character <= "\udfff" for character in getattr(event, "value", "")):
             raise _Refused(line, "an escape that is not a character")
-        if depth > DEEPEST:
+        self.depth += isinstance(event, yaml.CollectionStartEvent)
+        if self.depth > DEEPEST:
             raise _Refused(line, f"nested deeper than {DEEPEST} levels")
-        if documents > 1:
-            raise _Refused(line, "a second document; a file holds one suite")
+        node = super().compose_node(parent, index)
+        self.depth -= isinstance(event, yaml.CollectionStartEvent)
+        return node
 
 
 def _value(node: yaml.Node | None, place: Place, lines: dict[Place, int]) -> Any:  # noqa: ANN401 - YAML is any value

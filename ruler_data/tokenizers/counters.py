@@ -134,30 +134,6 @@ class Probes(NamedTuple):
     identity: str = ""
 
 
-def choose_counter(name: CounterName, use_fast: Callable[[], None]) -> str:
-    """Switch to the fast counter if the name allows it and it passes its parity check.
-
-    Args:
-        name: `tokenizers` for the reference, `gigatoken` for the fast one, `auto` to choose.
-        use_fast: switches to the fast counter; raises UsageError if it cannot be used.
-
-    Returns:
-        Why `auto` keeps the reference; otherwise empty.
-
-    Raises:
-        UsageError: the fast counter was named and is not installed or not exact.
-    """
-    if name == "tokenizers":
-        return ""
-    try:
-        use_fast()
-    except UsageError as error:
-        if name == "gigatoken":
-            raise
-        return str(error)
-    return ""
-
-
 def check_parity(fast: Counter, reference: Counter, texts: Iterable[str]) -> None:
     """Check that two counters give the same ids on odd texts and on these.
 

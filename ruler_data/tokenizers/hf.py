@@ -1,5 +1,6 @@
 """Tokenizers in Hugging Face's format: `tokenizer.json` and a Jinja chat template."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import tokenizers
 
 from ruler_data.errors import UsageError
-from ruler_data.files import hash_files
+from ruler_data.files import cache_dir, hash_files, kept
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tokenizers.chat_template import TemplateError, run_template
@@ -22,11 +23,12 @@ from ruler_data.tokenizers.counters import (
     remembered,
     stock_counter,
 )
-from ruler_data.tokenizers.identity import identity
 from ruler_data.tokenizers.protocol import PLAIN, Fast, PromptTokenizer
 
-#: A turn like those of prompts: several lines, without space around them.
-_TURN = "Which of these?\n\n1. this\n2. that\nQuestion: Which?"
+#: User turns whose prompts are part of the identity; a template may strip a turn. The first is like
+#: those of prompts: several lines, without space around them.
+TURNS = ("Which of these?\n\n1. this\n2. that\nQuestion: Which?", "\n The first. \n")
+PREFIX = " Answer: The first is"
 
 
 def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
@@ -112,11 +114,25 @@ class HfTokenizer(PromptTokenizer):
 
     @cached_property
     def _identity(self) -> str:
-        def ids(content: str, answer_prefix: str) -> list[int]:
-            text = self.render(content, answer_prefix)
-            return self._missing_bos(text.encode()) + self._stock.ids(text)
+        """One sha256 of what decides on the tokens of the benchmark's prompts.
 
-        return identity(self._path, self._info.files[FILES[0]], ids)
+        Files that give the same tokens differ in bytes: merges are strings or pairs, a fine-tuned
+        model is saved again, a package has only the ranks. So the identity covers the parsed
+        vocabulary, and the token ids of prompts rendered by the chat template. Special tokens that
+        no prompt holds (reserved ones, padding) are left out: rows never spell one.
+        """
+        prompts: list[object] = []
+        for turn in TURNS:
+            try:
+                text = self.render(turn, PREFIX)
+                prompts.append(self._missing_bos(text.encode()) + self._stock.ids(text))
+            except UsageError:  # the template refuses a user turn
+                prompts.append(None)
+        digest = kept(  # since parsing takes a second
+            cache_dir("vocabularies") / f"{self._info.files[FILES[0]]}-2",
+            lambda: vocabulary(json.loads(self._path.read_bytes())).encode(),
+        )
+        return _digest([digest.decode(), prompts])
 
     @property
     def _reference(self) -> Counter:
@@ -128,7 +144,7 @@ class HfTokenizer(PromptTokenizer):
 
     def _checked_fast(self, probes: Probes) -> Fast:
         fast = _fast(self._path, self._path.stat().st_mtime_ns)
-        before, turn, after = self.render(_TURN, "").encode().partition(_TURN.encode())
+        before, turn, after = self.render(TURNS[0], "").encode().partition(TURNS[0].encode())
 
         def framed(content: bytes, answer_prefix: str) -> bytes:
             """Return what the template renders, without running it."""
@@ -261,6 +277,39 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
         msg = f"tokenizer {name}: tokenizer_config.json is {type(config).__name__}, not an object"
         raise UsageError(msg)
     return config
+
+
+def vocabulary(body: Mapping[str, Any]) -> str:
+    """Return a sha256 of what decides on the tokens of plain text in a `tokenizer.json`.
+
+    >>> ids = {"a": 0, "b": 1, "ab": 2}
+    >>> pairs = {"type": "BPE", "dropout": None, "vocab": ids, "merges": [["a", "b"]]}
+    >>> vocabulary({"model": pairs}) == vocabulary({"model": {"vocab": ids, "merges": ["a b"]}})
+    True
+    """
+    model = {name: value for name, value in body["model"].items() if value not in (None, False)}
+    if "merges" in model:
+        model["type"] = "BPE"  # files of old versions do not name it
+        model["merges"] = [
+            one.split(" ") if isinstance(one, str) else one for one in model["merges"]
+        ]
+    added = [one for one in body.get("added_tokens") or () if not one.get("special")]
+    parts = (body.get("normalizer"), body.get("pre_tokenizer"))
+    return _digest([*map(_without_offsets, parts), added, model])
+
+
+def _without_offsets(part: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a part without the setting that moves offsets and changes no token."""
+    if isinstance(part, list):
+        return [_without_offsets(one) for one in part]
+    if isinstance(part, dict):
+        return {k: _without_offsets(value) for k, value in part.items() if k != "trim_offsets"}
+    return part
+
+
+def _digest(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_stripped(text: bytes) -> bool:

@@ -6,15 +6,9 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
+from ruler_data.errors import UsageError
 from ruler_data.manifest import TokenizerInfo
-from ruler_data.tokenizers.counters import (
-    Counter,
-    CounterName,
-    Probes,
-    Text,
-    choose_counter,
-    decoded,
-)
+from ruler_data.tokenizers.counters import Counter, CounterName, Probes, Text, decoded
 
 #: No variables for the chat template.
 PLAIN: Mapping[str, object] = MappingProxyType({})
@@ -115,12 +109,16 @@ class PromptTokenizer(ABC):
         Raises:
             UsageError: the counter named is not installed or not exact.
         """
-
-        def use_fast() -> None:
-            self._fast = self._checked_fast(probes)
-
         self._fast = None
-        return choose_counter(counter, use_fast)
+        if counter == "tokenizers":
+            return ""
+        try:
+            self._fast = self._checked_fast(probes)
+        except UsageError as error:
+            if counter == "gigatoken":
+                raise
+            return str(error)
+        return ""
 
     @abstractmethod
     def _checked_fast(self, probes: Probes) -> Fast:
