@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.revision import fetch_files
+from ruler_data.hub.download import fetch_files
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.hf import FILES, Origin

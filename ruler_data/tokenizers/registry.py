@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
-from ruler_data.hub.revision import fetch_files
+from ruler_data.hub.download import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers.hf import (
