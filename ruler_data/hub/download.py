@@ -17,13 +17,7 @@ from ruler_data.files import offline, sha256_file
 from ruler_data.hub.repo import tree
 from ruler_data.hub.retry import UNREACHABLE, HubDown, client, explain, is_reachable, with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
-from ruler_data.names import (
-    check_name,
-    check_repo,
-    check_revision,
-    config_file,
-    quote,
-)
+from ruler_data.names import check_name, check_repo, check_revision, config_file, quote
 from ruler_data.terminal import warn
 
 #: Number of parallel downloads.

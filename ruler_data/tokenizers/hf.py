@@ -37,16 +37,16 @@ def template_source(folder: Path, config: dict[str, Any], name: str) -> str:
     Raises:
         UsageError: it is not text.
     """
-    path = folder / "chat_template.jinja"
+    path, where = folder / FILES[2], f"tokenizer {name}: its chat template"
     try:
         source = path.read_text(encoding="utf-8") if path.exists() else config.get("chat_template")
         if isinstance(source, list):  # several named templates
             source = next((t["template"] for t in source if t["name"] == "default"), None)
     except (OSError, UnicodeDecodeError, KeyError, TypeError) as error:
-        msg = f"tokenizer {name}: its chat template cannot be read ({type(error).__name__})"
+        msg = f"{where} cannot be read ({type(error).__name__})"
         raise UsageError(msg) from error
     if source and not isinstance(source, str):
-        msg = f"tokenizer {name}: its chat template is {type(source).__name__}, not text"
+        msg = f"{where} is {type(source).__name__}, not text"
         raise UsageError(msg)
     return source or ""
 
@@ -265,17 +265,15 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
     Raises:
         UsageError: it is not an object of JSON.
     """
-    path = folder / "tokenizer_config.json"
+    path, where = folder / FILES[1], f"tokenizer {name}"
     if not path.exists():
         return {}
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        msg = f"tokenizer {name}: tokenizer_config.json is not JSON: {error}"
-        raise UsageError(msg) from error
+        raise UsageError(where, f"{path.name} is not JSON: {error}") from error
     if not isinstance(config, dict):
-        msg = f"tokenizer {name}: tokenizer_config.json is {type(config).__name__}, not an object"
-        raise UsageError(msg)
+        raise UsageError(where, f"{path.name} is {type(config).__name__}, not an object")
     return config
 
 

@@ -18,14 +18,12 @@ class Llama(NamedTuple):
 
     Attributes:
         member: file of ranks.
-        size: number of ranks; special tokens follow.
         pattern: regular expression that splits text before merging.
-        special: special tokens, in order; BOS is the first.
+        special: special tokens, in order, which follow the ranks; BOS is the first.
         template: Jinja template of one user turn.
     """
 
     member: Member
-    size: int
     pattern: str
     special: tuple[str, ...]
     template: str
@@ -100,9 +98,7 @@ _RANKS_4 = Member(
 
 #: By registry name.
 LLAMA = {
-    "llama3.0": Llama(_RANKS_3, 128_000, _PATTERN_3, _SPECIAL_3_0, "{{ bos_token }}" + _TURN_3),
-    "llama3": Llama(
-        _RANKS_3, 128_000, _PATTERN_3, _SPECIAL_3_1, "{{ bos_token }}" + _SYSTEM_3_1 + _TURN_3
-    ),
-    "llama4": Llama(_RANKS_4, 200_000, _PATTERN_4, _SPECIAL_4, "{{ bos_token }}" + _TURN_4),
+    "llama3.0": Llama(_RANKS_3, _PATTERN_3, _SPECIAL_3_0, "{{ bos_token }}" + _TURN_3),
+    "llama3": Llama(_RANKS_3, _PATTERN_3, _SPECIAL_3_1, "{{ bos_token }}" + _SYSTEM_3_1 + _TURN_3),
+    "llama4": Llama(_RANKS_4, _PATTERN_4, _SPECIAL_4, "{{ bos_token }}" + _TURN_4),
 }

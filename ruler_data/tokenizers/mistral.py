@@ -83,8 +83,7 @@ class MistralCommonTokenizer(PromptTokenizer):
     @cached_property
     def _reference(self) -> Counter:
         return Counter(
-            self._info.engine,
-            lambda text: self._plain.encode(decoded(text), bos=False, eos=False),
+            self._info.engine, lambda text: self._plain.encode(decoded(text), bos=False, eos=False)
         )
 
     @property

@@ -17,14 +17,7 @@ from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
 from ruler_data.hub.download import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
-from ruler_data.tokenizers.hf import (
-    FILES,
-    LOCAL,
-    HfTokenizer,
-    Origin,
-    read_config,
-    template_source,
-)
+from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
 from ruler_data.tokenizers.llama import LLAMA, Llama
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
 from ruler_data.tokenizers.package import read_member
@@ -217,7 +210,7 @@ def _converted(llama: Llama, allow_download: bool) -> Found:
 
     def convert() -> bytes:
         ranks = read_ranks(read_member(llama.member, allow_download=allow_download))
-        special = {text: llama.size + n for n, text in enumerate(llama.special)}
+        special = {text: number for number, text in enumerate(llama.special, len(ranks))}
         return tokenizer_json(ranks, llama.pattern, special)
 
     folder = _made([*llama], convert, llama.special[0], llama.template)
