@@ -38,12 +38,11 @@ if TYPE_CHECKING:
     import httpx2
     from huggingface_hub import HfApi
 
-#: Seconds without a byte after which a request is given up; RULER_HUB_TIMEOUT.
-TIMEOUT = 60.0
-#: Seconds that the pauses of one step may take in all; RULER_HUB_PATIENCE.
-PATIENCE = 300.0
-#: Seconds of the first pause, which doubles each time, and of the longest; RULER_HUB_PAUSE.
-PAUSE, LONGEST = 1.0, 30.0
+#: Seconds that the environment may set: without a byte, after which a request is given up; of all
+#: pauses of one step; of its first pause, which doubles each time.
+LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
+#: Seconds of the longest pause.
+LONGEST = 30.0
 #: Attempts of one step; the pauses between them add up to a minute and a half.
 ATTEMPTS = 8
 #: Seconds in which a connection has to be made.
@@ -95,7 +94,8 @@ def client() -> "HfApi":
 
     def factory() -> "httpx2.Client":
         made = default_client_factory()
-        made.timeout = httpx2.Timeout(timeout(), connect=min(CONNECT, timeout()))
+        timeout = _seconds("RULER_HUB_TIMEOUT")
+        made.timeout = httpx2.Timeout(timeout, connect=min(CONNECT, timeout))
         hooks = made.event_hooks
         made.event_hooks = {**hooks, "response": [*hooks["response"], refuse_long_pauses]}
         return made
@@ -135,7 +135,9 @@ def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) 
     retrying = Retrying(
         retry=retry_if_exception(lambda error: is_temporary(error, also)),
         wait=_pause,
-        stop=lambda state: enough(state) or state.idle_for + _pause(state) > patience(),
+        stop=lambda state: (
+            enough(state) or state.idle_for + _pause(state) > _seconds("RULER_HUB_PATIENCE")
+        ),
         before_sleep=announce,
         reraise=True,
     )
@@ -192,7 +194,7 @@ def _pause(state: RetryCallState) -> float:
     """Return the seconds before the next attempt."""
     response = getattr(root(_error(state)), "response", None)
     requested = retry_after(response.headers) if response is not None else None
-    growing = wait_exponential(_from_environment("RULER_HUB_PAUSE", PAUSE), LONGEST)
+    growing = wait_exponential(_seconds("RULER_HUB_PAUSE"), LONGEST)
     return growing(state) if requested is None else requested
 
 
@@ -225,22 +227,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return float(reset) if fields.get("r") == "0" and reset.isdecimal() else None
 
 
-def timeout() -> float:
-    """Return the seconds without a byte after which a request is given up."""
-    return _from_environment("RULER_HUB_TIMEOUT", TIMEOUT)
-
-
-def patience() -> float:
-    """Return the seconds that the pauses of one step may take in all."""
-    return _from_environment("RULER_HUB_PATIENCE", PATIENCE)
-
-
-def _from_environment(variable: str, default: float) -> float:
-    """Return the seconds that a variable of the environment sets; one that is wrong is ignored."""
-    try:
-        return max(float(os.environ.get(variable) or default), 0.001)
-    except ValueError:
-        return default
+def _seconds(variable: str) -> float:
+    """Return one of the `LIMITS`; a value in the environment that is wrong is ignored."""
+    with suppress(ValueError):
+        return max(float(os.environ.get(variable) or LIMITS[variable]), 0.001)
+    return LIMITS[variable]
 
 
 def refuse_long_pauses(response: "httpx2.Response") -> None:
@@ -251,10 +242,14 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     Raises:
         RulerError: the response asks for too long a pause.
     """
-    pause, code = retry_after(response.headers), response.status_code
-    if code >= 400 and pause is not None and pause > patience():
+    pause, patience, code = (
+        retry_after(response.headers),
+        _seconds("RULER_HUB_PATIENCE"),
+        response.status_code,
+    )
+    if code >= 400 and pause is not None and pause > patience:
         asked = f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is"
-        msg = f"{asked} {patience():.0f} s; run the same command again then"
+        msg = f"{asked} {patience:.0f} s; run the same command again then"
         raise RulerError(msg)
 
 

@@ -7,11 +7,10 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruler_data.errors import UsageError
 from ruler_data.files import cache_dir, hash_files, kept
@@ -33,14 +32,11 @@ if TYPE_CHECKING:
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """How one version of Mistral's chat template wraps one user turn.
 
-    Attributes:
-        specials: number of control tokens, including BOS.
-        before: text before the turn, tokenized with it.
-        after: text after it, likewise.
+    It has `specials` control tokens, including BOS; the text `before` and `after` the turn is
+    tokenized with it.
     """
 
     specials: int
