@@ -27,26 +27,19 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
         msg = "--engine ray needs Ray; pip install 'ruler-data[ray]'"
         raise UsageError(msg) from error
     address = os.environ.get("RAY_ADDRESS")
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     own = address in (None, "local")
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
     start: Callable[..., object] = partial(ray.init, address=address, **quiet)  # type: ignore[arg-type]
     try:
-        _check_port(address)
+        if host and port.isdecimal():  # Ray itself needs minutes to notice that nothing listens
+            socket.create_connection((host, int(port)), timeout=10).close()
         try:
             start(num_cpus=workers if own else None)
         except ValueError:  # it has been started: its number of CPUs is not ours to say
             start()
     except (ValueError, OSError) as error:
         named = f"RAY_ADDRESS {quote(address)}" if address else "the cluster of `ray start`"
-        msg = f"{named}: no Ray cluster answers there; see `ray status`"
-        if not address:
-            msg += ", or start a new one here with RAY_ADDRESS=local"
-        raise UsageError(msg) from error
+        here = "" if address else ", or start a new one here with RAY_ADDRESS=local"
+        raise UsageError(named, f"no Ray cluster answers there; see `ray status`{here}") from error
     return ray
-
-
-def _check_port(address: str | None) -> None:
-    """Check that something listens at an address; Ray itself needs minutes to notice."""
-    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), timeout=10).close()

@@ -89,7 +89,12 @@ def open_release(repo: str, revision: str) -> Release:
     check_repo(repo)
     check_revision(revision)
     commit = commit_of(repo, revision)
-    path = _manifest_path(repo, revision, commit)
+    if offline() or revision == commit or cached_commit(repo, revision) == commit:
+        path = _download(repo, commit, FILENAME)
+    else:  # asked for by its name, so that the cache then knows the revision's commit
+        path = _download(repo, revision, FILENAME)
+        if path.parent.name != commit:  # it moved in between
+            raise moved(repo, revision, commit, path.parent.name)
     where = f"{repo} at {revision} ({commit}): {FILENAME}"
     try:
         manifest = read_manifest_file(path, where)
@@ -223,16 +228,6 @@ def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
         f"{repo}: {revision} was commit {before} and is {now} now; a release must not move; "
         "it was changed after publication: give the commit that you want as the revision"
     )
-
-
-def _manifest_path(repo: str, revision: str, commit: str) -> Path:
-    """Return the path of a commit's manifest; the cache then knows the revision's commit."""
-    if offline() or revision == commit or cached_commit(repo, revision) == commit:
-        return _download(repo, commit, FILENAME)
-    path = _download(repo, revision, FILENAME)
-    if path.parent.name != commit:  # it moved in between
-        raise moved(repo, revision, commit, path.parent.name)
-    return path
 
 
 def _download(

@@ -242,11 +242,8 @@ def refuse_long_pauses(response: "httpx2.Response") -> None:
     Raises:
         RulerError: the response asks for too long a pause.
     """
-    pause, patience, code = (
-        retry_after(response.headers),
-        _seconds("RULER_HUB_PATIENCE"),
-        response.status_code,
-    )
+    pause, code = retry_after(response.headers), response.status_code
+    patience = _seconds("RULER_HUB_PATIENCE")
     if code >= 400 and pause is not None and pause > patience:
         asked = f"the Hub asks for a pause of {pause:.0f} s ({code}), and RULER_HUB_PATIENCE is"
         msg = f"{asked} {patience:.0f} s; run the same command again then"

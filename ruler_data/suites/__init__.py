@@ -255,8 +255,10 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
     Raises:
         UsageError: no haystack of the suite is of domains, or a task has one of the names.
     """
-    option, tasks = "--haystack", suite.tasks.values()
-    known = dict.fromkeys(name for task in tasks for name in _domains(task))
+    option, parameters = "--haystack", [task.params for task in suite.tasks.values()]
+    known = dict.fromkeys(
+        name for one in parameters if isinstance(one, Niah) for name in one.domains
+    )
     if not known:
         what = f"no haystack of the suite {suite.name} is of domains"
         remedy = "use it with --suite domains, or with a YAML file that has `haystack: domains`"
@@ -273,10 +275,6 @@ def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:
         what = f"the suite {suite.name} has a task {taken} already; rename one of them"
         raise UsageError(option, what)
     return replace(suite, tasks={**suite.tasks, **{task.name: task for task in own}})
-
-
-def _domains(task: Task) -> tuple[str, ...]:
-    return task.params.domains if isinstance(task.params, Niah) else ()
 
 
 def _with_domains(name: str, domains: tuple[str, ...], about: str) -> Task:

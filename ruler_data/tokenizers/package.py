@@ -52,10 +52,12 @@ def read_member(member: Member, *, allow_download: bool) -> bytes:
         RulerError: it is not available, or not the pinned one.
     """
     kept = cache_dir("packages") / member.sha256
-    for path in (kept, _installed(member)):
+    places = [kept]
+    with suppress(PackageNotFoundError):
+        places.append(Path(str(distribution(member.wheel.package).locate_file(member.path))))
+    for path in places:
         with suppress(OSError):
-            data = path.read_bytes() if path else b""
-            if hashlib.sha256(data).hexdigest() == member.sha256:
+            if hashlib.sha256(data := path.read_bytes()).hexdigest() == member.sha256:
                 return data
     if not allow_download or offline():
         msg = f"{member.wheel} is not in the cache, and downloads are off"
@@ -64,13 +66,6 @@ def read_member(member: Member, *, allow_download: bool) -> bytes:
     with suppress(RulerError):  # a cache that cannot be written costs a download and nothing else
         write_bytes(kept, data)
     return data
-
-
-def _installed(member: Member) -> Path | None:
-    try:
-        return Path(str(distribution(member.wheel.package).locate_file(member.path)))
-    except PackageNotFoundError:
-        return None
 
 
 def _download(member: Member) -> bytes:

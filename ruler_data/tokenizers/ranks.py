@@ -96,11 +96,7 @@ def _letters(token: bytes) -> str:
     return "".join([_LETTERS[byte] for byte in token])
 
 
-def _byte_letters() -> list[str]:
-    """Return the letter of each byte in byte-level vocabularies (the table of GPT-2)."""
-    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    hidden = (code for code in range(256, 512))
-    return [chr(byte) if byte in shown else chr(next(hidden)) for byte in range(256)]
-
-
-_LETTERS = _byte_letters()
+_SHOWN = {*range(33, 127), *range(161, 173), *range(174, 256)}
+_HIDDEN = [byte for byte in range(256) if byte not in _SHOWN]
+#: The letter of each byte in byte-level vocabularies (the table of GPT-2).
+_LETTERS = [chr(n if n in _SHOWN else 256 + _HIDDEN.index(n)) for n in range(256)]
