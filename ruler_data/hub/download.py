@@ -278,9 +278,10 @@ def fetch_files(
     """
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-    reason = "it is not complete in the Hub's cache, and "
-    reason += "the Hub cannot be reached" if allow_download else "downloads are off"
-    for local in (True, False) if allow_download and is_reachable() else (True,):
+    is_off = offline() or not allow_download
+    why = "downloads are off" if is_off else "the Hub cannot be reached"
+    reason = f"it is not complete in the Hub's cache, and {why}"
+    for local in (True,) if is_off or not is_reachable() else (True, False):
         try:
             return _fetch(repo, files, revision, local)
         except LocalEntryNotFoundError:  # a subclass of the next, about the cache
@@ -294,7 +295,7 @@ def fetch_files(
 
 
 def _fetch(
-    repo: str, files: Sequence[str], revision: str | None, offline: bool
+    repo: str, files: Sequence[str], revision: str | None, local: bool
 ) -> tuple[Path, str]:
     """Return the folder and the commit of the files.
 
@@ -307,7 +308,7 @@ def _fetch(
     for file in files:
         try:
             path = hf_hub_download(
-                repo, file, revision=revision, local_files_only=offline, etag_timeout=10
+                repo, file, revision=revision, local_files_only=local, etag_timeout=10
             )
         except LocalEntryNotFoundError:
             # The cache also records that a repo does not have a file.
