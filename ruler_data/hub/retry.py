@@ -304,7 +304,6 @@ def explain(error: Exception, doing: str) -> RulerError:
     from huggingface_hub.errors import LocalTokenNotFoundError, OfflineModeIsEnabled
 
     cause, code, is_of_client = root(error), status(error), _is_of_client(error)
-    reason = one_line(str(cause)) or type(cause).__name__
     if isinstance(cause, RulerError):
         return cause
     if isinstance(cause, OfflineModeIsEnabled):
@@ -319,6 +318,7 @@ def explain(error: Exception, doing: str) -> RulerError:
         return RulerError(doing, what)
     if isinstance(cause, OSError) and cause.errno and not is_temporary(cause):  # of this machine
         return RulerError(doing, cause.filename or "disk", cause.strerror)
+    reason = one_line(str(cause)) or type(cause).__name__
     if isinstance(cause, (HTTPError, OSError)) or (
         isinstance(cause, RuntimeError) and is_of_client
     ):
