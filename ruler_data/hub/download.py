@@ -294,9 +294,7 @@ def fetch_files(
     raise RulerError(reason)
 
 
-def _fetch(
-    repo: str, files: Sequence[str], revision: str | None, local: bool
-) -> tuple[Path, str]:
+def _fetch(repo: str, files: Sequence[str], revision: str | None, local: bool) -> tuple[Path, str]:
     """Return the folder and the commit of the files.
 
     File by file: listing a repo retries for half a minute where there is no network.

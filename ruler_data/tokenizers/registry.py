@@ -4,10 +4,11 @@ import hashlib
 import json
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -105,9 +106,8 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
         raise UsageError(msg + _known_names(spec))
     owner, name = spec.split("/")
     check_name("tokenizer", owner)
-    return _first_available(
-        check_name("tokenizer", name), spec, [lambda: _hub_files(spec, None, allow_download)]
-    )
+    on_hub = partial(_hub_files, spec, None, allow_download)
+    return _first_available(check_name("tokenizer", name), spec, [on_hub])
 
 
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
@@ -159,19 +159,16 @@ def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenize
         return TiktokenTokenizer(known.source, name, allow_download=allow_download)
     if known.revision is None:
         return packaged(known.source, name)
-    return _first_available(name, known.source, [*_places(name, known, allow_download)])
-
-
-def _places(name: str, known: Known, allow_download: bool) -> Iterator[Callable[[], Found]]:
-    """Yield the places of a tokenizer that is on the Hub, in the order in which they are tried."""
+    places: list[Callable[[], Found]] = []  # in the order in which they are tried
     if name in LLAMA:
-        yield lambda: _converted(LLAMA[name], allow_download)
+        places.append(partial(_converted, LLAMA[name], allow_download))
     if known.split:
-        yield lambda: _ranked(name, known, allow_download)
-        return
-    yield lambda: _hub_files(known.source, known.revision, allow_download)
-    if mirror := known.mirror:
-        yield lambda: _mirrored(mirror, known, allow_download)
+        places.append(partial(_ranked, name, known, allow_download))
+    else:
+        places.append(partial(_hub_files, known.source, known.revision, allow_download))
+    if known.mirror:
+        places.append(partial(_mirrored, known.mirror, known, allow_download))
+    return _first_available(name, known.source, places)
 
 
 def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) -> PromptTokenizer:
