@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from ruler_data import UsageError
+from ruler_data.tokenizers import load_tokenizer
 from tests.conftest import Cli
 
 COMMIT = "c" * 40
@@ -64,3 +66,13 @@ def test_a_folder_named_like_a_known_tokenizer_does_not_stand_for_it(
     assert verified.returncode == 0, verified.stderr
     refused = cli("build", *options, "--tokenizer", "./mistral", "--out", "other")
     assert refused.returncode == 2 and "holds no tokenizer.json" in refused.stderr
+
+
+def test_one_switch_alone_keeps_a_tokenizer_from_being_downloaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RULER_OFFLINE", "1")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "")
+    monkeypatch.setattr("ruler_data.hub.download.is_reachable", lambda: pytest.fail("asked"))
+    with pytest.raises(UsageError, match="Hub's cache, and downloads are off"):
+        load_tokenizer("org/not-in-the-cache")
