@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
@@ -72,6 +73,17 @@ def call(
             patch.setenv(name, value)
         main()
     return Done(typed, int(end.value.code or 0), _text(said["stdout"]), _text(said["stderr"]))
+
+
+def call_in(
+    pool: ProcessPoolExecutor,
+    program: str,
+    *arguments: object,
+    cwd: Path | None = None,
+    env: dict[str, str] | None = None,
+) -> Done:
+    """Call a command in the process of a pool (`forks.pool`), which has its own environment."""
+    return pool.submit(call, program, *arguments, cwd=cwd, env=env).result(HANG)
 
 
 def spawn(

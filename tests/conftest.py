@@ -31,6 +31,16 @@ def of_all_workers(factory: pytest.TempPathFactory) -> Path:
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+def made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Return a folder that the first worker of pytest-xdist to need it makes for all of them."""
+    with FileLock(f"{folder}.lock"):
+        if not folder.exists():
+            part = folder.with_name(f"{folder.name}.part")
+            make(part)
+            part.rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep the tests off the network and out of the user's caches; leave no process behind."""
@@ -82,7 +92,7 @@ def cli() -> Cli:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model's folder without weights: tokenizer, template and config; not to be changed."""
-    return make_model(tmp_path_factory.mktemp("models") / "tiny")
+    return made_once(of_all_workers(tmp_path_factory) / "tiny", make_model)
 
 
 @pytest.fixture(scope="session")
@@ -94,22 +104,18 @@ def asked(tiny: Path) -> Asked:
 @pytest.fixture(scope="module")
 def expected(asked: Asked, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """Every file of an undisturbed build of what a module asks for."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    succeeded(run_build(*asked, "--out", folder))
-    return snapshot(folder)
+    folder = of_all_workers(tmp_path_factory) / f"undisturbed-{crc32(repr(asked).encode())}"
+    return snapshot(made_once(folder, lambda out: succeeded(run_build(*asked, "--out", out))))
 
 
 @pytest.fixture(scope="session")
 def sample_build(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
-    """All 13 tasks of the sample corpus at 4,096 tokens, 6 rows each; not to be changed.
-
-    The workers of pytest-xdist share one.
-    """
-    folder = of_all_workers(tmp_path_factory) / "sample"
-    with FileLock(f"{folder}.lock"):
-        if not (folder / "manifest.json").is_file():
-            succeeded(cli("build", "--rows", 6, "--sources-kind", "sample", "--out", folder))
-    return folder
+    """All 13 tasks of the sample corpus at 4,096 tokens, 6 rows each; not to be changed."""
+    asked = ("build", "--rows", 6, "--sources-kind", "sample")
+    return made_once(
+        of_all_workers(tmp_path_factory) / "sample",
+        lambda out: succeeded(cli(*asked, "--out", out)),
+    )
 
 
 @pytest.fixture(scope="session")
@@ -138,7 +144,7 @@ def repo(hub: Hub, request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Build a small folder of the sample once, in this process; not to be changed."""
-    root = tmp_path_factory.mktemp("published")
+    root = of_all_workers(tmp_path_factory)
 
     @cache
     def made(
@@ -148,16 +154,17 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         tokenizer: str = "mistral-v0.2",
         rows: int = 3,
     ) -> Path:
-        out = root / f"{tasks}-{length}-{seed}-{tokenizer}-{rows}"
-        ruler_builders.build(
-            tokenizer,
-            out=out,
-            tasks=tasks.split(","),
-            lengths=[length],
-            rows=rows,
-            seed=seed,
-            sources_kind="sample",
+        return made_once(
+            root / f"{tasks}-{length}-{seed}-{tokenizer}-{rows}",
+            lambda out: ruler_builders.build(
+                tokenizer,
+                out=out,
+                tasks=tasks.split(","),
+                lengths=[length],
+                rows=rows,
+                seed=seed,
+                sources_kind="sample",
+            ),
         )
-        return out
 
     return made

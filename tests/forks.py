@@ -14,7 +14,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,6 +40,17 @@ _forks.set_forkserver_preload(list(PRELOAD))
 def preload(modules: Sequence[str]) -> None:
     """Import other modules before the first fork."""
     _forks.set_forkserver_preload(list(modules))
+
+
+def pool(env: Mapping[str, str]) -> ProcessPoolExecutor:
+    """Return a pool of one process that has an environment of its own."""
+    return ProcessPoolExecutor(1, _forks, _surround, (dict(env),))
+
+
+def _surround(env: dict[str, str]) -> None:
+    """Replace the environment that was copied from the first process."""
+    os.environ.clear()
+    os.environ.update(env)
 
 
 class Process:
@@ -108,8 +120,7 @@ def _become(
 ) -> None:
     """Do in this process what `python -m module` does."""
     os.setsid()
-    os.environ.clear()
-    os.environ.update(env)
+    _surround(env)
     os.chdir(cwd)
     for path, number in ((out, 1), (err, 2)):
         with Path(path).open("wb") as file:

@@ -1,6 +1,5 @@
 """Publishing in tests: in a process that stays, or by the command as a user runs it."""
 
-import multiprocessing
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -9,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tests import commands
-from tests.commands import HANG, Done, Process, spawn
+from tests import commands, forks
+from tests.commands import HANG, Done, Process, call_in, spawn
 from tests.hub import Hub
 
 
@@ -79,12 +78,15 @@ class Publisher:
         return {**self.hub.env(), "HF_HOME": str(self.home), **self.more, **other}
 
     def command(self, *arguments: object, **env: str) -> Done:
-        """Run `ruler-data publish` to its end."""
-        return spawn("ruler-data", "publish", *arguments, env={**self.env(), **env})
+        """Run `ruler-data publish` to its end; with more variables, in a process of its own."""
+        if env:
+            return spawn("ruler-data", "publish", *arguments, env={**self.env(), **env})
+        return call_in(self.pool, "ruler-data", "publish", *arguments, env=self.env())
 
     def verify(self, repo: str, revision: str) -> Done:
         """Run `ruler-data verify` on a release."""
-        return spawn("ruler-data", "verify", repo, "--revision", revision, env=self.env())
+        asked = ("verify", repo, "--revision", revision)
+        return call_in(self.pool, "ruler-data", *asked, env=self.env())
 
     def started(self, *arguments: object) -> AbstractContextManager[Process]:
         """Start `ruler-data publish`."""
@@ -95,7 +97,7 @@ class Publisher:
 def publishing(hub: Server, home: Path, more: dict[str, str] | None = None) -> Iterator[Publisher]:
     """Keep a process that publishes; `huggingface_hub` reads its environment but once,
     so nothing imports it before the first publication has set that."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    with forks.pool(os.environ) as pool:
         yield Publisher(hub, pool, home, more or {})
 
 

@@ -8,17 +8,23 @@ from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import Row
 from ruler_data.suites import packaged
-from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers import Tokenizer, load_tokenizer
 from ruler_data.tokenizers.protocol import template_reserve
+
+
+@cache
+def counter(tokenizer: str) -> Tokenizer:
+    """Load a tokenizer with the fast counter."""
+    loaded = load_tokenizer(tokenizer)
+    loaded.use("auto")  # which counter it is decides on no byte (test_counters)
+    return loaded
 
 
 @cache
 def counted(tokenizer: str, sources: Path | None = None, seed: int = 42) -> TokenizedSources:
     """Sources counted in a tokenizer; the sample corpus where no folder is given."""
     library = Library(sources, "real" if sources else "sample")
-    loaded = load_tokenizer(tokenizer)
-    loaded.use("auto")  # which counter it is decides on no byte (test_counters)
-    return TokenizedSources(seed, library, loaded)
+    return TokenizedSources(seed, library, counter(tokenizer))
 
 
 def target(tokenizer: str, length: int) -> Target:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from ruler_builders.card import card_files
 from ruler_builders.checks.floors import FloorMeter
 from ruler_data import Manifest, Row, digest_rows
+from ruler_data.tasks import Task
 from tests.conftest import Cli
 
 Edit = Callable[[list[Row]], list[Row]]
@@ -79,14 +80,26 @@ def retype_manifest(folder: Path, before: str, after: str) -> None:
 
 def edit_config(folder: Path, config: str, **changes: Any) -> None:  # noqa: ANN401 - as above
     """Change what the manifest says of one config, and the manifest's digest."""
-    configs = manifest_of(folder).configs
-    edit_manifest(folder, configs={**configs, config: replace(configs[config], **changes)})
+    edit_configs(folder, {config: changes})
+
+
+def edit_configs(folder: Path, changes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Change what the manifest says of configs, and the manifest's digest."""
+    configs = dict(manifest_of(folder).configs)
+    for config, values in changes.items():
+        configs[config] = replace(configs[config], **values)
+    edit_manifest(folder, configs=configs)
+
+
+def write_file(folder: Path, config: str, data: bytes) -> dict[str, Any]:
+    """Replace a config's file, and return what the manifest has to say of its bytes."""
+    (folder / file_of(config)).write_bytes(data)
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def edit_file(folder: Path, config: str, data: bytes) -> None:
     """Replace a config's file, and repair what the manifest says of its bytes."""
-    (folder / file_of(config)).write_bytes(data)
-    edit_config(folder, config, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    edit_config(folder, config, **write_file(folder, config, data))
 
 
 def table_of(folder: Path, config: str) -> pa.Table:
@@ -100,11 +113,16 @@ def rows_of(folder: Path, config: str) -> list[Row]:
     return [Row.from_record(record) for record in table_of(folder, config).to_pylist()]
 
 
-def edit_table(folder: Path, config: str, table: pa.Table) -> None:
-    """Replace a config's table, and repair what the manifest says of its file."""
+def bytes_of(table: pa.Table) -> bytes:
+    """Return the file of a table."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
-    edit_file(folder, config, sink.getvalue().to_pybytes())
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def edit_table(folder: Path, config: str, table: pa.Table) -> None:
+    """Replace a config's table, and repair what the manifest says of its file."""
+    edit_file(folder, config, bytes_of(table))
 
 
 def edit_card(folder: Path, before: str, after: str) -> None:
@@ -119,27 +137,39 @@ def edit_card(folder: Path, before: str, after: str) -> None:
 
 def forge(folder: Path, config: str, edit: Edit) -> None:
     """Edit rows, and repair all that file, manifest and card say of them."""
-    schema = table_of(folder, config).schema
-    rows = edit(rows_of(folder, config))
-    edit_table(folder, config, pa.Table.from_pylist([row.to_record() for row in rows], schema))
-    meter = FloorMeter(manifest_of(folder).table[rows[0].task], len(rows))
+    forge_all(folder, {config: edit})
+
+
+def forge_all(folder: Path, edits: Mapping[str, Edit]) -> None:
+    """Edit rows of configs, and repair all that files, manifest and card say of them."""
+    tasks = manifest_of(folder).table
+    edit_configs(
+        folder, {config: _forged(folder, config, edits[config], tasks) for config in edits}
+    )
+    render(folder)
+
+
+def _forged(folder: Path, config: str, edit: Edit, tasks: Mapping[str, Task]) -> dict[str, Any]:
+    """Edit the rows of a config, and return what the manifest has to say of them."""
+    table = table_of(folder, config)
+    rows = edit([Row.from_record(record) for record in table.to_pylist()])
+    table = pa.Table.from_pylist([row.to_record() for row in rows], table.schema)
+    meter = FloorMeter(tasks[rows[0].task], len(rows))
     lengths = [row.length for row in meter.watch(rows)]
     limit = int(config.rpartition("_")[2])
     mean = sum(lengths) / len(lengths)
-    edit_config(
-        folder,
-        config,
-        rows=len(rows),
-        digest=digest_rows(rows),
-        question_digest=question_digest(rows),
-        floor=meter.floor(),
-        length_min=min(lengths),
-        length_mean=round(mean, 3),
-        length_max=max(lengths),
-        fill_min=round(min(lengths) / limit, 6),
-        fill_mean=round(mean / limit, 6),
-    )
-    render(folder)
+    return {
+        **write_file(folder, config, bytes_of(table)),
+        "rows": len(rows),
+        "digest": digest_rows(rows),
+        "question_digest": question_digest(rows),
+        "floor": meter.floor(),
+        "length_min": min(lengths),
+        "length_mean": round(mean, 3),
+        "length_max": max(lengths),
+        "fill_min": round(min(lengths) / limit, 6),
+        "fill_mean": round(mean / limit, 6),
+    }
 
 
 def render(folder: Path) -> None:
@@ -194,8 +224,7 @@ def unfound(
     Only the audit may find anything: hashes, digests and figures are repaired.
     """
     copy = copy_of(build, tmp_path)
-    for task, (edit, _) in edits.items():
-        forge(copy, f"{task}_4096", edit)
+    forge_all(copy, {f"{task}_4096": edit for task, (edit, _) in edits.items()})
     found = must_find(cli("verify", copy, "--no-lengths"))
     assert all(re.match(r"\w+_4096(/\d+)?: ", line) for line in found), found
     return {

@@ -39,7 +39,7 @@ def pages(data: bytes) -> int:
     return -(-len(data) // PAGE) * PAGE
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_config_that_finds_the_disk_full_names_path_and_need_and_the_others_stay(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes], workers: int
 ) -> None:
@@ -79,6 +79,7 @@ def test_wherever_the_disk_is_full_the_path_is_named_and_the_build_goes_on(
     assert "No space left" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "closed"), [((), False), (("--json",), True)],
     ids=["table to /dev/full", "JSON to a closed pipe"],

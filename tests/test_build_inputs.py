@@ -12,8 +12,8 @@ from ruler_data.tokenizers.registry import REGISTRY
 from tests.builds import Asked, assert_same, run, snapshot
 from tests.commands import one_line, succeeded
 
-#: In a real tokenizer, by the counter that is loaded sooner.
-MISTRAL = ("--sources-kind", "sample", "--rows", 2, "--counter", "tokenizers")
+#: In a real tokenizer, the one that is loaded sooner.
+MISTRAL = ("--sources-kind", "sample", "--rows", 2, "--tokenizer", "mistral-v0.2")
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_what_a_killed_build_had_begun_does_not_stay_when_force_replaces_it(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:
     out = tmp_path / "out"
-    other = ("--sources-kind", "sample", "--tasks", "qa_1", "--rows", 2, "--seed", 7, "--out")
+    other = (*asked, "--tasks", "qa_1", "--rows", 2, "--seed", 7, "--out")
     with started(*asked, "--out", out) as process:
         until(lambda: any(out.glob(f"{FIRST}/*.parquet")), process)
         kill_group(process)

@@ -3,10 +3,9 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,10 +24,10 @@ from ruler_builders.upstream import (
     replay,
 )
 from ruler_data.tasks import TASKS
-from ruler_data.tokenizers import load_tokenizer
 from tests.commands import finish, spawn, started
 from tests.conftest import Cli
 from tests.hub import Blob, Hub, Repo
+from tests.rows import counter
 from tests.running.tiny import make_tokenizer
 
 Record = dict[str, object]
@@ -36,16 +35,16 @@ OLD, NEW = "upstream-2025-01", "upstream-2026-07"
 TOKENIZER = "mistral-v0.2"
 
 
+@cache
 def upstream_rows(
     edition: str, task: str, rows: int = 3, template: str = "base", words: str = "",
     tokenizer: str = TOKENIZER,
 ) -> list[UpstreamRow]:  # fmt: skip
-    counter = load_tokenizer(tokenizer)
     arguments = Arguments(
         edition_of(edition), TASKS[task], 4096, rows, template=model_template(template)
     )
     sources = UpstreamSources(None, version=words)
-    return list(replay(arguments, sources, lambda text: counter.count([text])[0]))
+    return list(replay(arguments, sources, lambda text: counter(tokenizer).count([text])[0]))
 
 
 def as_upstream(row: UpstreamRow) -> Record:
@@ -297,6 +296,7 @@ def test_a_strangers_repo_is_identified_and_imported(tmp_path: Path, hub: Hub) -
     assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     (row,) = map(as_upstream, upstream_rows(NEW, "niah_single_1", rows=1))
     path = write(tmp_path / "niah_single_1_4096.jsonl", [row] * 5000)
@@ -359,7 +359,7 @@ def test_an_export_holds_every_config_with_its_limit(
     elif tool == "lm-eval":
         assert len(list(out.glob("*.yaml"))) == 13 + 1
     for module in out.glob("*.py"):
-        subprocess.run([sys.executable, "-m", "py_compile", module], check=True)
+        compile(module.read_text(encoding="utf-8"), module, "exec")
 
 
 def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli) -> None:

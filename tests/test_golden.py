@@ -51,6 +51,7 @@ def test_rows_of_suites_are_those_of_the_data_version() -> None:
     compare("suites-mistral.json", digests("mistral", tasks=sorted(own), rows=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["llama3", "qwen2.5"])
 def test_real_rows_are_those_of_the_data_version(tokenizer: str, shared: Path) -> None:
     folder = str(shared / "tokenizers" / tokenizer)

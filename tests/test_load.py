@@ -3,10 +3,9 @@
 Each load runs in a process of its own: `datasets` reads its environment when it is imported.
 """
 
-import multiprocessing
+import os
 import shutil
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from ruler_data import TASKS, Row
+from tests import forks
 from tests.conftest import Cli
 from tests.tampering import file_of, rows_of
 
@@ -38,22 +38,17 @@ FEATURES = {
 @pytest.fixture(scope="module")
 def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
     """Run a function in one process that has a new Hugging Face home and no network."""
-    context = multiprocessing.get_context("spawn")
-    with pytest.MonkeyPatch.context() as patch, ProcessPoolExecutor(1, context) as pool:
-        patch.setenv("HF_HOME", str(tmp_path_factory.mktemp("hf")))
-        patch.setenv("HF_HUB_OFFLINE", "1")
+    with forks.pool({**os.environ, "HF_HOME": str(tmp_path_factory.mktemp("hf"))}) as pool:
         yield lambda work, *arguments: pool.submit(work, *arguments).result(timeout=120)
 
 
 @pytest.fixture
-def load_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+def load_anew(tmp_path: Path) -> Load:
     """Run a function in a new process; all of a test have one new Hugging Face home."""
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    env = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
 
     def run(work: Callable[..., T], *arguments: object) -> T:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(1, context) as pool:
+        with forks.pool(env) as pool:
             return pool.submit(work, *arguments).result(timeout=120)
 
     return run

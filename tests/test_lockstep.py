@@ -1,6 +1,7 @@
 """Siblings: released together, listed in one index, and found by a model's tokenizer."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 from ruler_builders.publish.lockstep import LockstepConfig
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Index, Sibling
-from tests import commands
-from tests.commands import Done, finish, spawn, started, succeeded
+from tests import commands, forks
+from tests.commands import Done, call_in, finish, spawn, started, succeeded
 from tests.hub import WRITE, Hub, running
 from tests.hub_faults import kills
 from tests.running import tiny
@@ -29,6 +30,9 @@ class Owner:
         tiny.make_tokenizer(other, tiny.QWEN3, bos=None, adds_bos=False)
         self.models = [tiny.make_model(root / "models" / "tiny"), other]
         self.env = {**hub.env(), "HF_HOME": str(root / "hf"), "HF_TOKEN": WRITE}
+        self.pool = forks.pool({**os.environ, **self.env})
+        reads = {"HF_TOKEN": "", "HF_HOME": str(root / "reader")}
+        self.readers = forks.pool({**os.environ, **self.env, **reads})
 
     def arguments(self, org: str, *more: object, version: str = "1.0.0") -> list[object]:
         names = ",".join(map(str, self.models))
@@ -36,11 +40,13 @@ class Owner:
         return ["release", *options, "--allow-sample", "--out", self.root / "dist", *more]
 
     def release(self, org: str, *more: object) -> Done:
-        return spawn("ruler-data", *self.arguments(org, *more), env=self.env)
+        return self.call(*self.arguments(org, *more))
+
+    def call(self, *arguments: object) -> Done:
+        return call_in(self.pool, "ruler-data", *arguments)
 
     def reader(self, program: str, *arguments: object) -> Done:
-        env = {**self.env, "HF_TOKEN": "", "HF_HOME": str(self.root / "reader")}
-        return spawn(program, *arguments, env=env, cwd=self.root)
+        return call_in(self.readers, program, *arguments, cwd=self.root)
 
     def index(self, org: str) -> list[dict[str, str]]:
         text = self.hub.repos[f"{org}/ruler"].files("main")[INDEX].data
@@ -51,7 +57,9 @@ class Owner:
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
     with running() as hub:
-        yield Owner(hub, tmp_path_factory.mktemp("owner"))
+        owner = Owner(hub, tmp_path_factory.mktemp("owner"))
+        with owner.pool, owner.readers:
+            yield owner
 
 
 @pytest.fixture(scope="module")
@@ -95,12 +103,12 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     owner.hub.requests.clear()
     asked = ("publish", folder, "--repo", "dry/ruler-other", "--version", "1.0.0")
     more = ("--allow-sample", "--index", first)
-    done = succeeded(spawn("ruler-data", *asked, *more, "--dry-run", env=owner.env))
+    done = succeeded(owner.call(*asked, *more, "--dry-run"))
     assert "is published already" in done.stdout and owner.hub.writes() == []
-    missing = spawn("ruler-data", *asked, *more[:-1], "dry/none", env=owner.env)
+    missing = owner.call(*asked, *more[:-1], "dry/none")
     assert missing.returncode == 2 and owner.hub.writes() == []
     assert "--index dry/none: the Hub has no such dataset" in missing.stderr
-    done = succeeded(spawn("ruler-data", *asked, *more, env=owner.env))
+    done = succeeded(owner.call(*asked, *more))
     assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
 
 
@@ -109,9 +117,9 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     succeeded(owner.release("own"))
     first, grown = "own/ruler", owner.root / "grown"
     ours = ("--tokenizer", owner.models[0], "--tasks", "vt,fwe", "--lengths", "2048", "--rows", "4")
-    succeeded(spawn("ruler-data", "build", *ours, "--sources-kind", "sample", "--out", grown))
+    succeeded(owner.call("build", *ours, "--sources-kind", "sample", "--out", grown))
     again = ("publish", grown, "--repo", first, "--allow-sample")
-    succeeded(spawn("ruler-data", *again, env=owner.env))
+    succeeded(owner.call(*again))
     assert {one["repo"]: one["tag"] for one in owner.index("own")} == {
         first: "v1.1.0",
         "own/ruler-other": "v1.0.0",

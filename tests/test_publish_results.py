@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ruler_data import Row
-from tests.commands import succeeded
+from tests.commands import call_in, succeeded
 from tests.hub import Hub, Repo
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
@@ -39,21 +39,21 @@ def run(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 Publish = Callable[..., Any]
 
 
-@pytest.fixture
-def publish(hub: Hub, tmp_path: Path) -> Publish:
+@pytest.fixture(scope="module")
+def publish(publisher: Publisher) -> Publish:
     """Run `ruler-eval publish` against the Hub on loopback."""
-    env = {**hub.env(), "HF_HOME": str(tmp_path / "hf")}
-    return lambda *arguments: evaluate("publish", *arguments, env=env)
+    return lambda *arguments: call_in(
+        publisher.pool, "ruler-eval", "publish", *arguments, env=publisher.env()
+    )
 
 
 REPO = "org/published-once"
 
 
 @pytest.fixture(scope="module")
-def said(run: Path, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> str:
+def said(run: Path, publish: Publish) -> str:
     """What a publication to REPO printed."""
-    env = {**hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
-    done = succeeded(evaluate("publish", run, "--repo", REPO, env=env))
+    done = succeeded(publish(run, "--repo", REPO))
     return done.stdout + done.stderr
 
 

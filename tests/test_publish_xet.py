@@ -57,6 +57,7 @@ def test_a_release_goes_through_xet_and_is_the_same(
     assert hub.writes() == []
 
 
+@pytest.mark.slow
 def test_a_commit_that_fails_after_xet_is_tried_again(
     xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
 ) -> None:
@@ -65,6 +66,7 @@ def test_a_commit_that_fails_after_xet_is_tried_again(
     assert len(hub.repos[repo].log()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "words"), [(401, "token"), (403, "write access")])
 def test_what_xet_refuses_is_said_in_one_line(
     status: int,

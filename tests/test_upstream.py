@@ -2,7 +2,6 @@
 
 import json
 import random
-from functools import cache
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -27,7 +26,7 @@ from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Questio
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from tests.rows import counter
 from tests.test_golden import compare
 
 #: Tasks that read no texts.
@@ -51,14 +50,6 @@ def rows(
     return list(replay(arguments, sources, lambda text: counter(tokenizer).count([text])[0]))
 
 
-@cache
-def counter(tokenizer: str) -> PromptTokenizer:
-    """Load a tokenizer with the fast counter."""
-    loaded = load_tokenizer(tokenizer)
-    loaded.use("auto")  # which counter it is decides on no byte (test_counters)
-    return loaded
-
-
 def digest(made: list[UpstreamRow]) -> str:
     """Return a digest of all that upstream writes."""
     texts = [json.dumps([row.index, row.input, row.outputs, row.length, row.answer_prefix])
@@ -74,12 +65,20 @@ def test_rows_that_need_no_texts_are_upstreams() -> None:
     compare("upstream-mistral-v0.2.json", json.dumps(found, indent=1) + "\n")
 
 
+@pytest.fixture(scope="module")
+def real(shared: Path) -> UpstreamSources:
+    """The real texts, which are read and cut once."""
+    return UpstreamSources(shared / "sources")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", ["llama3", "qwen2.5"])
-def test_rows_of_real_sources_are_upstreams(tokenizer: str, shared: Path) -> None:
+def test_rows_of_real_sources_are_upstreams(
+    tokenizer: str, shared: Path, real: UpstreamSources
+) -> None:
     folder = str(shared / "tokenizers" / tokenizer)
-    sources = UpstreamSources(shared / "sources")
     found = {
-        f"{edition} {task}": digest(rows(edition, task, 4096, 2, folder, sources))
+        f"{edition} {task}": digest(rows(edition, task, 4096, 2, folder, real))
         for edition, task in product(EDITIONS, TASKS)
     }
     compare(f"upstream-{tokenizer}.json", json.dumps(found, indent=1) + "\n")
@@ -94,11 +93,10 @@ def test_published_rows_of_2024_and_2025_come_out_again(llama3: str) -> None:
 @pytest.mark.parametrize("edition", EDITIONS)
 @pytest.mark.parametrize("template", ["base", "meta-llama3"])
 def test_columns_are_upstreams_text_and_evidence_is_found(
-    edition: str, template: str, llama3: str, shared: Path
+    edition: str, template: str, llama3: str, real: UpstreamSources
 ) -> None:
-    sources = UpstreamSources(shared / "sources")
     for name, task in TASKS.items():
-        for row in rows(edition, name, 4096, 2, llama3, sources, template):
+        for row in rows(edition, name, 4096, 2, llama3, real, template):
             context, question, prefix, evidence = columns(row, task.params)
             assert context + question + prefix == row.input + row.answer_prefix
             assert question.startswith(("What ", "Question: ", "Answer the question "))
@@ -137,20 +135,17 @@ def cutter(shared: Path) -> PunktSentenceTokenizer:
 
 
 @pytest.fixture(scope="session")
-def essays(shared: Path) -> tuple[str, EssaySentences]:
-    sources = UpstreamSources(shared / "sources")
-    text = json.loads((shared / "sources" / "PaulGrahamEssays.json").read_text())["text"]
-    return text, sources.essays
+def essays(shared: Path) -> str:
+    return str(json.loads((shared / "sources" / "PaulGrahamEssays.json").read_text())["text"])
 
 
 @pytest.mark.parametrize("words", [0, 1, 500, 3210, 27345])
 def test_first_words_have_the_sentences_that_punkt_gives(
-    words: int, essays: tuple[str, EssaySentences], cutter: PunktSentenceTokenizer
+    words: int, essays: str, real: UpstreamSources, cutter: PunktSentenceTokenizer
 ) -> None:
-    text, sentences = essays
     for size in (words, words + 1, words + 2, words + 3):
-        expected = cutter.tokenize(" ".join(text.split()[:size]))
-        assert sentences.first(size, repeat=False) == expected
+        expected = cutter.tokenize(" ".join(essays.split()[:size]))
+        assert real.essays.first(size, repeat=False) == expected
 
 
 @given(

@@ -14,7 +14,7 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from tests import forks
 from tests.commands import Done, succeeded
-from tests.conftest import Cli
+from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import lines
 
 #: vLLM on a CPU, in one process, with little memory.
@@ -88,21 +88,22 @@ def listens(url: str) -> bool:
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Llama of 4 layers with random weights; not to be changed."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    succeeded(run("tests.engines.weights", folder))
-    return folder
+    return made_once(
+        of_all_workers(tmp_path_factory) / "weights",
+        lambda folder: succeeded(run("tests.engines.weights", folder)),
+    )
 
 
 @pytest.fixture(scope="session")
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> Path:
     """6 rows of fwe at 512 and at 640 tokens; not to be changed."""
-    folder = tmp_path_factory.mktemp("frozen") / "data"
-    done = cli(
+    asked = (
         "build", "--tokenizer", model, "--sources-kind", "sample", "--tasks", "fwe", "--lengths",
-        "512,640", "--rows", 6, "--counter", "tokenizers", "--out", folder,
+        "512,640", "--rows", 6, "--counter", "tokenizers",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return folder
+    return made_once(
+        of_all_workers(tmp_path_factory) / "short", lambda out: succeeded(cli(*asked, "--out", out))
+    )
 
 
 @pytest.fixture(scope="session")
@@ -127,10 +128,8 @@ def rows(frozen: Path) -> dict[tuple[str, int], Row]:
 @pytest.fixture(scope="session")
 def reference(order: Order, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """What transformers says: the answers that every other engine must give."""
-    out = tmp_path_factory.mktemp("runs") / "transformers"
-    done = order("transformers", out, *FLOAT)
-    assert done.returncode == 0, done.stderr
-    return answers(out)
+    folder = of_all_workers(tmp_path_factory) / "reference"
+    return answers(made_once(folder, lambda out: succeeded(order("transformers", out, *FLOAT))))
 
 
 def answers(out: Path) -> Answers:

@@ -9,20 +9,22 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from tests.conftest import Cli
+from tests.commands import succeeded
+from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.server import Say
 
 
 @pytest.fixture(scope="session")
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
     """20 rows of vt and of fwe at 2,048 tokens of the tiny tokenizer; not to be changed."""
-    folder = tmp_path_factory.mktemp("frozen") / "data"
-    done = cli(
+    asked = (
         "build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks", "vt,fwe", "--lengths",
-        2048, "--rows", 20, "--counter", "tokenizers", "--out", folder,
+        2048, "--rows", 20, "--counter", "tokenizers",
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return folder
+    return made_once(
+        of_all_workers(tmp_path_factory) / "frozen",
+        lambda out: succeeded(cli(*asked, "--out", out)),
+    )
 
 
 @pytest.fixture(scope="session")
