@@ -151,7 +151,10 @@ def test_what_is_kept_in_place_of_a_private_seed_is_refused(
     "wrong",
     [
         ("--lengths", "abc"), ("--tasks", "no"), ("--tokenizer", "no"), ("--lengths", 64),
-        ("--suite", "no_context", "--tasks", "all", "--rows", 999), ("--shard", "9"),
+        ("--shard", "9"),
+        pytest.param(
+            ("--suite", "no_context", "--tasks", "all", "--rows", 999), marks=pytest.mark.slow
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_built_leaves_no_seed_behind(

@@ -64,6 +64,7 @@ def test_rows_from_meta_s_package_are_of_a_known_origin(name: str) -> None:
     assert "is from 'other-models 0.3.0', expected" in said and "or Meta's package" in said
 
 
+@pytest.mark.slow
 def test_files_of_a_known_name_in_a_local_folder_are_not_said_to_be_the_hub_s(
     shared: Path, llama3: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,13 @@ def tokenizer_of(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     return load
 
 
-@pytest.mark.parametrize(("model", "protocol"), GOLDEN)
+@pytest.mark.parametrize(
+    ("model", "protocol"),
+    [
+        pytest.param(*known, marks=[pytest.mark.slow] if known[0] == "qwen2.5" else [])
+        for known in GOLDEN
+    ],
+)
 def test_the_ids_sent_read_as_the_golden_prompt_with_exactly_one_bos(
     tokenizer_of: Load,
     model: str,
