@@ -33,7 +33,7 @@ from ruler_data.names import quote
 from ruler_data.suites.reader import Place, read_yaml
 from ruler_data.tasks import TASKS, Headline, Niah, Params, Task, task_of
 
-__all__ = ["RULER", "Suite", "load_suite", "packaged", "with_own_domains"]
+__all__ = ["RULER", "Suite", "load_suite", "packaged", "packaged_suite", "with_own_domains"]
 
 #: Name of the task whose haystack mixes every domain of a suite with the user's.
 ALL = "niah_domain_all"
@@ -73,6 +73,11 @@ RULER = Suite("ruler", "The 13 tasks of the benchmark.", TASKS)
 def packaged() -> dict[str, Suite]:
     """Return the suites of this package, by name."""
     return {name: load_suite(name) for name in (RULER.name, *_files())}
+
+
+def packaged_suite(name: str) -> Suite | None:
+    """Return this package's suite of a name, and read no other; None if there is none."""
+    return load_suite(name) if name == RULER.name or name in _files() else None
 
 
 @cache

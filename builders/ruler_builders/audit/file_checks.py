@@ -30,7 +30,7 @@ from ruler_data.manifest import (
 )
 from ruler_data.names import config_file, is_repo, parse_config, quote
 from ruler_data.parquet import UNREADABLE
-from ruler_data.suites import packaged
+from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS
 from ruler_data.tokenizers.llama import LLAMA
 from ruler_data.tokenizers.registry import REGISTRY
@@ -175,7 +175,7 @@ def _suite_findings(manifest: Manifest) -> Iterator[str]:
             yield f"{FILENAME}: tasks has {quote(name)} for {quote(task.name)}"
         if task.params.impossible:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
-    suite = packaged().get(manifest.suite)
+    suite = packaged_suite(manifest.suite)
     used = {name.rpartition("_")[0] for name in manifest.configs}
     own = {info.name for info in manifest.sources if info.kind == "own"}
     if suite is None:

@@ -40,7 +40,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
 from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
-from ruler_data.suites import packaged
+from ruler_data.suites import packaged_suite
 from ruler_data.tasks import Qa, Task, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.protocol import template_reserve
@@ -303,7 +303,7 @@ def _unproved(manifest: Manifest, sources: Available, configs: Sequence[str]) ->
             yield f"{why}; the {lost} of {', '.join(names)} were not compared with it{remedy}"
     if not sources.is_current:
         yield f"rows of data version {manifest.rows_version} were not compared with the seed"
-    if manifest.suite not in packaged():
+    if packaged_suite(manifest.suite) is None:
         yield f"suite {quote(manifest.suite)}: not of this package, so its tasks are not compared"
     if manifest.tokenizer.mirror == LOCAL_COPY:
         name, hub_id = quote(manifest.tokenizer.name), manifest.tokenizer.hub_id

@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from typing import Any, get_args
 
 from ruler_data.names import parse_config
-from ruler_data.suites import packaged
+from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
 from ruler_report.failures import ABSENT, FALSE_NONE, NEARBY, WRONG_NEEDLE
 from ruler_report.format import format_length, format_number
@@ -217,7 +217,7 @@ def stated_error(results: Results) -> float | None:
     Returns:
         None where the suite states none, or a task or rows are missing.
     """
-    suite = packaged().get(results.run.data.suite)
+    suite = packaged_suite(results.run.data.suite)
     if suite is None or suite.error is None:
         return None
     tasks = {parse_config(name)[0] for name in results.configs}
