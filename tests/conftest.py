@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared"))
 
 Cli = Callable[..., Done]
+#: What the fixture `builds` gives.
+Builds = Callable[..., Path]
 
 
 def of_all_workers(factory: pytest.TempPathFactory) -> Path:
@@ -142,7 +144,7 @@ def repo(hub: Hub, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def builds(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
     """Build a small folder of the sample once, in this process; not to be changed."""
     root = of_all_workers(tmp_path_factory)
 

@@ -39,3 +39,13 @@ def make(
     found = next(suite.tasks[task] for suite in packaged().values() if task in suite.tasks)
     made = make_row(found, counted(tokenizer, sources), index, target(tokenizer, length))
     return made.unpack()
+
+
+@cache
+def _first(task: str, rows: int, length: int) -> tuple[Row, ...]:
+    return tuple(make("mistral", task, index, length) for index in range(rows))
+
+
+def rows_of(task: str, rows: int = 6, length: int = 4096) -> list[Row]:
+    """Return the first rows of a task; they are made once."""
+    return list(_first(task, rows, length))

@@ -1,7 +1,6 @@
 """What strangers write is bounded: templates, parquet files, and texts with terminal escapes."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,9 @@ from ruler_data import UsageError, load
 from ruler_data.errors import RulerError
 from ruler_data.parquet import LARGEST_GROUP, UNREADABLE, opened
 from ruler_data.tokenizers import load_tokenizer
-from tests.conftest import Cli
+from tests.conftest import Builds, Cli
 from tests.running import tiny
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
-
-Builds = Callable[..., Path]
 
 TEMPLATES = {
     "loops": "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from ruler_data import BudgetError, UsageError
 from ruler_data.manifest import Manifest
 from tests.builds import run, snapshot
 from tests.commands import succeeded
+from tests.conftest import Builds
 from tests.tampering import copy_of
 
-Builds = Callable[..., Path]
 SMALL = ("--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--tasks", "vt,fwe")
 
 

@@ -1,6 +1,5 @@
 """The card: printed, written anew; and what the Hub would refuse in it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,23 +15,15 @@ from ruler_builders.card import (
     front_matter,
 )
 from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
-from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
 from ruler_eval.prompts import PROTOCOLS
-from tests.conftest import Cli
+from tests.conftest import Builds, Cli
 from tests.tampering import copy_of
 
-Builds = Callable[..., Path]
 #: The lengths of the paper.
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
-
-
-def manifest_of(folder: Path) -> Manifest:
-    manifest = BuildDir(folder).manifest()
-    assert manifest
-    return manifest
 
 
 def with_configs(manifest: Manifest, names: list[str]) -> Manifest:

@@ -16,13 +16,12 @@ import ruler_eval
 from ruler_data.parquet import read_rows
 from tests import commands, consumers
 from tests.commands import HANG
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Builds
 from tests.hub import Hub
 from tests.publishing import Publisher
 
 pytestmark = pytest.mark.slow
 
-Builds = Callable[..., Path]
 Run = Callable[..., str]
 #: Where the harnesses are installed, if not here.
 PYTHON = os.environ.get("RULER_CONSUMERS", sys.executable)

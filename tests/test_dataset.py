@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,9 +12,9 @@ from ruler_data import RulerError, UsageError, load
 from ruler_data.dataset import Rows
 from ruler_data.hub.download import Release
 from ruler_data.parquet import SCHEMA, to_table
+from tests.conftest import Builds
 from tests.tampering import copy_of, edit_table, file_of, manifest_of, rows_of, table_of
 
-Builds = Callable[..., Path]
 VT = "vt_1024"
 
 

@@ -1,7 +1,6 @@
 """Domains: texts cut into lines and passages, and haystacks that are stretches of them."""
 
 import random
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -13,15 +12,9 @@ from ruler_builders.rows.segments import SLACK, Segments
 from ruler_builders.rows.tokenized_sources import Passages, mixed
 from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, cut
 from ruler_builders.sources.packaged import bundled_domain
-from ruler_data import Row
-from tests.rows import counted, make
+from tests.rows import counted, rows_of
 
 TOKENIZERS = ("mistral", "mistral-v0.2")
-
-
-@cache
-def rows_of(task: str, length: int) -> tuple[Row, ...]:
-    return tuple(make("mistral", task, index, length) for index in range(6))
 
 
 @pytest.mark.parametrize("name", BUNDLED)
@@ -102,13 +95,13 @@ def test_a_haystack_is_a_stretch_of_its_domain_with_the_needle_on_a_line_of_its_
     name: str,
 ) -> None:
     text = "\n".join(bundled_domain(name).lines) + "\n"
-    for row in rows_of(f"niah_domain_{name}", 2048):
+    for row in rows_of(f"niah_domain_{name}", length=2048):
         [span] = row.evidence
         assert row.context[span.start - 1] == "\n" and row.context[span.end] == "\n"
         body = row.context[row.context.index("\n") + 1 : span.start]
         body += row.context[span.end + 1 :]
         assert body in text * 2
-    assert len({row.context[200:400] for row in rows_of(f"niah_domain_{name}", 2048)}) > 1
+    assert len({row.context[200:400] for row in rows_of(f"niah_domain_{name}", length=2048)}) > 1
 
 
 def test_a_mixed_haystack_takes_turns_between_all_domains() -> None:
@@ -118,7 +111,7 @@ def test_a_mixed_haystack_takes_turns_between_all_domains() -> None:
         for line in bundled_domain(name).lines
         if len(line) > 30
     }
-    for row in rows_of("niah_domain_mixed", 8192):
+    for row in rows_of("niah_domain_mixed", length=8192):
         found = [owners[line] for line in row.context.split("\n") if line in owners]
         assert {name for name in BUNDLED if found.count(name) > 3} == set(BUNDLED)
 

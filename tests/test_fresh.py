@@ -9,11 +9,12 @@ import pytest
 
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import UsageError
-from ruler_data.manifest import PRIVATE_SEEDS, Manifest, shown_seed
+from ruler_data.manifest import PRIVATE_SEEDS, shown_seed
 from tests.builds import Asked, run, started, until
 from tests.commands import finish, one_line
 from tests.conftest import Cli
 from tests.publishing import Publisher
+from tests.tampering import manifest_of
 
 
 @pytest.fixture(scope="session")
@@ -21,10 +22,6 @@ def asked(tiny: Path) -> Asked:
     """A small build from a private seed."""
     small = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 1280, "--rows", 3)
     return (*small, "--tokenizer", tiny, "--fresh")
-
-
-def manifest_of(folder: Path) -> Manifest:
-    return Manifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")

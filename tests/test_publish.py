@@ -1,6 +1,5 @@
 """A release on the Hub: what it holds, and its version."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +8,12 @@ import pytest
 from ruler_builders.card_figure import PICTURE
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.manifest import Manifest
+from tests.conftest import Builds
 from tests.hub import Hub
 from tests.hub_faults import answers
 from tests.publishing import Publisher, contents
 from tests.tampering import copy_of, edit_table, manifest_of, table_of
 
-Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
 
 

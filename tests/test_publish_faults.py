@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import Builds
 from tests.hub import WRITE, Hub
 from tests.hub_faults import (
     Act,
@@ -21,8 +21,6 @@ from tests.hub_faults import (
 )
 from tests.hub_http import Handler
 from tests.publishing import Publisher, Result, contents
-
-Builds = Callable[..., Path]
 
 #: One request of each kind that a release makes, in its order.
 STEPS = {

@@ -3,17 +3,16 @@
 import getpass
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.commands import finish
+from tests.conftest import Builds
 from tests.hub import WRITE, Hub
 from tests.hub_faults import answers, kills
 from tests.publishing import Publisher, contents
 
-Builds = Callable[..., Path]
 CREATE, PUT, COMMIT, TAG = "POST /api/repos/create", "PUT /lfs/", "POST .*/commit/", "POST .*/tag/"
 MOMENTS = [(step, served) for step in (CREATE, PUT, COMMIT, TAG) for served in (False, True)]
 

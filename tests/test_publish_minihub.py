@@ -1,15 +1,15 @@
 """The same releases on a second, independent server that speaks the Hub's language, where it is."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import Builds
 from tests.publishing import Publisher, publishing
 
-Builds = Callable[..., Path]
 #: A server of a module that may not be here.
 MiniHub = Any
 

@@ -1,15 +1,14 @@
 """What is refused before anything is written, mostly before anything is asked."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Builds
 from tests.hub import READ, Hub
 from tests.publishing import Publisher
 from tests.tampering import copy_of, edit_card
 
-Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
 
 

@@ -14,12 +14,12 @@ import pytest
 
 import ruler_data
 from tests.commands import finish, spawn, started
+from tests.conftest import Builds
 from tests.hub import Hub
 from tests.hub_faults import Act, answers, kills
 from tests.hub_http import Handler
 from tests.publishing import Publisher, contents, publishing
 
-Builds = Callable[..., Path]
 XET = {"HF_HUB_DISABLE_XET": ""}
 
 

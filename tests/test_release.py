@@ -1,10 +1,10 @@
 """A published release, downloaded by whoever reads it: pinned, checked, and never another one."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Builds
 from tests.hub import Blob, Hub
 from tests.hub_faults import answers, flips_a_bit, resets
 from tests.publishing import Publisher, contents
@@ -12,7 +12,6 @@ from tests.readers import Reader
 
 pytestmark = pytest.mark.slow
 
-Builds = Callable[..., Path]
 VT = "vt_1024/test-00000-of-00001.parquet"
 VERIFY = ("ruler_builders", "verify")
 

@@ -16,17 +16,13 @@ from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged
 from ruler_data.tasks import Cwe, Graph, Niah
 from tests.conftest import Cli
-from tests.rows import make
+from tests.rows import make, rows_of
 from tests.running.processes import evaluate, order
 
 HARD = packaged()["hard"].tasks
 NEEDLE = re.compile(r"One of the special magic numbers for (\S+) is: (\d{7})\.")
 ORDER = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth "
 ORDER += "thirteenth fourteenth fifteenth sixteenth"
-
-
-def rows_of(task: str, rows: int = 6) -> list[Row]:
-    return [make("mistral", task, index) for index in range(rows)]
 
 
 def of(prefix: str) -> list[str]:

@@ -10,13 +10,9 @@ from ruler_builders.checks.audit_rows import audit_rows
 from ruler_data import Row
 from ruler_data.suites import packaged
 from tests.conftest import Cli
-from tests.rows import make
+from tests.rows import rows_of
 
 ROWS = 12
-
-
-def rows_of(task: str) -> list[Row]:
-    return [make("mistral", task, index) for index in range(ROWS)]
 
 
 def findings(task: str, rows: list[Row]) -> list[str]:
@@ -35,7 +31,7 @@ def asked(row: Row) -> str:
 
 
 def test_paraphrased_needles_hold_key_and_value_and_not_the_words_of_the_plain_needle() -> None:
-    for row in rows_of("niah_paraphrased"):
+    for row in rows_of("niah_paraphrased", ROWS):
         [span] = row.evidence
         text = row.context[span.start : span.end]
         assert asked(row) in text and row.outputs[0] in text
@@ -46,7 +42,7 @@ def test_paraphrased_needles_hold_key_and_value_and_not_the_words_of_the_plain_n
 
 def test_only_the_alias_tells_which_second_half_belongs_to_a_split_needle() -> None:
     gaps = []
-    for row in rows_of("niah_split"):
+    for row in rows_of("niah_split", ROWS):
         pointers = dict(
             re.findall(r"for (\S+) is the one that is filed under (\S+)\.", row.context)
         )
@@ -63,7 +59,7 @@ def test_only_the_alias_tells_which_second_half_belongs_to_a_split_needle() -> N
     [("niah_lookalikes", 9), ("niah_there_lookalikes", 5), ("niah_not_there_lookalikes", 5)],
 )
 def test_lookalikes_share_halves_with_the_key_asked_for(task: str, needles: int) -> None:
-    for row in rows_of(task):
+    for row in rows_of(task, ROWS):
         pairs, key = pairs_of(row), asked(row)
         assert len(dict(pairs)) == len({value for _, value in pairs}) == needles
         assert dict(pairs).get(key, "none") == row.outputs[0]
@@ -73,7 +69,7 @@ def test_lookalikes_share_halves_with_the_key_asked_for(task: str, needles: int)
 
 
 def test_where_the_needle_has_another_key_the_answer_is_none_and_the_question_says_so() -> None:
-    for row in rows_of("niah_not_there"):
+    for row in rows_of("niah_not_there", ROWS):
         assert row.outputs == ("none",) and row.evidence == ()
         assert row.question.endswith("If the provided text does not mention it, answer: none.")
         [(key, _)] = pairs_of(row)
@@ -81,7 +77,7 @@ def test_where_the_needle_has_another_key_the_answer_is_none_and_the_question_sa
 
 
 def test_an_auditor_finds_a_lookalike_that_became_the_asked_key() -> None:
-    rows = rows_of("niah_not_there_lookalikes")
+    rows = rows_of("niah_not_there_lookalikes", ROWS)
     assert findings("niah_not_there_lookalikes", rows) == []
     head, found, tail = rows[3].context.partition("One of the special magic numbers for ")
     rows[3] = replace(rows[3], context=head + found + asked(rows[3]) + tail[tail.index(" is: ") :])
@@ -89,7 +85,7 @@ def test_an_auditor_finds_a_lookalike_that_became_the_asked_key() -> None:
 
 
 def test_an_auditor_finds_a_split_needle_that_lost_its_second_half() -> None:
-    rows = rows_of("niah_split")
+    rows = rows_of("niah_split", ROWS)
     assert findings("niah_split", rows) == []
     rows[5] = replace(rows[5], context=rows[5].context.replace("What is filed under", "What is"))
     assert any("/5: no needle for" in one for one in findings("niah_split", rows))
