@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 import ruler_builders
 from tests import commands, leftovers
@@ -21,6 +22,10 @@ from tests.running.tiny import make_model
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared"))
+
+# Seconds of a busy machine say nothing of an example.
+settings.register_profile("ruler", deadline=None)
+settings.load_profile("ruler")
 
 Cli = Callable[..., Done]
 #: What the fixture `builds` gives.

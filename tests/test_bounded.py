@@ -129,7 +129,7 @@ def test_files_of_every_encoding_are_read(options: dict[str, Any], tmp_path: Pat
 
 
 @given(at=st.integers(0, 3000), byte=st.integers(0, 255))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_a_byte_changed_anywhere_is_read_or_refused(
     at: int, byte: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -68,7 +68,7 @@ KNOWN = st.characters(exclude_categories=("Cn", "Cs"))
 
 
 @given(texts=st.lists(st.text(KNOWN, max_size=60), max_size=20))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_fast_counter_gives_the_same_counts_on_any_text_of_known_characters(
     llama3: str, texts: list[str]
 ) -> None:
@@ -103,7 +103,7 @@ def test_the_counter_decides_on_no_byte_of_the_rows(
 
 @pytest.mark.parametrize("name", ["mistral", "mistral-v0.2"])
 @given(texts=st.lists(st.text(max_size=60), min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_mistral_prompts_are_counted_as_the_vendor_does(name: str, texts: list[str]) -> None:
     tokenizer = mistral(name)
     assert tokenizer.info.engine.startswith("gigatoken")

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.rows.segments import SLACK, Segments
@@ -67,7 +67,6 @@ def test_costs_of_lines_add_up_to_the_tokens_of_their_text(tokenizer: str, name:
         assert found - empty == int(part.costs.sum())
 
 
-@settings(deadline=None)
 @given(
     costs=st.lists(st.integers(1, 60), min_size=1, max_size=30),
     room=st.integers(-5, 2000),

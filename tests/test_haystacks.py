@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
@@ -27,7 +27,6 @@ WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
 FORM = "The number for {key} is: {value}."
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=30))
 def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> None:
     costs = np.ones(len(rows), dtype=np.int64)
@@ -39,7 +38,6 @@ def test_spelling_columns_is_joining_their_rows(rows: list[tuple[str, str]]) -> 
     assert str(text, "utf-8") == "".join(pieces)
 
 
-@settings(deadline=None)
 @given(
     texts=st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=30),
     data=st.data(),

@@ -50,7 +50,7 @@ def test_40_of_40_is_not_less_certain_than_39_of_40() -> None:
 shares = st.lists(st.integers(0, 4).map(lambda part: part / 4), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(shares)
 def test_every_interval_has_a_width_and_holds_its_mean(scores: list[float]) -> None:
     found = cell(scores)
@@ -97,7 +97,7 @@ def runs_of(pairs: Sequence[tuple[float, float]], asks: str = "same") -> tuple[R
     return replace(first, configs={"vt_4096": one}), replace(second, configs={"vt_4096": other})
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 2), min_size=1, max_size=25))
 def test_a_p_value_is_below_5_percent_where_the_interval_leaves_out_0(
     pairs: list[tuple[float, float]],

@@ -110,7 +110,7 @@ def test_columns_are_upstreams_text_and_evidence_is_found(
 
 
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_words_of_needles_are_those_of_the_sorted_list(data: st.DataObject) -> None:
     word = st.text("ab-", min_size=1, max_size=4)
     nouns = data.draw(st.lists(word, min_size=1, max_size=6))
@@ -153,7 +153,7 @@ def test_first_words_have_the_sentences_that_punkt_gives(
     words=st.integers(0, 90),
     block=st.integers(1, 30),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_small_blocks_and_repetition_give_the_same_sentences(
     text: str, words: int, block: int, cutter: PunktSentenceTokenizer
 ) -> None:

@@ -508,6 +508,7 @@ def test_the_clean_folder_is_clean_and_says_what_was_proved(clean: Path) -> None
     assert any("those of the seed (20 of 20 configs)" in line for line in report.proved)
 
 
+@pytest.mark.slow  # together: each is an audit
 @pytest.mark.parametrize("attack", ROWS)
 def test_rows_that_stay_solvable_are_found(attack: str, copy: Path) -> None:
     task, edit, words = ROWS[attack]

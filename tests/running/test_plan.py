@@ -1,6 +1,6 @@
 """The plan of a run: rows are dealt evenly by cost, the same way always, each exactly once."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_eval.sharding import Item, assign, cost
@@ -20,7 +20,6 @@ def runs(draw: st.DrawFn) -> list[Item]:
             for index in range(rows)]  # fmt: skip
 
 
-@settings(deadline=None)
 @given(items=runs(), shards=st.integers(1, 16))
 def test_every_row_is_dealt_to_one_shard_in_the_order_of_the_data(
     items: list[Item], shards: int
@@ -31,14 +30,12 @@ def test_every_row_is_dealt_to_one_shard_in_the_order_of_the_data(
     assert all([places[i.key] for i in one] == sorted(places[i.key] for i in one) for one in dealt)
 
 
-@settings(deadline=None)
 @given(items=runs(), shards=st.integers(2, 16))
 def test_no_two_shards_differ_by_more_than_one_row(items: list[Item], shards: int) -> None:
     loads = [sum(cost(item.tokens) for item in one) for one in assign(items, shards)]
     assert max(loads) - min(loads) <= max(cost(item.tokens) for item in items) * 1.000001
 
 
-@settings(deadline=None)
 @given(
     shards=st.integers(2, 8),
     longest=LENGTHS,
