@@ -8,12 +8,12 @@ from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import Row
 from ruler_data.suites import packaged
-from ruler_data.tokenizers import Tokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.protocol import template_reserve
 
 
 @cache
-def counter(tokenizer: str) -> Tokenizer:
+def counter(tokenizer: str) -> PromptTokenizer:
     """Load a tokenizer with the fast counter."""
     loaded = load_tokenizer(tokenizer)
     loaded.use("auto")  # which counter it is decides on no byte (test_counters)

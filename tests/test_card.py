@@ -20,7 +20,7 @@ from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
 from ruler_eval.prompts import PROTOCOLS
 from tests.conftest import Builds, Cli
-from tests.tampering import copy_of
+from tests.tampering import copy_of, manifest_of
 
 #: The lengths of the paper.
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
