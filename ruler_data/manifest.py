@@ -249,6 +249,8 @@ class Manifest:
         Raises:
             UsageError: no config has one of the tasks, or one of the lengths, or both.
         """
+        if tasks is None and lengths is None:
+            return tuple(self.configs)
         parsed = {name: parse_config(name) for name in self.configs}
         for kind, wanted, at in (("task", tasks, 0), ("length", lengths, 1)):
             known = sorted({parts[at] for parts in parsed.values()})
@@ -261,7 +263,7 @@ class Manifest:
             for name, (task, length) in parsed.items()
             if (tasks is None or task in tasks) and (lengths is None or length in lengths)
         )
-        if not chosen and (tasks is not None or lengths is not None):
+        if not chosen:
             msg = "no config has one of these tasks at one of these lengths"
             raise UsageError(msg)
         return chosen

@@ -109,6 +109,8 @@ def messages() -> Iterator[str]:
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.JoinedStr | ast.Constant | ast.BinOp):
                     yield text(node)
+                elif isinstance(node, ast.Call):  # an error takes where and what as parts
+                    yield ": ".join(map(text, node.args))
 
 
 def test_the_messages_of_the_faq_are_those_of_the_code() -> None:

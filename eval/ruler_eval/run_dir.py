@@ -209,8 +209,9 @@ class RunFolder:
             for prediction in journal.read(self.file(JOURNAL, shard)):
                 if prediction.key in seen:
                     row = f"{prediction.config}/{prediction.index}"
-                    twice = f"{row} was answered twice; `ruler-eval mend` says more"
-                    raise RulerError(self.path, twice)
+                    raise RulerError(
+                        self.path, f"{row} was answered twice; `ruler-eval mend` says more"
+                    )
                 seen.add(prediction.key)
                 yield prediction
 

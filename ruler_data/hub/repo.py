@@ -190,9 +190,11 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
         if found is None:  # a replica that lags behind
             raise TimeoutError(tag)
         if found != commit:
-            where = f"tag {tag} is on commit {found}, not on {commit}"
-            remedy = "a tag is never moved, so release this as another version"
-            raise RulerError(repo, f"{where}; {remedy}")
+            raise RulerError(
+                repo,
+                f"tag {tag} is on commit {found}, not on {commit}; a tag is never moved, so "
+                "release this as another version",
+            )
 
     with_retries(f"{repo}: tag {tag}", settle, also={EXISTS})
 

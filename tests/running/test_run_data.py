@@ -67,7 +67,7 @@ def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) ->
     asked = order(frozen, tmp_path / "out", "--engine", "transformers")
     said = refusal(evaluate(*asked, "--model", "org/none"))
     assert said.startswith("ruler-eval: --model 'org/none': ")
-    assert "the Hub cannot be reached; offline, give a folder" in said
+    assert "downloads are off; offline, give a folder" in said
     assert "no such folder, and not a Hub id" in refusal(evaluate(*asked, "--model", "./none"))
 
 

@@ -241,8 +241,9 @@ def text_findings(folder: Path, manifest: Manifest) -> tuple[list[str], list[str
         if manifest.package_version != __version__:
             msg = f"version {manifest.package_version} wrote them"
             raise ValueError(msg)
-        if not all((folder / info.file).is_file() for info in manifest.configs.values()):
-            msg = "that needs the first rows of every config, and only some are here"
+        files = [folder / info.file for info in manifest.configs.values()]
+        if not (files and all(path.is_file() for path in files)):
+            msg = "that needs the first rows of every config, and they are not all here"
             raise ValueError(msg)
         expected = card_files(manifest, folder.joinpath, _address(folder))
     except (RulerError, StopIteration, *UNREADABLE) as error:

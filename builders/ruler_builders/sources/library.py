@@ -133,13 +133,10 @@ class Library:
             paths, sha256 = self._find(spec)
             content, detail = read(paths)
         except Unreachable as error:
-            what = f"source {name} ({spec.title}) is not available"
+            what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
             if self.kind == "real":
-                msg = (
-                    f"{what} and cannot be downloaded: {error}; give --sources DIR with it, or "
-                    "--sources-kind sample"
-                )
-                raise RulerError(msg) from error
+                remedy = "give --sources DIR with it, or --sources-kind sample"
+                raise RulerError(what, f"{error}; {remedy}") from error
             self._network = False  # do not wait for other hosts as well
             self._warn(
                 f"{what}: building from the SAMPLE corpus instead, which is not comparable with "
