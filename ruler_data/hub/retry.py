@@ -185,8 +185,9 @@ def is_reachable() -> bool:
     for pause in (0, 1):
         if not _connected.wait(pause):
             # In a thread, because a host has many addresses, and no limit holds for their look-up.
-            Thread(target=connect, daemon=True).start()
-            _connected.wait(CONNECT)
+            thread = Thread(target=connect, daemon=True)
+            thread.start()
+            thread.join(CONNECT)  # not as long if it is refused at once
     return _connected.is_set()
 
 
