@@ -78,9 +78,10 @@ def to_line(prediction: Prediction) -> bytes:
     A lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
     """
     record = asdict(prediction)
-    if prediction.text is not None:
-        wide = prediction.text.encode("utf-16", "surrogatepass")
-        record["text"] = wide.decode("utf-16", "replace")
+    for name in ("text", "error"):
+        if record[name] is not None:
+            wide = record[name].encode("utf-16", "surrogatepass")
+            record[name] = wide.decode("utf-16", "replace")
     if not prediction.sample:
         del record["sample"]  # as in runs of versions without samples
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
@@ -111,7 +112,7 @@ class Line(NamedTuple):
     """A line of a journal."""
 
     path: Path
-    where: str  # e.g. `answers-0-of-1.jsonl:17`
+    where: str  # e.g. `answers-0-of-1.jsonl:17`; without the number, if not read from the start
     data: bytes
     end: int  # byte where the next line starts
     found: Prediction | RulerError  # or why it is not one
@@ -130,14 +131,15 @@ def lines(path: Path, start: int = 0) -> Iterator[Line]:
         return
     with path.open("rb") as file:
         file.seek(start)
+        end = start
         for number, data in enumerate(file, 1):
-            start += len(data)
-            where = f"{path.name}:{number}"
+            end += len(data)
+            where = path.name if start else f"{path.name}:{number}"
             try:
                 found: Prediction | RulerError = parse(data, where)
             except RulerError as error:
                 found = error
-            yield Line(path, where, data, start, found)
+            yield Line(path, where, data, end, found)
 
 
 def read(path: Path, *, growing: bool = False) -> Iterator[Prediction]:

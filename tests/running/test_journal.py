@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
-from ruler_eval.journal import Journal, Mended, mend, read, to_line
+from ruler_eval.journal import Journal, Mended, mend, parse, read, to_line
 from ruler_eval.schema import Prediction
 
 HOSTILE = [
@@ -43,6 +43,12 @@ def test_any_answer_is_one_line_of_utf8_json_and_comes_back(text: str) -> None:
     said = json.loads(line)["text"]
     said.encode("utf-8")
     assert said == text or any(0xD800 <= ord(c) < 0xE000 for c in text)
+
+
+@given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
+def test_any_reason_why_a_row_is_unscored_is_a_line_that_is_read_again(reason: str) -> None:
+    found = parse(to_line(answer(0, None, reason)), "line").error
+    assert found == reason or any(0xD800 <= ord(c) < 0xE000 for c in reason)
 
 
 def test_an_answer_of_a_megabyte_comes_back(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def mend(
 def _answer(line: Line) -> tuple[str | None, str | None] | None:
     """Return text and finish reason of a line, if its row is answered."""
     each = line.found
-    return (each.text, each.finish) if isinstance(each, Prediction) and not each.error else None
+    if isinstance(each, RulerError) or each.error is not None:
+        return None
+    return each.text, each.finish
 
 
 def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str], list[str]]:
