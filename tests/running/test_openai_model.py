@@ -39,9 +39,12 @@ def test_another_model_on_resume_is_refused_naming_what_differs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["voice", "max_model_len", "fingerprint"])
+@pytest.mark.parametrize(
+    ("change", "read"),
+    [("voice", None), ("voice", 1), ("max_model_len", None), ("fingerprint", None)],
+)
 def test_a_server_that_comes_back_with_another_model_ends_the_run(
-    frozen: Path, tmp_path: Path, golden: Say, change: str
+    frozen: Path, tmp_path: Path, golden: Say, change: str, read: int | None
 ) -> None:
     known: dict[str, Any] = {"fingerprint": "vllm-0.32.0-5764c805", "max_model_len": 4096}
     changed = {"fingerprint": "vllm-0.33.0-5764c805", "voice": "Here is", "max_model_len": 8192}
@@ -52,6 +55,8 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(
         first.close()
         now = known | {change: changed[change]}
         other = FakeServer(lambda body: "wrong", port=first.port, **now)
+        if read is not None:  # it counts other tokens, so none of its answers is accepted
+            other.reads = lambda body: read
         with other:
             done = finish(process)
     said = refusal(done, 1)

@@ -231,8 +231,8 @@ class Client:
                 waiting -= 1
                 failures = 0 if prediction.error is None else failures + 1
                 doubtful += 1
-                suspect = self._suspect or self.server.outages != self._checked
-                if suspect and not failures and self._is_same(doubtful=0):
+                is_back = self.server.outages != self._checked and not failures
+                if (self._suspect or is_back) and self._is_same(doubtful=0):
                     doubtful = 1
                 yield prediction
                 if failures == 2 * self.options.concurrency:
