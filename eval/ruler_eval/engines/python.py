@@ -162,13 +162,15 @@ def _bound(function: Function) -> dict[str, Any]:
     """
     if not isinstance(function, partial):
         return {}
-    given = {str(place): value for place, value in enumerate(function.args)} | function.keywords
+    inner = _bound(function.func)  # of a partial that has attributes, which is kept as it is
+    places = enumerate(function.args, sum(map(str.isdigit, inner)))
+    given = {**{str(place): value for place, value in places}, **function.keywords}
     for name, value in given.items():
         try:
             json.dumps(value)
         except (TypeError, ValueError):
             given[name] = type(value).__name__
-    return given
+    return inner | given
 
 
 def _load(spec: str) -> Function:
