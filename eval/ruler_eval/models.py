@@ -208,11 +208,11 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in; or a value
             of `text_config` is given outside it, where engines ignore it.
     """
-    option, text = "--option hf_overrides", _named(text_part(config))
+    option, text = "--option hf_overrides", text_part(config)
     inner = overrides.get(_TEXT)
     inner = inner if isinstance(inner, dict) else {}
     for name in _named(overrides):
-        if name in text and name not in _named(config):
+        if name in _named(text) and name not in _named(config):
             place = f'{{"text_config": {{"{name}": …}}}}'
             raise UsageError(option, f"this model keeps {name} in its text_config; write {place}")
     if any("rope_theta" not in rope for part in (overrides, inner) for rope in _ropes(part)):
@@ -220,7 +220,7 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
         theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
         own = f"add rope_theta (the model's own is {theta})"
         raise UsageError(option, f"{own}: hf_overrides replaces all of the model's rope_parameters")
-    merged = {_TEXT: {**text_part(config), **_named(inner)}} if inner else {}
+    merged = {_TEXT: {**text, **_named(inner)}} if inner else {}
     return {**config, **_named(overrides), **merged}
 
 

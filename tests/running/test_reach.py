@@ -68,3 +68,5 @@ def test_what_an_engine_would_not_look_at_is_refused() -> None:
         )
     with pytest.raises(UsageError, match=r"add rope_theta \(the model's own is 1000000\.0\)"):
         overridden(QWEN, {"rope_parameters": YARN})
+    with pytest.raises(UsageError, match=r"the model's own is 1000000\.0"):
+        overridden({"rope_scaling": None, "rope_parameters": THETA}, {"rope_parameters": YARN})
