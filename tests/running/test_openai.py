@@ -1,12 +1,19 @@
 """The openai engine against a server that refuses, stalls, talks nonsense, dies and comes back."""
 
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.engines.interface import Request
+from ruler_eval.engines.openai import Client, OpenAiOptions
+from ruler_eval.engines.server import Server
+from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import evaluate, keys, lines, refusal, started, whole_lines
@@ -47,6 +54,28 @@ def test_ids_are_sent_and_each_row_gets_its_own_answer(
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert "sk-secret-9" not in done.stdout + done.stderr + written
     assert str(server.port) not in written
+
+
+def test_an_answer_is_given_on_while_later_prompts_are_still_rendered(
+    frozen: Path, tokenizer: PromptTokenizer, golden: Say
+) -> None:
+    prompts, taken = PromptFormat(PROTOCOLS["completion"], 0), list[Request]()
+    rows = islice(read_rows(frozen / config_file("vt_2048")), 12)
+    asked = [Request("vt_2048", row, prompts.ids(tokenizer, row), 30) for row in rows]
+
+    with FakeServer(golden) as fake:
+        options, server = OpenAiOptions(), Server(fake.url, None, 20, 20, 16)
+        client = Client(prompts, tokenizer, "m", options, server, {}, {}, {"probe": {}})
+
+        def rendered() -> Iterator[Request]:
+            for request in asked:
+                until(lambda: fake.answered == len(taken))
+                sleep(0.1)  # until the client has read it
+                taken.append(request)
+                yield request
+
+        next(client.generate(rendered()))
+    assert len(taken) == 2
 
 
 def status(code: int, data: bytes = b"no", **headers: str) -> Reply:

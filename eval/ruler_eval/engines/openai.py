@@ -223,22 +223,21 @@ class Client:
                 if request is not None:
                     todo.put(request)
                     waiting += 1
-                    if waiting < self.options.concurrency:
-                        continue
                 elif not waiting:
                     break
-                prediction = done.get()
-                waiting -= 1
-                failures = 0 if prediction.error is None else failures + 1
-                doubtful += 1
-                is_back = self.server.outages != self._checked and not failures
-                if (self._suspect or is_back) and self._is_same(doubtful=0):
-                    doubtful = 1
-                yield prediction
-                if failures == 2 * self.options.concurrency:
-                    reason = f"{failures} rows failed, one after the other: {prediction.error}"
-                    remedy = "run the same command again to resume"
-                    raise RulerError(self.server.name, f"{reason}; {remedy}")
+                full = request is None or waiting == self.options.concurrency
+                for prediction in _ready(done, wait=full):
+                    waiting -= 1
+                    failures = 0 if prediction.error is None else failures + 1
+                    doubtful += 1
+                    is_back = self.server.outages != self._checked and not failures
+                    if (self._suspect or is_back) and self._is_same(doubtful=0):
+                        doubtful = 1
+                    yield prediction
+                    if failures == 2 * self.options.concurrency:
+                        reason = f"{failures} rows failed, one after the other: {prediction.error}"
+                        remedy = "run the same command again to resume"
+                        raise RulerError(self.server.name, f"{reason}; {remedy}")
             self._is_same(doubtful)
         finally:
             stop.set()
@@ -374,6 +373,17 @@ def _fingerprint(reply: Mapping[str, Any]) -> str | None:
     """
     text = str(reply.get("system_fingerprint") or "")
     return re.sub(r"^(vllm-.*?)(-dp\d+)?(-ep)?-(?:[0-9a-f]{8}|nohash)$", r"\1", text) or None
+
+
+def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
+    """Yield the predictions that have arrived, so that none waits for its line in the journal.
+
+    The first is waited for if asked to.
+    """
+    with suppress(Empty):
+        yield done.get(block=wait)
+        while True:
+            yield done.get_nowait()
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
