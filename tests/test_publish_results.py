@@ -81,7 +81,7 @@ def test_published_predictions_are_the_answers_with_their_scores(
     results = json.loads((run / "results.json").read_text())["configs"]["vt_4096"]
     assert [row["score"] for row in rows] == results["scores"]
     assert [row["index"] for row in rows] == list(range(6))
-    assert rows[2]["prediction"] == "? <b>"
+    assert rows[2]["prediction"] == "\ufffd <b>"
     assert {row["failure"] for row in rows if row["score"] == 1} <= {None}
     assert "context" not in rows[0] and "outputs" not in rows[0]
 

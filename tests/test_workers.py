@@ -78,13 +78,17 @@ def test_a_job_that_fails_elsewhere_ends_our_own_at_its_next_report() -> None:
 
 #: A process whose workers have done their jobs and wait for more, while its own takes long.
 WAITING = """
-import os, time
+import pathlib, time
 from ruler_builders.pipeline.pool import run_jobs
 
+begun = pathlib.Path(__file__).with_name("begun")
+
 def quick(job, progress):
-    return os.getpid()
+    while not begun.exists():
+        time.sleep(0.02)
 
 def slow(job, progress):
+    begun.touch()
     print("at work", flush=True)
     time.sleep(600)
 

@@ -80,11 +80,15 @@ def to_line(prediction: Prediction) -> bytes:
     record = asdict(prediction)
     for name in ("text", "error"):
         if record[name] is not None:
-            wide = record[name].encode("utf-16", "surrogatepass")
-            record[name] = wide.decode("utf-16", "replace")
+            record[name] = _valid(record[name])
     if not prediction.sample:
         del record["sample"]  # as in runs of versions without samples
     return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _valid(text: str) -> str:
+    """Return a text with U+FFFD for each lone surrogate."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def parse(line: bytes, where: object) -> Prediction:
@@ -94,9 +98,13 @@ def parse(line: bytes, where: object) -> Prediction:
     error, ended by a newline. `where` is its place, e.g. `answers-0-of-1.jsonl:17`, for the error.
     """
     reason = "neither answered nor unscored"
+    body = line
+    if b"\\ud" in line:  # surrogates, of which pydantic refuses a lone one
+        with suppress(ValueError):
+            body = _valid(json.dumps(json.loads(line), ensure_ascii=False)).encode()
     try:
         prediction: Prediction = reader_of(Prediction).validate_json(
-            line, strict=True, extra="forbid"
+            body, strict=True, extra="forbid"
         )
         if not line.endswith(b"\n"):
             reason = "the line is incomplete"
