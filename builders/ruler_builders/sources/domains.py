@@ -1,9 +1,11 @@
 """Domains: texts of one kind (code, legal, tables, ...), cut into lines and passages.
 
-def mean(values):                   a line
-    return sum(values) / len(values)
-                                    the line above, with the blank line that follows it
-def median(values):                 a line that begins a passage
+    def mean(values):                   a line
+        return sum(values) / len(values)
+                                        the line above, with the blank line that follows it
+    def median(values):                 a line that begins a passage
+
+The texts of the package are in `packaged`, those of users in `user_texts`.
 """
 
 import re
