@@ -131,6 +131,8 @@ def card(
     if address is None:
         if source.release:
             source.release.fetch((), ["README.md"])
+        elif not (folder / "README.md").is_file():
+            raise RulerError(folder, "has no README.md; the same build command writes it again")
         text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
     elif source.release:
         msg = "--repo is for a folder; a release has its card"

@@ -235,6 +235,8 @@ def _text(record: Mapping[str, Any], name: str) -> str:
 
 def _number(record: Mapping[str, Any], name: str) -> int | None:
     value = record.get(name)
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
     return value if type(value) is int else None
 
 

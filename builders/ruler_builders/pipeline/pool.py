@@ -34,21 +34,22 @@ REPORT_EVERY = 0.1
 _to_parent: "Connection[Any, Any] | None" = None
 
 
-#: Parameters of `mallopt` of glibc, and bytes: what is freed is kept, up to so much, and texts are
-#: taken from it. Getting the memory of each row from the system takes a tenth of a build.
-KEPT_MEMORY = {"M_TRIM_THRESHOLD": (-1, 1 << 28), "M_MMAP_THRESHOLD": (-3, 1 << 25)}
+#: Options of `mallopt` of glibc and their values in bytes: M_TRIM_THRESHOLD, up to which freed
+#: memory is kept, and M_MMAP_THRESHOLD, up to which a text is taken from it. Getting the memory of
+#: each row from the system takes a twentieth of a build.
+KEPT_MEMORY = ((-1, 1 << 28), (-3, 1 << 25))
 
 
 @contextmanager
 def row_memory() -> Iterator[None]:
-    """Keep freed memory, and do not look for cycles of objects.
+    """Keep freed memory (from now on), and do not look for cycles of objects (within).
 
     Rows hold no cycles, and looking for them takes a sixth of a build.
     """
     was_enabled = gc.isenabled()
     gc.disable()
     with suppress(OSError, AttributeError, TypeError):  # another C library
-        for parameter, size in KEPT_MEMORY.values():
+        for parameter, size in KEPT_MEMORY:
             ctypes.CDLL(None).mallopt(parameter, size)
     try:
         yield
