@@ -160,7 +160,7 @@ def test_before_the_time_limit_a_task_stops_in_order_and_goes_back_to_the_queue(
 ) -> None:
     array.env["SHARDS"] = 1
     # SLURM looks for tasks to signal every 30 s, so the signal comes 10 to 40 s after the start.
-    job = array.submit("0", "--time=1", "--signal=B:USR1@50", seconds=1.2)
+    job = array.submit("0", "--time=1", "--signal=B:USR1@50", seconds=2.0)
     assert finish(job) == ["COMPLETED"]
     log = array.log(job, 0)
     assert "ruler-eval: stopped; run the same command again to resume" in log
