@@ -153,7 +153,7 @@ def test_first_words_have_the_sentences_that_punkt_gives(
     words=st.integers(0, 90),
     block=st.integers(1, 30),
 )
-@settings(max_examples=100)
+@settings(max_examples=300)
 def test_small_blocks_and_repetition_give_the_same_sentences(
     text: str, words: int, block: int, cutter: PunktSentenceTokenizer
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data.dataset import read_in_order
@@ -32,7 +32,6 @@ def write(path: Path, rows: list[Row], group: int = 5) -> None:
     pq.write_table(to_table(rows), path, row_group_size=group, write_page_checksum=True)
 
 
-@settings(max_examples=40)
 @given(TEXTS, st.integers(1, 4), st.integers(1, 5), st.data())
 def test_rows_that_begin_alike_follow_one_another(
     texts: list[str], group: int, alike: int, data: st.DataObject
