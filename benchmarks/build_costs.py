@@ -22,7 +22,7 @@ from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
     CONTEXT,
     SCHEMA,
-    packed_at,
+    packed_rows,
     read_groups,
     read_rows,
     to_table,
@@ -111,7 +111,7 @@ def grouped(path: Path) -> list[tuple[list[Row], list[str]]]:
     """Return the rows of a file by row group, their contexts apart."""
     found = []
     for group in read_groups(path):
-        rows = [packed_at(group, place).unpack() for place in range(len(group))]
+        rows = [row.unpack() for row in packed_rows(group)]
         found.append(([replace(row, context="") for row in rows], [row.context for row in rows]))
     return found
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from io import SEEK_END
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -116,15 +116,11 @@ def read_rows(path: Path) -> Generator[Row, None, None]:
 
 
 def read_packed(path: Path) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a file as `read_rows` does, but packed.
-
-    Converting a whole group at once would block other threads for a quarter of a second.
-    """
+    """Yield the rows of a file as `read_rows` does, but packed."""
     first = 0
     with closing(read_groups(path)) as groups:
         for group in groups:
-            for place in range(len(group)):
-                yield packed_at(group, place, first)
+            yield from packed_rows(group, first)
             first += len(group)
 
 
@@ -135,31 +131,45 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
             yield file.read_row_group(group, use_threads=False)
 
 
-def packed_at(group: pa.Table, place: int, first: int = 0) -> PackedRow:
-    """Return the row at a place of a row group, which begins with row `first` of the file.
+def packed_rows(group: pa.Table, first: int = 0) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a row group, which begins with row `first` of the file.
+
+    Contexts are converted one by one, since all at once would block other threads for a quarter of
+    a second.
 
     Raises:
         ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
-    scalars = [group.column(name)[place] for name in SCHEMA.names]
-    for name, scalar in zip(SCHEMA.names, scalars, strict=True):
-        if not scalar.is_valid or (name in ("outputs", "evidence") and _has_nulls(scalar.values)):
-            msg = f"row {first + place}: {name} has no value"
-            raise ValueError(msg)
-    *plain, evidence = scalars
-    text = plain[CONTEXT].as_buffer()
-    values = [value.as_py() for column, value in enumerate(plain) if column != CONTEXT]
-    sides = [evidence.values.field(side) for side in ("start", "end")]
-    index, task, question, prefix, outputs, budget, length = values
-    pairs = np.stack([side.to_numpy() for side in sides], axis=1).astype(np.int64)
-    return PackedRow(
-        index, task, text.to_pybytes(), question, prefix, tuple(outputs), budget, length, pairs
-    )
+    for batch in group.select(SCHEMA.names).to_batches():
+        for name, values in zip(SCHEMA.names, batch.columns, strict=True):
+            if _has_nulls(name, values):
+                each = (values.slice(place, 1) for place in range(len(values)))
+                gaps = (place for place, value in enumerate(each) if _has_nulls(name, value))
+                msg = f"row {first + next(gaps)}: {name} has no value"
+                raise ValueError(msg)
+        *plain, evidence = batch.columns
+        texts = plain.pop(CONTEXT).cast(pa.binary())
+        sides = [evidence.flatten().field(side).to_numpy() for side in ("start", "end")]
+        pairs = np.stack(sides, axis=1).astype(np.int64)
+        ends = np.cumsum(evidence.value_lengths()).tolist()
+        spans = (pairs[start:end] for start, end in pairwise([0, *ends]))
+        values = zip(texts, *(column.to_pylist() for column in plain), spans, strict=True)
+        for text, index, task, question, prefix, outputs, budget, length, own in values:
+            context = text.as_buffer().to_pybytes()
+            yield PackedRow(
+                index, task, context, question, prefix, tuple(outputs), budget, length, own
+            )
+        first += len(batch)
 
 
-def _has_nulls(items: pa.Array) -> bool:
-    parts = items.flatten() if pa.types.is_struct(items.type) else []
-    return any(part.null_count for part in (items, *parts))
+def _has_nulls(name: str, values: pa.Array) -> bool:
+    """Whether a value of a column is missing, or a part of one."""
+    parts = [values]
+    if name in ("outputs", "evidence"):
+        parts.append(values.flatten())
+    if name == "evidence":
+        parts += parts[-1].flatten()
+    return any(part.null_count for part in parts)
 
 
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
