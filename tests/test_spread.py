@@ -156,12 +156,13 @@ def test_a_ray_cluster_without_our_files_gives_the_same_folder(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("edition", ["balanced", "upstream-2026-07"])
 def test_ray_carries_real_sources_and_tokenizers_along(
-    cluster: dict[str, str], shared: Path, tmp_path: Path, cli: Cli
+    edition: str, cluster: dict[str, str], shared: Path, tmp_path: Path, cli: Cli
 ) -> None:
     command = (
         "build", "--tokenizer", shared / "tokenizers" / "llama3", "--sources", shared / "sources",
-        "--tasks", "niah_single_2,qa_1", "--rows", 2,
+        "--tasks", "niah_single_2,qa_1", "--rows", 2, "--edition", edition,
     )  # fmt: skip
     local = cli(*command, "--out", tmp_path / "local")
     spread = cli(*command, "--out", tmp_path / "ray", "--engine", "ray", env=cluster)

@@ -34,9 +34,9 @@ def pack(config: BuildConfig, context: BuildContext) -> Bundle:
     info, library = context.tokenizer.info, context.sources.library
     kept = cache_dir("tokenizers", info.fingerprint)
     files = {f"{info.name}/{path.name}": path.read_bytes() for path in kept.glob("*")}
-    for name, paths in library.used.items():
+    for name, paths in (library.used | context.upstream.used).items():
         for path in paths:
-            # A folder of essays is found by its name.
+            # A folder is found by its name.
             place = f"{SOURCES}/{name}/{path.name}" if len(paths) > 1 else f"{SOURCES}/{path.name}"
             files[place] = path.read_bytes()
     for path in cache_dir("sentences").glob("*.json"):

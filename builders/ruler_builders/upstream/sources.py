@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS
-from ruler_builders.sources.essays import punkt_cutter, punkt_folder
+from ruler_builders.sources.essays import PUNKT, punkt_cutter, punkt_folder
 from ruler_builders.sources.library import local_files
 from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
-from ruler_data.files import sha256_file
 from ruler_data.manifest import SourceInfo
 from ruler_data.tasks import Task
 
@@ -212,6 +211,8 @@ class UpstreamSources:
 
     def __init__(self, folder: Path | None, words: Path | None = None, version: str = "") -> None:
         self._folder, self._assets, self._version = folder, words, version
+        #: The files that were read, by source; of several, by their folder among sources.
+        self.used: dict[str, list[Path]] = {}
 
     @cached_property
     def essays(self) -> EssaySentences:
@@ -279,10 +280,15 @@ class UpstreamSources:
     @cache  # noqa: B019 - sources live as long as their build
     def _info(self, name: str) -> SourceInfo:
         if name == "words":
-            return upstream_info(name, sha256_of(self._word_files))
-        file = self._english_file if name == "english_words" else self._file(name)
-        assert file is not None  # `infos` has seen it
-        return upstream_info(name, sha256_file(file))
+            files = self.used["wonderwords"] = self._word_files
+        else:
+            file = self._english_file if name == "english_words" else self._file(name)
+            assert file is not None  # `infos` has seen it
+            files = self.used[name] = [file]
+        if name == "essays":
+            model = punkt_folder(self._folder, allow_download=True)
+            self.used["nltk_data/tokenizers/punkt_tab/english"] = [model / part for part in PUNKT]
+        return upstream_info(name, sha256_of(files))
 
     def _file(self, name: str) -> Path:
         spec = CATALOGUE[name]
