@@ -15,7 +15,7 @@ from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.depth_uniformity import UNTESTED
 from ruler_builders.checks.floors import FloorMeter
 from ruler_builders.pipeline.fit import recount, recounted_rows
-from ruler_builders.pipeline.pool import Progress, row_memory
+from ruler_builders.pipeline.pool import Progress, no_cycles
 from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.sources import Library
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, model_template
@@ -47,7 +47,7 @@ class ConfigVerdict(NamedTuple):
     built: int = 0
 
 
-@row_memory()
+@no_cycles()
 def verify_config(
     folder: Path,
     manifest: Manifest,

@@ -11,7 +11,7 @@ from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
-from ruler_builders.pipeline.pool import Progress, row_memory
+from ruler_builders.pipeline.pool import Progress, no_cycles
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.tasks.qa import repeated
 from ruler_builders.upstream import Arguments, edition_of, model_template
@@ -45,7 +45,7 @@ def build_in_worker(
     return build_one(config, context, name, progress)
 
 
-@row_memory()
+@no_cycles()
 def build_one(config: BuildConfig, context: BuildContext, name: str, progress: Progress) -> Built:
     """Build, audit and record one config in this process.
 

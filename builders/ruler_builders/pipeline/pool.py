@@ -1,6 +1,5 @@
 """Jobs on worker processes: a killed worker ends the build, a killed build ends its workers."""
 
-import ctypes
 import fcntl
 import gc
 import multiprocessing
@@ -12,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
@@ -34,23 +33,11 @@ REPORT_EVERY = 0.1
 _to_parent: "Connection[Any, Any] | None" = None
 
 
-#: Options of `mallopt` of glibc and their values in bytes: M_TRIM_THRESHOLD, up to which freed
-#: memory is kept, and M_MMAP_THRESHOLD, up to which a text is taken from it. Getting the memory of
-#: each row from the system takes a twentieth of a build.
-KEPT_MEMORY = ((-1, 1 << 28), (-3, 1 << 25))
-
-
 @contextmanager
-def row_memory() -> Iterator[None]:
-    """Keep freed memory (from now on), and do not look for cycles of objects (within).
-
-    Rows hold no cycles, and looking for them takes a sixth of a build.
-    """
+def no_cycles() -> Iterator[None]:
+    """Do not look for cycles of objects: rows hold none, and it takes a sixth of a build."""
     was_enabled = gc.isenabled()
     gc.disable()
-    with suppress(OSError, AttributeError, TypeError):  # another C library
-        for parameter, size in KEPT_MEMORY:
-            ctypes.CDLL(None).mallopt(parameter, size)
     try:
         yield
     finally:
