@@ -1,5 +1,6 @@
 """Freezing: rows in groups that streaming can start from."""
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,23 @@ def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Pa
     assert [layout.row_group(n).num_rows for n in range(layout.num_row_groups)] == [100, 100, 5]
     assert list(read_rows(path)) == rows
     assert (info.rows, info.digest) == (len(rows), digest_rows(rows))
+
+
+@pytest.mark.parametrize("rows", [0, 205])
+def test_an_interrupt_while_a_file_is_closed_is_all_that_is_said(
+    rows: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the writer's own end would say beside it, pytest takes for a failure."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq.ParquetWriter, "close", interrupted)
+    made = (replace(make("mistral", "vt", 0, 1024), index=index) for index in range(rows))
+    with pytest.raises(KeyboardInterrupt):
+        write_rows(tmp_path / "vt_1024" / "rows.parquet", made, TASKS["vt"], 1024, rows)
+    gc.collect()
+    assert not list((tmp_path / "vt_1024").iterdir())
 
 
 def test_groups_of_long_rows_end_earlier(monkeypatch: pytest.MonkeyPatch) -> None:

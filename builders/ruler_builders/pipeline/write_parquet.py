@@ -56,11 +56,15 @@ def write_rows(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            with pq.ParquetWriter(file, SCHEMA, **layout(task)) as writer:
+            writer = pq.ParquetWriter(file, SCHEMA, **layout(task))
+            try:
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
                     writer.write_table(group, row_group_size=len(group))
                     del group  # frees its memory for the next one
+                writer.close()
+            finally:
+                writer.is_open = False  # else it closes itself later, and prints why it cannot
             file.flush()
             os.fsync(file.fileno())
         info = ConfigInfo(
