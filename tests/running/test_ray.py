@@ -63,6 +63,30 @@ def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Pa
     assert unscored == [7] and len(lines(tmp_path)) == 20
 
 
+#: Makes Python forget the oracle in the processes of a cluster, as where an engine is missing.
+WITHOUT_ORACLE = """
+import sys
+if any("default_worker" in argument for argument in sys.orig_argv):
+    sys.modules["ruler_eval.engines.oracle"] = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--option", "seconds=-1"), "ValueError: sleep length must be non-negative"),
+        ((), "ModuleNotFoundError: import of ruler_eval.engines.oracle halted"),
+    ],
+)
+def test_what_fails_in_a_copy_is_said_at_once_and_not_tried_again(
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("" if more else WITHOUT_ORACLE)
+    asked = order(frozen, tmp_path / "out", *more)
+    done = spawn("ruler-eval", *asked, env={"PYTHONPATH": str(tmp_path)})
+    assert f"a copy of the model failed: {said}" in refusal(done, 1)
+
+
 def test_an_address_where_no_cluster_is_is_refused(frozen: Path, tmp_path: Path) -> None:
     done = evaluate(*order(frozen, tmp_path / "out"), env={"RAY_ADDRESS": "127.0.0.1:1"})
     assert "no Ray cluster answers there" in refusal(done)

@@ -108,10 +108,7 @@ def _generate(
 class EngineActor:
     """One copy of an engine, in its own process somewhere on the cluster."""
 
-    def __init__(self, config: EvalConfig, model: Model, longest: int) -> None:
-        from ruler_eval.engines import prepare
-
-        self._engine = prepare(config, model, None, longest)
+    def __init__(self) -> None:
         self._requests: Queue[Request | None] = Queue()
         self._held = 0
 
@@ -119,10 +116,14 @@ class EngineActor:
         """Take a request; None is the end."""
         self._requests.put(request)
 
-    def serve(self) -> Iterator[Prediction | None]:
+    def serve(self, config: EvalConfig, model: Model, longest: int) -> Iterator[Prediction | None]:
         """Yield None, which reports that this copy has started, then predictions until the end."""
+        from ruler_eval.engines import prepare
+
+        # Not in `__init__`: an actor that cannot be made counts as lost.
+        engine = prepare(config, model, None, longest)
         yield None
-        for prediction in self._engine.generate(self._incoming()):
+        for prediction in engine.generate(self._incoming()):
             self._held -= 1
             yield prediction
 
@@ -229,8 +230,9 @@ class Copies:
                 group, 0, placement_group_capture_child_tasks=True
             ),
         )(EngineActor)
-        actor = remote.remote(config, self.model, self.longest)
-        return Copy(group, actor, actor.serve.options(num_returns="streaming").remote())
+        actor = remote.remote()
+        serve = actor.serve.options(num_returns="streaming")
+        return Copy(group, actor, serve.remote(config, self.model, self.longest))
 
     def _nodes(self) -> list[int]:
         """Return the GPUs of each node that is alive, most first."""
