@@ -76,6 +76,14 @@ def unwritable(path: Path, error: OSError, need: str = "") -> RulerError:
     return RulerError(str(path), "cannot be written", what)
 
 
+def try_writing(folder: Path) -> None:
+    """Raise OSError if a folder, which need not exist, cannot take files; leave no trace."""
+    while not folder.exists():
+        folder = folder.parent
+    with tempfile.NamedTemporaryFile(dir=folder):
+        pass
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames in a folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)

@@ -97,7 +97,8 @@ def run(config: RunConfig) -> Run:
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
-    return run_job(open_job(config), RunFolder(config.folder), config.share)
+    folder, share = RunFolder(config.folder).checked(), config.share
+    return run_job(open_job(config), folder, share)
 
 
 def run_job(job: RunJob, folder: RunFolder, shard: Shard) -> Run:

@@ -10,8 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.index import FILENAME as INDEX
-from ruler_data.index import read_index
+from ruler_data.index import FILENAME, Index, read_index
 from ruler_data.names import config_name, counted, is_repo, parse_config, quote
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
@@ -107,16 +106,16 @@ class Inputs:
 
 
 def open_inputs(config: EvalConfig) -> Inputs:
-    """Return the inputs that the options name."""
+    """Return the inputs that the options name; a mistyped name of data is refused first."""
+    found = _find_data(config)
     model = _open_model(config)
     tokenizer = None
     if config.tokenizer is not None:
         tokenizer = load_tokenizer(str(config.tokenizer))
     elif model.folder is not None:
         tokenizer = model.tokenizer()
-    asked = config.first_rows
-    data = _open_data(config, model, tokenizer)
-    data = data.choose(parse_names(config.configs), asked, parse_names(config.tasks)).fetch()
+    data = found if isinstance(found, Dataset) else _of_index(found, config, model, tokenizer)
+    data, asked = data.fetch(), config.first_rows
     for name, rows in data.rows.items():
         wanted = asked.get(parse_config(name)[1]) if isinstance(asked, dict) else asked
         if wanted and wanted > rows:
@@ -135,20 +134,27 @@ def open_inputs(config: EvalConfig) -> Inputs:
     return Inputs(config, data, model, tokenizer)
 
 
-def _open_data(config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None) -> Dataset:
-    """Return all rows; of a repo without a revision those for the model, by its index."""
+def _find_data(config: EvalConfig) -> Dataset | Index:
+    """Return the chosen rows; of a repo without a revision its index, of rows by model."""
     where = str(config.data)
     if config.revision is not None or Path(where).is_dir() or not is_repo(where):
-        return open_dataset(where, config.revision)
+        return _chosen(config, where, config.revision)
     try:
-        index, reason = read_index(where), f"that repo has no {INDEX}"
+        index, reason = read_index(where), f"that repo has no {FILENAME}"
     except RulerError as error:
         index, reason = None, str(error)
     if index is None:
         data, found = f"data {quote(where)}", "since no index of rows by model was found there"
         remedy = f"to load the Hub repo of that name, give a revision, e.g. v1.0.0, {found}"
         raise UsageError(data, f"no such folder; {remedy} ({reason})")
-    sibling = index.of_model(model.source)
+    return index
+
+
+def _of_index(
+    index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
+) -> Dataset:
+    """Return the chosen rows of the release for the model."""
+    where, sibling = str(config.data), index.of_model(model.source)
     if tokenizer is not None:
         sibling = index.of_tokenizer(tokenizer.info) or sibling
     if sibling is None:
@@ -161,7 +167,12 @@ def _open_data(config: EvalConfig, model: Model, tokenizer: PromptTokenizer | No
         raise UsageError(msg)
     release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
     warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
-    return open_dataset(sibling.repo, sibling.commit)
+    return _chosen(config, sibling.repo, sibling.commit)
+
+
+def _chosen(config: EvalConfig, where: str, revision: str | None) -> Dataset:
+    names, tasks = parse_names(config.configs), parse_names(config.tasks)
+    return open_dataset(where, revision).choose(names, config.first_rows, tasks)
 
 
 def _open_model(config: EvalConfig) -> Model:

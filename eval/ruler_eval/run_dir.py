@@ -29,7 +29,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import write_file
+from ruler_data.files import try_writing, write_file
 from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
 from ruler_data.terminal import warn
@@ -91,16 +91,27 @@ class RunFolder:
                 raise UsageError(self.path, reason)
             write_file(path, text)
 
+    def checked(self) -> "RunFolder":
+        """Return the same if it can take a run; this leaves no trace."""
+        with self._writing():
+            try_writing(self.path)
+        return self
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Lock the folder for a moment; it is made if it does not exist."""
-        where = f"--out {quote(str(self.path), 200)}"
-        if (self.path / FILENAME).exists():
-            raise UsageError(where, "holds a dataset; give the run its own folder")
-        try:
+        with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".run.lock"):
                 yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        where = f"--out {quote(str(self.path), 200)}"
+        try:
+            if (self.path / FILENAME).exists():
+                raise UsageError(where, "holds a dataset; give the run its own folder")
+            yield
         except OSError as error:
             reason = f"cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(where, reason) from error

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import ruler_eval
+from ruler_data import UsageError
 from ruler_data.names import config_file
 from tests.commands import succeeded
 from tests.hub import Hub
@@ -61,6 +63,26 @@ def test_what_cannot_be_done_as_asked_is_refused_in_one_line(
 ) -> None:
     assert said in refusal(evaluate(*order(frozen, tmp_path / "out", *more)))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--data", "dist/nowhere"), "no such folder; to load the Hub repo of that name"),
+        (("--data", "./nowhere"), "no such folder, and not a Hub repo either"),
+        (("--configs", "vt_4096"), "'vt_4096' is not in"),
+        (("--rows", "8k:2"), "'8192' is not in"),
+        (("--out", "/dev/null"), "cannot be written: Not a directory"),
+        (("--shard", "3/3"), "not a shard"),
+    ],
+)
+def test_what_is_mistyped_is_refused_before_the_model_is_opened(
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+) -> None:
+    asked = order(frozen, tmp_path / "out", "--engine", "transformers", "--model", "./none")
+    assert said in refusal(evaluate(*asked, *more))
+    with pytest.raises(UsageError, match="'vtt' is not in"):
+        ruler_eval.run(frozen, engine="transformers", model="./none", tasks="vtt", out=tmp_path)
 
 
 def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) -> None:

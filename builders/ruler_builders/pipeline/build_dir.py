@@ -12,7 +12,6 @@ import os
 import secrets
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import sha256_file, write_bytes, write_file
+from ruler_data.files import sha256_file, try_writing, write_bytes, write_file
 from ruler_data.manifest import (
     FILENAME,
     PRIVATE_SEEDS,
@@ -91,11 +90,7 @@ class BuildDir:
                 if other is not None:
                     msg = f"{where}: holds {quote(other)} and no build; name a new or empty folder"
                     raise UsageError(msg)
-            parent = self.path
-            while not parent.exists():
-                parent = parent.parent
-            with tempfile.NamedTemporaryFile(dir=parent):
-                pass
+            try_writing(self.path)
         except OSError as error:
             msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
             raise UsageError(msg) from error

@@ -27,7 +27,8 @@ def run(
     as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
     """Run a model over the rows; the same command resumes an interrupted run."""
-    job, share, folder = open_job(config), config.share, RunFolder(config.folder)
+    folder, share = RunFolder(config.folder).checked(), config.share
+    job = open_job(config)
     end_with_parent()
     if data_parallel == 1:
         done = run_job(job, folder, share)
