@@ -11,11 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.builds import until
 from tests.conftest import ROOT
@@ -34,10 +36,11 @@ SMALL = ("--gpus-per-node=0", "--cpus-per-task=1", "--mem=500M")
 
 @pytest.fixture(scope="module", autouse=True)
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A SLURM with a second partition, whose jobs preempt those of the first."""
+    """A SLURM with a second partition, whose jobs preempt those of the first; one on a machine."""
     folder = tmp_path_factory.mktemp("slurm")
-    subprocess.run(["bash", str(START), "start", folder], check=True, timeout=120)
-    with pytest.MonkeyPatch.context() as patch:
+    alone = FileLock(Path(tempfile.gettempdir()) / "ruler-slurm.lock")
+    with alone, pytest.MonkeyPatch.context() as patch:
+        subprocess.run(["bash", str(START), "start", folder], check=True, timeout=120)
         patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
         with (folder / "slurm.conf").open("a") as file:
             node = socket.gethostname().partition(".")[0]
