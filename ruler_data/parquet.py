@@ -117,11 +117,16 @@ def read_rows(path: Path) -> Generator[Row, None, None]:
 
 def read_packed(path: Path) -> Generator[PackedRow, None, None]:
     """Yield the rows of a file as `read_rows` does, but packed."""
-    first = 0
+    first, missing = 0, list[str]()
     with closing(read_groups(path)) as groups:
         for group in groups:
-            yield from packed_rows(group, first)
+            missing += gaps(group, first)
+            if not missing:
+                yield from packed_rows(group)
             first += len(group)
+    if missing:
+        msg = f"{missing[0]} (rows without a value: {len(missing)} of {first})"
+        raise ValueError(msg)
 
 
 def read_groups(path: Path) -> Generator[pa.Table, None, None]:
@@ -129,6 +134,18 @@ def read_groups(path: Path) -> Generator[pa.Table, None, None]:
     with opened(path) as file:
         for group in range(file.num_row_groups):
             yield file.read_row_group(group, use_threads=False)
+
+
+def gaps(group: pa.Table, first: int) -> list[str]:
+    """Return what each row lacks that has a gap; the row group begins with row `first`."""
+    found: dict[int, str] = {}
+    for batch in group.select(SCHEMA.names).to_batches():
+        for name, values in zip(SCHEMA.names, batch.columns, strict=True):
+            for place in range(len(values)) if _has_nulls(name, values) else ():
+                if _has_nulls(name, values.slice(place, 1)):
+                    found.setdefault(first + place, name)
+        first += len(batch)
+    return [f"row {row}: {name} has no value" for row, name in sorted(found.items())]
 
 
 def packed_rows(group: pa.Table, first: int = 0) -> Generator[PackedRow, None, None]:
@@ -140,13 +157,9 @@ def packed_rows(group: pa.Table, first: int = 0) -> Generator[PackedRow, None, N
     Raises:
         ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
+    if missing := gaps(group, first):
+        raise ValueError(missing[0])
     for batch in group.select(SCHEMA.names).to_batches():
-        for name, values in zip(SCHEMA.names, batch.columns, strict=True):
-            if _has_nulls(name, values):
-                each = (values.slice(place, 1) for place in range(len(values)))
-                gaps = (place for place, value in enumerate(each) if _has_nulls(name, value))
-                msg = f"row {first + next(gaps)}: {name} has no value"
-                raise ValueError(msg)
         *plain, evidence = batch.columns
         texts = plain.pop(CONTEXT).cast(pa.binary())
         sides = [evidence.flatten().field(side).to_numpy() for side in ("start", "end")]
@@ -159,7 +172,6 @@ def packed_rows(group: pa.Table, first: int = 0) -> Generator[PackedRow, None, N
             yield PackedRow(
                 index, task, context, question, prefix, tuple(outputs), budget, length, own
             )
-        first += len(batch)
 
 
 def _has_nulls(name: str, values: pa.Array) -> bool:
