@@ -14,7 +14,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from heapq import nlargest, nsmallest
 from itertools import islice
 
 import numpy as np
@@ -116,8 +115,9 @@ def _choices(
     yield "last", texts[: -wanted - 1 : -1]
     for name, key in keys.items():
         yield name, [texts[place] for place in _least(key, wanted)]
-    yield "first by alphabet", nsmallest(wanted, texts)
-    yield "last by alphabet", nlargest(wanted, texts)
+    in_order = sorted(texts)
+    yield "first by alphabet", in_order[:wanted]
+    yield "last by alphabet", in_order[: -wanted - 1 : -1]
 
 
 def _least(keys: NDArray[np.int64], wanted: int) -> list[int]:
@@ -148,9 +148,8 @@ def _likeness(texts: list[str]) -> NDArray[np.int64]:
         for column in np.frombuffer("".join(texts).encode(), np.uint8).reshape(len(texts), -1).T:
             total += np.bincount(column)[column]
         return total
-    ends = [(first, last) for first, _, last in (text.partition("-") for text in texts)]
-    for parts in zip(*ends, strict=True):
-        total += [*map(Counter(parts).__getitem__, parts)]
+    for parts in [*zip(*(text.partition("-") for text in texts), strict=True)][::2]:
+        total += np.fromiter(map(Counter(parts).__getitem__, parts), np.int64, len(parts))
     return total
 
 
