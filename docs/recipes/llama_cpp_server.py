@@ -13,11 +13,15 @@ import time
 import xllamacpp
 
 
-def main(model: str, port: int, context: int = 4096) -> None:
-    """Serve a model under the name `smollm2` until the process is ended."""
+def main(model: str, port: int, context: int = 4096, threads: int = -1) -> None:
+    """Serve a model under the name `smollm2` until the process is ended.
+
+    Threads wait for one another busily: where other work shares the cores, one is faster than many.
+    """
     options = xllamacpp.CommonParams()
     options.model.path, options.model_alias = model, {"smollm2"}
     options.port, options.n_ctx, options.n_parallel = port, context, 1
+    options.cpuparams.n_threads = options.cpuparams_batch.n_threads = threads
     _server = xllamacpp.Server(options)
     while True:
         time.sleep(60)

@@ -79,7 +79,7 @@ def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
     port = free_port()
     url = f"http://127.0.0.1:{port}/v1"
     server = subprocess.Popen(
-        [sys.executable, RECIPES / "llama_cpp_server.py", gguf, str(port)],
+        [sys.executable, RECIPES / "llama_cpp_server.py", gguf, str(port), "4096", "1"],
         env=python,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.STDOUT,
