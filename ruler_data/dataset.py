@@ -102,8 +102,8 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
         RulerError: the file cannot be read, or rows are not where they belong.
     """
     with readable(config), closing(row_places(path, config, rows)) as places:
-        for _, group, place in places:
-            yield checked_row(group, place)
+        for index, group, place in places:
+            yield checked_row(group, place, index)
 
 
 def row_places(
@@ -124,13 +124,13 @@ def row_places(
     raise damaged(config, f"row {end} is not in its place")
 
 
-def checked_row(group: pa.Table, place: int) -> Row:
-    """Return the row at a place of a row group.
+def checked_row(group: pa.Table, place: int, index: int) -> Row:
+    """Return the row at a place of a row group; `index` is its place in the file.
 
     Raises:
         ValueError: a value is missing, or it has no gold answer.
     """
-    row = next(packed_rows(group.slice(place, 1), place)).unpack()
+    row = next(packed_rows(group.slice(place, 1), index)).unpack()
     if not row.outputs:
         msg = f"row {row.index} has no gold answer"
         raise ValueError(msg)
@@ -207,7 +207,7 @@ class Rows(Sequence[DatasetRow]):
                 with opened(self._path) as file:
                     table = file.read_row_group(number, SCHEMA.names, use_threads=False)
                 self._group = number, table.cast(SCHEMA)
-            row = checked_row(self._group[1], at - self._starts[number])
+            row = checked_row(self._group[1], at - self._starts[number], at)
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
         return DatasetRow(**columns(row), config=self.config)

@@ -10,6 +10,7 @@ import pytest
 from ruler_builders.pipeline import write_parquet as freeze
 from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
+from ruler_data.dataset import checked_row
 from ruler_data.parquet import TableBuilder, read_rows, to_table
 from tests.rows import make
 
@@ -78,3 +79,12 @@ def test_half_a_character_at_the_end_of_a_row_is_refused() -> None:
         builder.add(row, half)
     with pytest.raises(ValueError, match="UTF8"):
         builder.table()
+
+
+def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
+    rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in (100, 101)]
+    table = to_table(rows)
+    missing = table.set_column(5, table.field(5), [[None, rows[0].outputs]])
+    with pytest.raises(ValueError, match="row 100: outputs has no value"):
+        checked_row(missing.slice(0, 1), 0, 100)
+    assert checked_row(table, 1, 101) == rows[1]

@@ -40,12 +40,12 @@ def read_alike(
     last row saves as much as one without limit.
     """
     with readable(config), closing(row_places(path, config, rows)) as places:
-        wanted = ((group, place) for index, group, place in places if index in indices)
+        wanted = (found for found in places if found[0] in indices)
         while held := list(islice(wanted, ALIKE)):
             # UTF-8 sorts like its characters.
-            held.sort(key=lambda at: at[0]["context"][at[1]].as_buffer().to_pybytes())
-            for group, place in held:
-                yield checked_row(group, place)
+            held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
+            for index, group, place in held:
+                yield checked_row(group, place, index)
 
 
 @dataclass(frozen=True)
