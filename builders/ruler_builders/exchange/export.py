@@ -31,6 +31,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.row import Row
+from ruler_data.terminal import raise_if_interrupted
 
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
@@ -113,7 +114,9 @@ def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> 
 
 def _rows(source: Source, name: str) -> Iterator[Row]:
     rows = source.manifest.configs[name].rows
-    return read_in_order(source.folder / config_file(name), name, rows)
+    for row in read_in_order(source.folder / config_file(name), name, rows):
+        raise_if_interrupted()
+        yield row
 
 
 def _by_length(about: Mapping[str, Any]) -> list[tuple[int, list[str]]]:
