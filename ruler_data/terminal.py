@@ -293,6 +293,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
     _arrived.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
         signal.signal(other, signal.SIG_IGN)  # an orderly exit must not be interrupted
+    # Libraries print an exception that a check of types in Rust cannot pass on, with its traceback.
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda lost: None if lost.exc_type is Stopped else hook(lost)
     # An exception inside `threading` may leave a lock held, for which threads then wait for ever.
     # Try again in 10 ms; what is there for the third time waits for others, and can be interrupted.
     library = Condition.wait.__code__.co_filename

@@ -25,6 +25,7 @@ def kept() -> Iterator[None]:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(terminal, "_arrived", [])
+        patch.setattr(sys, "unraisablehook", sys.unraisablehook)
         yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -46,6 +47,26 @@ def test_a_signal_that_something_swallowed_stops_the_work_at_its_next_row(
     with pytest.raises(SystemExit) as end:
         run("ruler-data", work)
     assert end.value.code == 130 and done == ["went on"]
+    assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to resume\n"
+
+
+def test_a_signal_that_a_library_cannot_pass_on_prints_no_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+
+    class Lost:
+        def __del__(self) -> None:  # as PyO3 does, asking whether a text is a sequence
+            signal.raise_signal(signal.SIGINT)
+
+    def work() -> None:
+        with progress(None) as advance:
+            Lost()
+            advance("vt_4096", 1)
+
+    with pytest.raises(SystemExit) as end:
+        run("ruler-data", work)
+    assert end.value.code == 130
     assert capsys.readouterr().err == "ruler-data: stopped; run the same command again to resume\n"
 
 
