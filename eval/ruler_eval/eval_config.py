@@ -114,6 +114,8 @@ class EvalConfig:
             msg = "temperature: engine python samples by itself; give its function an --option"
         elif self.samples > 1 and greedy and self.engine not in ("python", "oracle"):
             msg = f"samples {self.samples}: greedy answers are all the same; add a temperature"
+        elif self.base_url is not None and self.engine != "openai":
+            msg = f"--base-url is for engine openai; leave it or --engine {self.engine} out"
         elif not self.model and not python:
             msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
         else:
@@ -194,8 +196,12 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
         raise UsageError(msg)
     if ":" not in text:
         return int(text)
-    pairs = (pair.strip().split(":") for pair in text.split(","))
-    return {parse_length(length, "rows"): int(count) for length, count in pairs}
+    pairs = [pair.strip().split(":") for pair in text.split(",")]
+    found = {parse_length(length, "rows"): int(count) for length, count in pairs}
+    if len(found) < len(pairs):
+        msg = f"rows {quote(text)}: names a length twice"
+        raise UsageError(msg)
+    return found
 
 
 def parse_options(texts: Iterable[str]) -> dict[str, Any]:

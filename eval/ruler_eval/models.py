@@ -96,10 +96,12 @@ def open_model(
     if spec and path.is_dir():
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
+    option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
+    if served and is_path and not name:
+        raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
     if served:
         return Model(_public(name or spec), spec)
-    option = f"--model {quote(spec)}"
-    if spec.startswith((".", "/", "~")) or spec.count("/") != 1:
+    if is_path or spec.count("/") != 1:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
     try:
         folder, commit = fetch_files(_public(spec), HUB_FILES, revision)

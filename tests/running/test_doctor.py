@@ -206,7 +206,8 @@ def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_p
 def test_options_of_the_engine_are_checked_as_run_does(
     frozen: Path, tiny: Path, engine: str, option: str, said: str
 ) -> None:
-    asked = ("--engine", engine, "--option", option, "--base-url", "http://127.0.0.1:1/v1")
+    server = ("--base-url", "http://127.0.0.1:1/v1") if engine == "openai" else ()
+    asked = ("--engine", engine, "--option", option, *server)
     done = evaluate("doctor", "--data", frozen, "--model", tiny, *asked)
     assert said in refusal(done)
 
