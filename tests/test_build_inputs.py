@@ -85,6 +85,7 @@ def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known
         ("tokenizer.json", b'{"version": "1.0", "model": {"type"'),
         ("tokenizer_config.json", b"{"),
         ("tokenizer_config.json", b"[]"),
+        ("tokenizer_config.json", b"[" * 100_000),
         ("tokenizer_config.json", b'{"chat_template": "{% for %}"}'),
         ("tokenizer_config.json", b'{"chat_template": "{{ messages.__class__.__mro__[1]() }}"}'),
         ("tokenizer_config.json", b'{"chat_template": "{{ nosuch.deep.er }}"}'),

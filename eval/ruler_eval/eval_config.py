@@ -221,6 +221,6 @@ def parse_options(texts: Iterable[str]) -> dict[str, Any]:
             raise UsageError(msg)
         try:
             options[name] = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             options[name] = value
     return options

@@ -100,7 +100,7 @@ def parse(line: bytes, where: object) -> Prediction:
     reason = "neither answered nor unscored"
     body = line
     if b"\\ud" in line:  # surrogates, of which pydantic refuses a lone one
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             body = _valid(json.dumps(json.loads(line), ensure_ascii=False)).encode()
     try:
         prediction: Prediction = reader_of(Prediction).validate_json(

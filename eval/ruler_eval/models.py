@@ -63,7 +63,7 @@ class Model:
         """Bytes of the weights as they are stored; None if no file says."""
         if self.folder is None:
             return None
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             index = json.loads((self.folder / WEIGHTS_INDEX).read_bytes())
             return int(index["metadata"]["total_size"]) or None
         return sum(path.stat().st_size for path in _weight_files(self.folder)) or None
@@ -147,7 +147,7 @@ def _config(folder: Path) -> dict[str, Any]:
         body = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(option, f"config.json cannot be read: {error}") from error
     if not isinstance(body, dict):
         raise UsageError(option, "config.json is not an object")
@@ -193,13 +193,16 @@ def window(config: Config) -> int | None:
         return None
     counted = _COUNTED | ({"linear"} if "gemma3" in str(text.get("model_type")) else set())
     found = []
-    for rope in _ropes(text):
-        kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
-        if "yarn" in kind:
-            original = rope.get("original_max_position_embeddings", reach)
-            found.append(max(reach, int(original * factor)))
-        else:
-            found.append(reach if kind in counted else int(reach * factor))
+    try:
+        for rope in _ropes(text):
+            kind, factor = _kind(rope), float(rope.get("factor") or 1.0)
+            if "yarn" in kind:
+                original = rope.get("original_max_position_embeddings", reach)
+                found.append(max(reach, int(original * factor)))
+            else:
+                found.append(reach if kind in counted else int(reach * factor))
+    except (TypeError, ValueError, OverflowError):  # not the numbers that engines take
+        return None
     return max(found, default=reach)
 
 

@@ -74,7 +74,7 @@ class RunFolder:
                 try:
                     present = json.loads(path.read_text(encoding="utf-8"))
                     present["fingerprint"] = info.fingerprint  # of that run, if all else is equal
-                except (ValueError, TypeError) as error:
+                except (ValueError, TypeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
                 differences = list(_differences(present, json.loads(text)))
@@ -148,7 +148,7 @@ class RunFolder:
         """Yield the records of all starts, the newest last."""
         with suppress(OSError):
             for line in (self.path / STARTS).read_bytes().splitlines():
-                with suppress(ValueError, TypeError):  # a crash may have cut a line
+                with suppress(ValueError, TypeError, RecursionError):  # a crash may have cut a line
                     yield dict(json.loads(line))
 
     @contextmanager

@@ -270,7 +270,7 @@ def read_config(folder: Path, name: str) -> dict[str, Any]:
         return {}
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(where, f"{path.name} is not JSON: {error}") from error
     if not isinstance(config, dict):
         raise UsageError(where, f"{path.name} is {type(config).__name__}, not an object")

@@ -99,6 +99,7 @@ def test_rows_that_could_not_be_answered_are_taken_out_to_be_asked_again(tmp_pat
         (to_line(answer(5)).replace(b'"finish"', b'"finnish"'), "finnish: Unexpected"),
         (to_line(answer(0)), "answers-0-of-1.jsonl:2: vt_4096/0 occurs twice"),
         (to_line(answer(5, None)), "neither answered nor unscored"),
+        (b"[" * 100_000 + b'"\\ud800"\n', "not a line of a journal: Invalid JSON"),
     ],
 )
 def test_a_bad_line_before_the_end_is_named_and_nothing_is_lost(

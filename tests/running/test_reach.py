@@ -34,6 +34,8 @@ INNER = {"model_type": "some", "text_config": QWEN}
             },
         }}, 65536),
         (INNER, 32768),
+        ({**QWEN, "rope_scaling": {**YARN, "factor": "four"}}, None),
+        ({**QWEN, "rope_scaling": {**YARN, "original_max_position_embeddings": None}}, None),
     ],
 )  # fmt: skip
 def test_the_window_is_what_positions_reach(config: dict[str, object], tokens: int | None) -> None:

@@ -53,6 +53,7 @@ def test_a_missing_file_is_refused(copy: Path, tmp_path: Path) -> None:
         (("--option", "sedonds=1"), "did you mean seconds?"),
         (("--option", "seconds=x"), "--option seconds='x': Input should be a valid number"),
         (("--option", "seconds"), "write NAME=VALUE"),
+        (("--option", "seconds=" + "[" * 100_000), "Input should be a valid number"),
         (("--model-name", "../../etc"), "is not a valid name"),
         (("--model", "/none"), "--model '/none': no such folder; if it is a server's name, add"),
         (("--base-url", "http://127.0.0.1:1/v1"), "--base-url is for engine openai; leave it or"),
@@ -94,6 +95,18 @@ def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) ->
     assert said.startswith("ruler-eval: --model 'org/none': ")
     assert "downloads are off; offline, give a folder" in said
     assert "no such folder, and not a Hub id" in refusal(evaluate(*asked, "--model", "./none"))
+
+
+def test_json_of_a_model_or_a_run_that_is_nested_too_deeply_is_refused(
+    frozen: Path, tmp_path: Path
+) -> None:
+    model, out = make_model(tmp_path / "model"), tmp_path / "out"
+    (model / "config.json").write_text("[" * 100_000)
+    said = refusal(evaluate(*order(frozen, out, "--model", model)))
+    assert "config.json cannot be read: maximum recursion" in said
+    out.mkdir()
+    (out / "run.json").write_text("[" * 100_000)
+    assert "is not the description of a run" in refusal(evaluate(*order(frozen, out)))
 
 
 def test_a_run_does_not_mix_its_files_into_a_dataset(copy: Path) -> None:

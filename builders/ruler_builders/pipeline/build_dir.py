@@ -195,7 +195,7 @@ class BuildDir:
         """Return a JSON object of the state; it is empty where it is missing or damaged."""
         try:
             body = json.loads((self.state / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return {}
         return body if isinstance(body, dict) else {}
 
