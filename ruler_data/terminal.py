@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
@@ -50,7 +51,10 @@ class SafeConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Render with every control character of a text made visible."""
+        """Render with every control character of a text made visible, and no number or hash cut."""
+        if isinstance(renderable, Table):
+            for column in renderable.columns:
+                column.overflow = "fold"
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text), part.style)
 
@@ -85,6 +89,9 @@ _arrived: list[int] = []
 def run(program: str, command: Callable[[], object]) -> NoReturn:
     """Run a program's command; an error that the user can fix is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
+    if sys.stdout is None or sys.stderr is None:  # its file is closed, e.g. by `>&-`
+        nothing = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+        sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
     if not sys.stderr.isatty():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     for stream in (sys.stdout, sys.stderr):

@@ -196,6 +196,13 @@ def test_a_terminal_shows_the_whole_conclusion(tmp_path: Path) -> None:
     assert made.conclusion.replace(" ", "") in "".join(shown.split())
 
 
+def test_a_narrow_table_cuts_no_number_and_a_pipe_gets_each_line_whole(tmp_path: Path) -> None:
+    places = [save(tmp_path / name, results_of(SCORES, model=name * 60)) for name in ("a", "b")]
+    done = evaluate("compare", *places, env={"COLUMNS": "40"})
+    assert compare(*places).conclusion in done.stdout.splitlines()
+    assert "…" not in done.stdout
+
+
 def test_results_print_as_their_table() -> None:
     results = results_of(SCORES, model="org/one")
     assert repr(results) == "<Results org/one, completion: 100 of 100 rows scored>"

@@ -114,6 +114,14 @@ def test_a_terminal_gets_a_bar_with_rate_and_remaining_time(sample_build: Path) 
     assert all(text in shown for text in (b"cwe_4096", b"6 rows", b"rows/s", b"left"))
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_command_without_an_output_runs_to_its_end(closed: str) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", *line("ruler-data", "suites", "--json")]
+    done = subprocess.run(shell, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (closed == "2>&-")
+
+
 @pytest.mark.parametrize(
     ("number", "is_space"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EACCES, False)]
 )

@@ -77,7 +77,7 @@ def score(
     if as_json:
         out.print_json(json.dumps(summary.to_record()))
     else:
-        out.print(summary)
+        out.print(summary, crop=False)
         target = to or (place if place.is_dir() else place.parent) / FILENAME
         say(f"{target}: {results.scored:,} of {results.rows:,} rows scored")
 
@@ -167,7 +167,7 @@ def compare(
     if as_json:
         out.print_json(json.dumps(comparison.to_dict()))
     else:
-        out.print(comparison)
+        out.print(comparison, crop=False)
 
 
 def gate(
