@@ -376,5 +376,10 @@ def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli
     (tmp_path / "kept").write_text("x")
     done = cli("export", sample_build, "--for", "jsonl", "--out", tmp_path)
     assert done.returncode == 2 and "exists already" in done.stderr
+    done = cli("export", sample_build, "--for", "jsonl", "--out", "/proc/new/out")
+    assert (
+        "/proc/new/out: cannot be written: No such file or directory; make it writable"
+        in done.stderr
+    )
     done = cli("export", sample_build, "--for", "nothing", "--out", tmp_path / "new")
     assert done.returncode == 2 and not (tmp_path / "new").exists()

@@ -27,7 +27,8 @@ import yaml
 from ruler_builders.exchange.croissant import write_croissant
 from ruler_builders.pipeline.build_config import parse_lengths, parse_tasks
 from ruler_data.dataset import Source, open_source, read_in_order
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import UsageError
+from ruler_data.files import unwritable
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.row import Row
@@ -79,7 +80,7 @@ def export(config: ExportConfig) -> Path:
             _write(config.tool, source, names, folder)
             folder.replace(out)
     except OSError as error:
-        raise RulerError(where, "cannot be written", error.strerror or error) from error
+        raise unwritable(out, error) from error
     return out
 
 
