@@ -28,7 +28,7 @@ from ruler_data.parquet import SCHEMA, UNREADABLE, opened, packed_rows, read_gro
 from ruler_data.row import Row, columns
 
 #: Rows, and characters of a text, that a notebook shows.
-SHOWN_ROWS, SHOWN_CHARACTERS = 5, 120
+SHOWN_ROWS, SHOWN_CHARACTERS = 5, 240
 
 
 @dataclass(frozen=True)

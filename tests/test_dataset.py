@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from html import escape
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -66,7 +67,9 @@ def test_records_and_views_are_for_people_and_their_tables(folder: Path) -> None
     assert repr(load(folder)) == f"<Dataset {folder}: vt_1024, fwe_1024>"
     page = rows._repr_html_()
     assert page.count("<tr>") == 4 and "&lt;Rows vt_1024" in page and "<td>vt_1024/2</td>" in page
-    assert len(page) < 3000 and "<td>fwe_1024</td>" in load(folder)._repr_html_()
+    assert len(page) < 4000 and "<td>fwe_1024</td>" in load(folder)._repr_html_()
+    question = load(folder, "fwe_1024")[0].question
+    assert len(question) > 120 and escape(question) in load(folder, "fwe_1024")._repr_html_()
 
 
 def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path: Path) -> None:

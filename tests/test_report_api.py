@@ -69,6 +69,7 @@ def test_hostile_names_stay_text_in_a_notebook() -> None:
     comparison = ruler_report.compare(results_of(scores), hostile)
     page = Page(comparison._repr_html_())
     assert {tag for tag, _ in page.tags} >= {"table", "p"}
+    assert page.all("caption") == [{"hidden": None}]
     assert "script" not in {tag for tag, _ in page.tags} and "<script>" in page.said
     assert "\x1b" not in str(comparison) and "[bold]" in str(comparison)
 

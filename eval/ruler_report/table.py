@@ -47,7 +47,8 @@ class Table:
         yield Text(f" {self.caption}\n", style="italic")
 
     def _repr_html_(self) -> str:
-        return str(self.__html__())
+        # The page of a report hides this second caption, for screen readers, by its style sheet.
+        return str(self.__html__()).replace("<caption>", "<caption hidden>")
 
     def __html__(self) -> Markup:
         head = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in self.head)
