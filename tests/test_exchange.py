@@ -199,6 +199,15 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
     assert "nearest is" in done.stdout and "Traceback" not in done.stderr
 
 
+def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path) -> None:
+    """Its lengths are of the prompts as they are sent, which upstream's are not."""
+    own = {"tasks": ["vt", "fwe"], "rows": 2, "edition": OLD, "template": "meta-llama3"}
+    ruler_builders.build(TOKENIZER, **own, out=tmp_path / "own")  # type: ignore[arg-type]
+    for one in ruler_builders.identify(tmp_path / "own", tokenizer=TOKENIZER):
+        assert one.edition.startswith(OLD) and one.tokenizer == f"{TOKENIZER} (by its manifest)"
+        assert (one.template, one.same) == ("meta-llama3", 2)
+
+
 def test_the_public_llama3_rows_are_identified(shared: Path, tmp_path: Path) -> None:
     """The first rows of niah_single_1 at 4,096 in the public set of 2024-12 begin like this."""
     tokenizer = str(shared / "tokenizers" / "llama3")

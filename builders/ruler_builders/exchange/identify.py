@@ -187,6 +187,8 @@ class _Bench:
             fits = (name for name, one in self._tokenizers.items() if _sent(one, rows))
             name = next(fits, self._named)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
+        if first.layout == "ruler-data":  # its lengths are those of the prompts as they are sent
+            rows = [replace(row, length=None) for row in rows]
         tries: list[_Try] = []
         full: list[_Try] = []
         for one in self._tries(rows, notes):
@@ -203,7 +205,7 @@ class _Bench:
         return replace(
             found,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=" or ".join(one.tokenizer for one in full) or best.tokenizer or self._named,
+            tokenizer=self._named or " or ".join(one.tokenizer for one in full) or best.tokenizer,
             words=best.words,
             same=best.same,
             length=best.length,
