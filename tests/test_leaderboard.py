@@ -66,7 +66,7 @@ def test_weights_and_threshold_are_the_users() -> None:
     assert build(RUNS, {4096: 1.0}, None).weights == {4096: 1.0, 8192: 0.0}
 
 
-@pytest.mark.parametrize("text", ["4096", "4096=-1", "4096=1,4096=2", "4096=0", "x=1", "16384=1"])
+@pytest.mark.parametrize("text", ["4096", "4096=-1", "4096=1,4k=2", "4096=0", "x=1", "16384=1"])
 def test_weights_that_say_nothing_are_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--weights"):
         leaderboard(RUNS, tmp_path / "out", weights=text)

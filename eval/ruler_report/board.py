@@ -15,7 +15,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
-from ruler_data.names import check_repo, quote
+from ruler_data.names import check_repo, parse_length, quote
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results import FILENAME, Results, read_results
@@ -143,16 +143,17 @@ def _check(places: Sequence[str | Path | Results], results: Sequence[Results]) -
 def _weights(text: str) -> dict[int, float]:
     """Return weights of lengths.
 
-    >>> _weights("4096=3,32768=1")
+    >>> _weights("4096=3,32k=1")
     {4096: 3.0, 32768: 1.0}
     """
     found: dict[int, float] = {}
     for part in filter(None, text.split(",")):
-        match = re.fullmatch(r"\s*(\d{1,9})\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
-        if not match or int(match[1]) in found:
+        match = re.fullmatch(r"\s*(\w+)\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*", part)
+        length = parse_length(match[1], "--weights") if match else 0
+        if not match or length in found:
             msg = f"--weights {quote(text)}: give each length once, e.g. 4096=3,32768=1"
             raise UsageError(msg)
-        found[int(match[1])] = float(match[2])
+        found[length] = float(match[2])
     if found and not sum(found.values()):
         msg = f"--weights {quote(text)}: all are 0; give one above 0"
         raise UsageError(msg)
