@@ -256,7 +256,8 @@ class Manifest:
             known = sorted({parts[at] for parts in parsed.values()})
             for value in wanted or ():
                 if value not in known:
-                    msg = f"{kind} {quote(str(value))} is not here; there are {known}"
+                    there = ", ".join(map(str, known))
+                    msg = f"{kind} {quote(str(value))} is not here; there are {there}"
                     raise UsageError(msg)
         chosen = tuple(
             name

@@ -151,6 +151,9 @@ def command(without: Collection[str] = ()) -> Callable[[Callable[..., None]], Ca
 
         @wraps(function)
         def call(**values: Any) -> None:  # noqa: ANN401 - typer has checked them
+            for name, value in values.items():
+                if value == "" and options[name][0].default is None:  # e.g. an unset variable
+                    raise UsageError(_flag(*options[name]), "is empty; give a value, or none")
             others = {name: values.pop(name) for name in own}
             function(**{name: config(**values) for name, config in configs.items()}, **others)
 
@@ -208,6 +211,10 @@ def _is_of(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type, or one o
     return not isinstance(origin, type) or isinstance(value, origin)
 
 
+def _flag(parameter: inspect.Parameter, option: Option) -> str:
+    return option.name or "--" + parameter.name.replace("_", "-")
+
+
 def _typer_parameter(parameter: inspect.Parameter, option: Option) -> inspect.Parameter:
     """Return an option as typer reads it."""
     import typer
@@ -215,8 +222,8 @@ def _typer_parameter(parameter: inspect.Parameter, option: Option) -> inspect.Pa
     kind = _kinds(parameter)[0]
     if parameter.default is None:
         kind |= None
-    name = option.name or "--" + parameter.name.replace("_", "-")
-    declare: Any = typer.Argument if option.argument else partial(typer.Option, name)
+    flag = _flag(parameter, option)
+    declare: Any = typer.Argument if option.argument else partial(typer.Option, flag)
     declared = declare(
         help=option.help,
         min=option.min,

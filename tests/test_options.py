@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from ruler_data.errors import UsageError
 from ruler_data.options import JsonFlag, Option, command, others_to, takes_options
 
 
@@ -80,3 +81,20 @@ def test_a_command_orders_its_options_and_leaves_some_out() -> None:
     help_text, _ = copied("--help", without=["lengths"])
     listed = [line.split()[0] for line in help_text.splitlines() if line.startswith("  --")]
     assert listed == ["--fast", "--rows", "--option", "--json", "--help"]
+
+
+@dataclass(frozen=True)
+class NoteConfig:
+    note: Annotated[str | None, Option("A note.")] = None
+
+
+def test_the_value_of_an_unset_variable_is_not_taken_for_the_default() -> None:
+    @command()
+    def noted(config: NoteConfig) -> None:
+        typer.echo(config.note)
+
+    app = typer.Typer()
+    app.command()(noted)
+    assert CliRunner().invoke(app, ["--note", "x"]).output == "x\n"
+    error = CliRunner().invoke(app, ["--note", ""]).exception
+    assert isinstance(error, UsageError) and str(error).startswith("--note: is empty")

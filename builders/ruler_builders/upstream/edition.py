@@ -21,6 +21,7 @@ Commits in between give the rows of one of these, or of none.
 from dataclasses import dataclass
 
 from ruler_data.errors import UsageError
+from ruler_data.manifest import BALANCED
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ TEMPLATES = {
 def edition_of(name: str) -> Edition:
     """Return the edition of a name."""
     if name not in EDITIONS:
-        msg = f"edition {name!r} is not known; known: {', '.join(EDITIONS)}"
+        msg = f"edition {name!r} is not known; known: {', '.join([BALANCED, *EDITIONS])}"
         raise UsageError(msg)
     return EDITIONS[name]
 
