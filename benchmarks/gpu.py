@@ -27,12 +27,11 @@ from pathlib import Path
 
 from measuring import table
 
-from ruler_eval.api import run_job
 from ruler_eval.doctor.estimate import GPUS, shape_of
 from ruler_eval.engines import Request
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.runner import RunJob, open_job, requests
+from ruler_eval.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Shard, items_of
 from tests.running.tiny import config as tiny_config
@@ -134,7 +133,7 @@ def throughput(job: RunJob, scratch: Path | None = None) -> float:
 
     job = replace(job, engine=replace(job.engine, generate=timed))
     with tempfile.TemporaryDirectory(dir=scratch) as out:
-        run_job(job, RunFolder(Path(out)), Shard())
+        run_shard(job, RunFolder(Path(out)), Shard())
         times.append(time.perf_counter())  # the last row is in the journal
     return (len(times) - 2) / (times[-1] - times[0])
 

@@ -17,10 +17,10 @@ __all__ = ["Generation", "Request", "Run", "Scores", "Status", "run", "score", "
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "api": ("Run", "run"),
         "engines.interface": ("Request",),
         "engines.python": ("Generation",),
-        "run_status": ("Status", "status"),
+        "run_status": ("Run", "Status", "status"),
+        "runner": ("run",),
     },
     {"ruler_report.results": ("Scores",), "ruler_report.scoring": ("score",)},
 )

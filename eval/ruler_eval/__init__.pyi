@@ -1,7 +1,7 @@
-from ruler_eval.api import Run, run
 from ruler_eval.engines.interface import Request
 from ruler_eval.engines.python import Generation
-from ruler_eval.run_status import Status, status
+from ruler_eval.run_status import Run, Status, status
+from ruler_eval.runner import run
 from ruler_report.results import Scores
 from ruler_report.scoring import score
 

@@ -31,33 +31,12 @@ from ruler_eval.schema import DataInfo, published_seed
 ALIKE = 100
 
 
-def read_alike(
-    path: Path, config: str, rows: int, indices: Collection[int]
-) -> Generator[Row, None, None]:
-    """Yield some of a file's first rows, `ALIKE` at a time sorted by their text.
-
-    Rows with a common beginning then follow one another, so that a prefix cache that holds only the
-    last row saves as much as one without limit.
-    """
-    with readable(config), closing(row_places(path, config, rows)) as places:
-        wanted = (found for found in places if found[0] in indices)
-        while held := list(islice(wanted, ALIKE)):
-            # UTF-8 sorts like its characters.
-            held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
-            for index, group, place in held:
-                yield checked_row(group, place, index)
-
-
 @dataclass(frozen=True)
 class Dataset:
-    """The rows of a run; their files are checked once they are fetched.
-
-    Attributes:
-        rows: number of rows of each config, the first ones; by name.
-    """
+    """The rows of a run; their files are checked once they are fetched."""
 
     source: Source
-    rows: dict[str, int]
+    rows: dict[str, int]  # number of rows of each config, the first ones; by name
 
     @property
     def manifest(self) -> Manifest:
@@ -125,8 +104,19 @@ class Dataset:
         return read_in_order(self._file(config), config, self.rows[config])
 
     def read_alike(self, config: str, indices: Collection[int]) -> Generator[Row, None, None]:
-        """Yield some of these rows, sorted by their text a group at a time; see `read_alike`."""
-        return read_alike(self._file(config), config, self.rows[config], indices)
+        """Yield some of these rows, `ALIKE` at a time sorted by their text.
+
+        Rows with a common beginning then follow one another, so that a prefix cache that holds only
+        the last row saves as much as one without limit.
+        """
+        rows = row_places(self._file(config), config, self.rows[config])
+        with readable(config), closing(rows) as places:
+            wanted = (found for found in places if found[0] in indices)
+            while held := list(islice(wanted, ALIKE)):
+                # UTF-8 sorts like its characters.
+                held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
+                for index, group, place in held:
+                    yield checked_row(group, place, index)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""

@@ -16,9 +16,8 @@ from threading import Thread
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_eval import journal
-from ruler_eval.progress import bar
 from ruler_eval.run_dir import JOURNAL, LOG, RunFolder
-from ruler_eval.runner import RunJob
+from ruler_eval.runner import RunJob, bar
 from ruler_eval.schema import Key, Prediction
 from ruler_eval.sharding import Shard, shares_of
 
@@ -39,8 +38,7 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
         names = [name for name in visible.split(",") if name]
     if len(names) < groups * size:
         need = f"--data-parallel {groups} of {size} GPUs needs {groups * size}"
-        msg = f"{need}, CUDA_VISIBLE_DEVICES names {len(names)}"
-        raise UsageError(msg)
+        raise UsageError(need + f", CUDA_VISIBLE_DEVICES names {len(names)}")
     return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
 
 
@@ -48,10 +46,10 @@ def run_processes(
     job: RunJob, folder: RunFolder, shard: Shard, groups: int, arguments: Sequence[str]
 ) -> None:
     """Run a shard in one process per group of GPUs, to the end of all of them."""
-    job = job.opened()
+    if job.engine.open is not None:
+        job.engine.open()
     folder.begin(job.info)
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = devices(groups, job.config.tensor_parallel, visible)
+    gpus = devices(groups, job.config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]
     answered = folder.answered()
@@ -66,14 +64,14 @@ def run_processes(
                 progress(prediction)
             if running:
                 time.sleep(POLL)
-    failed = {part: each.returncode for part, each in processes.items() if each.returncode}
+    failed = [
+        f"shard {part}: {_last_error(folder.file(LOG, part), process.returncode)}"
+        for part, process in processes.items()
+        if process.returncode
+    ]
     if failed:
-        reasons = "; ".join(
-            f"shard {part}: {_last_error(folder.file(LOG, part), code)}"
-            for part, code in failed.items()
-        )
-        msg = f"{len(failed)} of {len(processes)} shards failed: {reasons}; run it again to resume"
-        raise RulerError(msg)
+        what = f"{len(failed)} of {len(processes)} shards failed"
+        raise RulerError(what, f"{'; '.join(failed)}; run it again to resume")
 
 
 def _added(ends: dict[Path, int], seen: set[Key]) -> Iterator[Prediction]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -13,14 +13,11 @@ from ruler_data.names import parse_length, parse_shard, quote
 from ruler_data.options import Option
 from ruler_data.terminal import named_path
 from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
+from ruler_eval.run_dir import RunFolder
 from ruler_eval.sharding import Shard
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
-
-
-#: Smallest values.
-LEAST = {"tensor_parallel": 1, "extra_tokens": 0, "samples": 1, "temperature": 0}
 
 
 @dataclass(frozen=True)
@@ -102,10 +99,10 @@ class EvalConfig:
             if (choice := getattr(self, name)) not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
                 raise UsageError(msg)
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                msg = f"{name} {value}: must be at least {least}"
+        for one in fields(self):
+            value, least = getattr(self, one.name), get_args(one.type)[1].min
+            if value is not None and least is not None and value < least:
+                msg = f"{one.name} {value}: must be at least {least}"
                 raise UsageError(msg)
         python, greedy = self.engine == "python", not self.temperature
         if self.top_p is not None and (greedy or not 0 < self.top_p <= 1):
@@ -137,11 +134,9 @@ class EvalConfig:
     @property
     def sampling(self) -> dict[str, Any]:
         """What an engine is asked for; at least one token, as an immediate end is no answer."""
-        greedy = {"temperature": self.temperature or 0.0, "min_tokens": 1}
-        if not self.temperature:
-            return greedy
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        return {**greedy, **top_p, "seed": "of the row and the sample"}
+        drawn = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
+        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **drawn}
 
     @cached_property
     def prompts(self) -> PromptFormat:
@@ -160,9 +155,9 @@ class RunConfig(EvalConfig):
     shard: Annotated[str, Option("Run only shard I of N, e.g. 0/8.", after="rows")] = "0/1"
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> RunFolder:
         """Folder of the run."""
-        return named_path(self.out)
+        return RunFolder(named_path(self.out))
 
     @property
     def share(self) -> Shard:

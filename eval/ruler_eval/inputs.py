@@ -4,7 +4,7 @@ Whether every prompt fits the context window is settled here, before an engine l
 truncation.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import FILENAME, Index, read_index
 from ruler_data.names import config_name, counted, is_repo, parse_config, quote
+from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
@@ -52,6 +53,28 @@ class Inputs:
         """Whether the data's lengths were counted with this very tokenizer."""
         return self.tokenizer.info.counts_like(self.data.manifest.tokenizer)
 
+    def ids(self, row: Row) -> list[int]:
+        """Return the token ids of a row's prompt."""
+        return self.prompts.ids(self.tokenizer, row)
+
+    def room(self, row: Row) -> int:
+        """Return the tokens that the answer to a row may take."""
+        return row.max_new_tokens + self.prompts.extra_tokens
+
+    def misfits(self, row: Row, ids: Sequence[int], window: int | None) -> dict[str, str]:
+        """Return what is wrong with the length of a row's prompt, and what to do; by name."""
+        prompts, found = self.prompts, dict[str, str]()
+        length, need = len(ids) + row.max_new_tokens, len(ids) + self.room(row)
+        exact = prompts.protocol.name == "completion" and not prompts.no_context
+        if exact and self.counts_alike and length != row.length:
+            wrong = f"prompt and answer are {length} tokens, the data says {row.length}"
+            found["length"] = f"{wrong}, counted with the same tokenizer; verify the data"
+        if window is not None and need > window:
+            wrong = f"prompt and answer need {need} tokens, the model's window is {window}"
+            remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
+            found["window"] = f"{wrong}; {remedy} (docs/eval.md)"
+        return found
+
     def longest_requests(self) -> dict[str, int]:
         """Return an upper bound for each config on the tokens of a prompt with its answer.
 
@@ -62,34 +85,24 @@ class Inputs:
             slack = 0 if self.prompts.protocol.name == "completion" else SLACK
             more = self.prompts.extra_tokens + slack
             return {name: self.data.manifest.configs[name].length_max + more for name in configs}
-        probed = {name: islice(self._request_lengths(name), PROBES) for name in configs}
-        return {name: int(max(lengths) * MARGIN) for name, lengths in probed.items()}
+        probed = {name: islice(self.data.read(name), PROBES) for name in configs}
+        return {
+            name: int(MARGIN * max(len(self.ids(row)) + self.room(row) for row in rows))
+            for name, rows in probed.items()
+        }
 
     def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
         """Refuse a prompt over the window; rows are counted only where the bound is over it."""
         for config, bound in longest.items():
-            if window is None or bound <= window:
-                continue
-            for index, length in enumerate(self._request_lengths(config)):
-                if length > window:
-                    msg = (
-                        f"{config}/{index}: prompt and answer need {length} tokens, the model's "
-                        f"window is {window}; leave {config} out with --configs, or extend the "
-                        "window, e.g. with YaRN (docs/eval.md)"
-                    )
-                    raise UsageError(msg)
-
-    def _request_lengths(self, config: str) -> Iterator[int]:
-        """Yield the tokens of each row's prompt with its answer, by rendering the prompt."""
-        for row in self.data.read(config):
-            prompt = self.prompts.ids(self.tokenizer, row)
-            yield len(prompt) + self.prompts.max_tokens(row.max_new_tokens)
+            for row in self.data.read(config) if window is not None and bound > window else ():
+                if reason := self.misfits(row, self.ids(row), window).get("window"):
+                    name = f"{config}/{row.index}"
+                    raise UsageError(name, reason)
 
     def use_fast_counter(self) -> None:
-        """Render with the fast counter where it pays and gives the reference's ids.
+        """Render with the fast counter where it gives the reference's ids, and the run is large.
 
-        The parity check uses one row of each task, at the shortest length. Loading the fast counter
-        takes longer than a small run saves.
+        The parity check uses one row of each task, at the shortest length.
         """
         rows, infos = self.data.rows, self.data.manifest.configs
         if sum(parse_config(name)[1] * number for name, number in rows.items()) < WORTHWHILE:
@@ -124,10 +137,9 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if tokenizer is None:
         spec = find_by_fingerprint(data.manifest.tokenizer)
         if spec is None:
-            msg = (
-                f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own "
-                "is not known here; give its folder or Hub id with --tokenizer"
-            )
+            missing = f"tokenizer {data.manifest.tokenizer.name} is not available"
+            remedy = "give its folder or Hub id with --tokenizer"
+            msg = f"{missing}, and the model's own is not known here; {remedy}"
             raise UsageError(msg)
         tokenizer = load_tokenizer(spec)
     config.prompts.variables(tokenizer)  # refuses a model without a template
@@ -158,13 +170,11 @@ def _of_index(
     if tokenizer is not None:
         sibling = index.of_tokenizer(tokenizer.info) or sibling
     if sibling is None:
-        msg = (
-            f"{where}: has rows for {', '.join(one.tokenizer for one in index.siblings)}, and none "
-            f"for the tokenizer of {model.name}; build them with `ruler-data build --tokenizer "
-            f"{config.tokenizer or model.source}`, or give a revision to use rows that are counted "
-            "in another tokenizer"
-        )
-        raise UsageError(msg)
+        known = ", ".join(one.tokenizer for one in index.siblings)
+        build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
+        remedy = f"build them with {build}, or give a revision to use rows that are counted in "
+        missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
+        raise UsageError(where, f"{missing}; {remedy}another tokenizer")
     release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
     warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
     return _chosen(config, sibling.repo, sibling.commit)

@@ -78,12 +78,10 @@ def to_line(prediction: Prediction) -> bytes:
     A lone surrogate, which UTF-8 cannot hold, becomes U+FFFD.
     """
     record = asdict(prediction)
-    for name in ("text", "error"):
-        if record[name] is not None:
-            record[name] = _valid(record[name])
     if not prediction.sample:
         del record["sample"]  # as in runs of versions without samples
-    return json.dumps(record, separators=(",", ":")).encode("ascii") + b"\n"
+    valid = {n: _valid(each) if isinstance(each, str) else each for n, each in record.items()}
+    return json.dumps(valid, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _valid(text: str) -> str:
@@ -97,19 +95,16 @@ def parse(line: bytes, where: object) -> Prediction:
     It is strict: one JSON object of known fields, each of its type, with either a text or an
     error, ended by a newline. `where` is its place, e.g. `answers-0-of-1.jsonl:17`, for the error.
     """
-    reason = "neither answered nor unscored"
-    body = line
+    reason, body, reader = "the line is incomplete", line, reader_of(Prediction)
     if b"\\ud" in line:  # surrogates, of which pydantic refuses a lone one
         with suppress(ValueError, RecursionError):
             body = _valid(json.dumps(json.loads(line), ensure_ascii=False)).encode()
     try:
-        prediction: Prediction = reader_of(Prediction).validate_json(
-            body, strict=True, extra="forbid"
-        )
-        if not line.endswith(b"\n"):
-            reason = "the line is incomplete"
-        elif (prediction.text is None) != (prediction.error is None):
-            return prediction
+        prediction: Prediction = reader.validate_json(body, strict=True, extra="forbid")
+        if line.endswith(b"\n"):
+            if (prediction.text is None) != (prediction.error is None):
+                return prediction
+            reason = "neither answered nor unscored"
     except ValidationError as error:
         reason = faults(error)
     remedy = "was it edited? remove the line to resume"
@@ -135,11 +130,8 @@ class Line(NamedTuple):
 
 def lines(path: Path, start: int = 0) -> Iterator[Line]:
     """Yield the lines of a journal from a byte on; without a journal, none."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        file.seek(start)
-        end = start
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        end = file.seek(start)
         for number, data in enumerate(file, 1):
             end += len(data)
             where = path.name if start else f"{path.name}:{number}"

@@ -33,23 +33,14 @@ HUB_FILES = ("config.json", WEIGHTS_INDEX, *FILES)
 
 @dataclass(frozen=True)
 class Model:
-    """A model as its files describe it.
+    """A model as its files describe it."""
 
-    Attributes:
-        name: as runs record it; never a path.
-        source: for the engine: a folder, a Hub id or a server's name.
-        hub_revision: commit on the Hub; None for a folder or a server.
-        folder: of its files; None for a server's model.
-        config: its `config.json`; empty where there is none.
-        limit: on the window, set by an option.
-    """
-
-    name: str
-    source: str
-    hub_revision: str | None = None
-    folder: Path | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
-    limit: int | None = None
+    name: str  # as runs record it; never a path
+    source: str  # for the engine: a folder, a Hub id or a server's name
+    hub_revision: str | None = None  # commit on the Hub; None for a folder or a server
+    folder: Path | None = None  # of its files; None for a server's model
+    config: Mapping[str, Any] = field(default_factory=dict)  # its `config.json`; {} without one
+    limit: int | None = None  # on the window, set by an option
 
     @cached_property
     def revision(self) -> str | None:
@@ -84,14 +75,7 @@ class Model:
 def open_model(
     spec: str, *, served: bool, name: str | None = None, revision: str | None = None
 ) -> Model:
-    """Return a model from a folder, from the Hub, or known only by name.
-
-    Args:
-        spec: folder, Hub id, or a server's name for it.
-        served: whether a spec that is not a folder is just a name.
-        name: to record instead of its own.
-        revision: tag or commit on the Hub.
-    """
+    """Return a model from a folder, or from the Hub; if it is `served`, known only by its name."""
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
     if spec and path.is_dir():
         path = path.resolve()
@@ -120,20 +104,15 @@ def identify(folder: Path) -> str | None:
     weights = _weight_files(folder)
     if not weights:
         return None
-    digest = hashlib.sha256()
-    try:
-        config = folder / "config.json"
-        digest.update(config.read_bytes() if config.is_file() else b"")
-        for path in weights:
-            size = path.stat().st_size
-            digest.update(f"\0{path.name}\0{size}\0".encode())
-            with path.open("rb") as file:
-                for block in range(BLOCKS):
-                    file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
-                    digest.update(file.read(BLOCK))
-    except OSError as error:
-        option, reason = "--model", f"cannot be read: {error.strerror}"
-        raise RulerError(option, error.filename, reason) from error
+    config, digest = folder / "config.json", hashlib.sha256()
+    digest.update(config.read_bytes() if config.is_file() else b"")
+    for path in weights:
+        size = path.stat().st_size
+        digest.update(f"\0{path.name}\0{size}\0".encode())
+        with path.open("rb") as file:
+            for block in range(BLOCKS):
+                file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
+                digest.update(file.read(BLOCK))
     return "sha256:" + digest.hexdigest()
 
 
@@ -157,9 +136,9 @@ def _config(folder: Path) -> dict[str, Any]:
 def _public(name: str) -> str:
     """Return a name that may be published: one word, or owner/word."""
     owner, slash, last = name.rpartition("/")
-    if slash:
-        check_name("--model-name", owner)
-    return f"{owner}{slash}{check_name('--model-name', last)}"
+    for part in (owner, last) if slash else (last,):
+        check_name("--model-name", part)
+    return name
 
 
 Config = Mapping[str, Any]

@@ -23,20 +23,14 @@ ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
 @dataclass(frozen=True)
 class Protocol:
-    """One way to format a row.
+    """One way to format a row."""
 
-    Attributes:
-        name: as runs record it.
-        prefix: whether the answer prefix opens the answer.
-        variables: for the template; None for none. Hybrid models (Qwen3) reason unless
-            `enable_thinking` is false.
-        extra_tokens: tokens that an answer may take beyond the row's own, by default.
-    """
-
-    name: ProtocolName
-    prefix: bool
+    name: ProtocolName  # as runs record it
+    prefix: bool  # whether the answer prefix opens the answer
+    #: For the template; None for no template. Hybrid models (Qwen3) reason unless `enable_thinking`
+    #: is false.
     variables: Mapping[str, object] | None
-    extra_tokens: int = 0
+    extra_tokens: int = 0  # that an answer may take beyond the row's own, by default
 
 
 PROTOCOLS: dict[str, Protocol] = {
@@ -52,27 +46,11 @@ PROTOCOLS: dict[str, Protocol] = {
 
 @dataclass(frozen=True)
 class PromptFormat:
-    """How one run formats rows.
-
-    Attributes:
-        protocol: the protocol.
-        extra_tokens: tokens that an answer may take beyond the row's own.
-        no_context: whether the context is left out, as a baseline of what a model knows or
-            guesses without it.
-    """
+    """How one run formats rows."""
 
     protocol: Protocol
-    extra_tokens: int
-    no_context: bool = False
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the data's lengths were counted on these very prompts."""
-        return self.protocol.name == "completion" and not self.no_context
-
-    def max_tokens(self, max_new_tokens: int) -> int:
-        """Return the tokens that an answer may take, given the row's own `max_new_tokens`."""
-        return max_new_tokens + self.extra_tokens
+    extra_tokens: int  # that an answer may take beyond the row's own
+    no_context: bool = False  # a baseline of what a model knows or guesses without the context
 
     def parts(self, row: Row) -> tuple[str, str]:
         """Return the user's turn, and the text that opens the answer."""

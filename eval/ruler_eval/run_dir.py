@@ -129,20 +129,17 @@ class RunFolder:
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
-        record = {
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "shard": str(shard),
-            "version": __version__,
-            "fingerprint": info.fingerprint,
-            **start,
-        }
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        run = {"at": at, "shard": str(shard), "version": __version__}
+        record = {**run, "fingerprint": info.fingerprint, **start}
         with (self.path / STARTS).open("ab") as file:
             file.write(json.dumps(record).encode() + b"\n")
 
     def first_start(self, info: RunInfo) -> dict[str, Any]:
         """Return the record of the start that the answers began with; nothing without one."""
         own = [one for one in self.starts() if one.get("fingerprint") == info.fingerprint]
-        return next((one for one in reversed(own) if one["first"]), {})
+        earliest = own[0] if own else {}  # shards that begin at once see one another: none is first
+        return next((one for one in reversed(own) if one["first"]), earliest)
 
     def starts(self) -> Iterator[dict[str, Any]]:
         """Yield the records of all starts, the newest last."""
@@ -193,17 +190,6 @@ class RunFolder:
         thread.start()
         held.callback(thread.join)
         held.callback(stop.set)
-
-    def mend(self, shard: Shard) -> journal.Mended:
-        """Mend the journal of a shard that is held; return what was mended.
-
-        Journals of another number of shards keep their answers; their unscored rows are removed,
-        because they are assigned anew.
-        """
-        for other in self.journals():
-            if other.count != shard.count:
-                journal.mend(self.file(JOURNAL, other))
-        return journal.mend(self.file(JOURNAL, shard))
 
     def journals(self) -> list[Shard]:
         """Return the shards that have a journal."""

@@ -1,4 +1,4 @@
-"""How far a run is, read from the files of its folder; no lock is taken and nothing is written.
+"""What a run has: `Run` after a call, `Status` while it goes on; no lock is taken to read it.
 
 runs/x: 212 of 1,000 rows answered, 3 unscored
 shard  state          rows     unscored  rows/s  left
@@ -11,11 +11,13 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
+from ruler_data.dataset import html_table
 from ruler_data.names import parse_config
 from ruler_eval import journal
 from ruler_eval.run_dir import ALIVE, DEAD, JOURNAL, RunFolder
@@ -28,49 +30,104 @@ LAST = 3
 
 @dataclass
 class ConfigSummary:
-    """What a run has of one config, over all shards.
-
-    Attributes:
-        rows: number of rows of the run; of samples, where there are several of each row.
-        truncated: answers that ended at their limit of tokens.
-        prompt_tokens: sent.
-        cached_tokens: sent, and held by a prefix cache; None if the engine does not tell.
-        answer_tokens: generated; None if the engine does not tell.
-        seconds: of all requests together; they may have run side by side.
-    """
+    """What a run has of one config, over all shards."""
 
     config: str
-    rows: int
+    rows: int  # number of rows of the run; of samples, where there are several of each row
     answered: int = 0
     unscored: int = 0
-    truncated: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int | None = None
-    answer_tokens: int | None = None
-    seconds: float = 0.0
+    truncated: int = 0  # answers that ended at their limit of tokens
+    prompt_tokens: int = 0  # sent
+    cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
+    answer_tokens: int | None = None  # generated; None if not reported
+    seconds: float = 0.0  # of all requests together; they may have run side by side
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one call of `run_shard` did; `missing` rows were not asked."""
+
+    answered: int = 0
+    unscored: int = 0
+    missing: int = 0
+    first_error: str | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run, complete or not; it shows as a table in a notebook.
+
+    Attributes:
+        folder: with its description and journals.
+        configs: what it has of each config, over all shards.
+        unscored: why rows have no answer, by row, e.g. `vt_4096/17`.
+        outcome: what the call that returned this did.
+        samples: answers to each row.
+    """
+
+    folder: Path
+    configs: tuple[ConfigSummary, ...]
+    unscored: dict[str, str]
+    outcome: Outcome
+    samples: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(config.rows for config in self.configs)
+
+    @property
+    def answered(self) -> int:
+        """Number of rows with an answer."""
+        return sum(config.answered for config in self.configs)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has an answer."""
+        return self.answered == self.rows
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one dict per row that has a prediction, e.g. for `pandas.DataFrame`."""
+        return [asdict(prediction) for prediction in RunFolder(self.folder).predictions()]
+
+    def table(self) -> list[list[str]]:
+        """Return the configs as a table: names of columns, then a line for each."""
+        names = [field.name.replace("_", " ") for field in fields(ConfigSummary)]
+        return [names, *(list(map(_shown, asdict(config).values())) for config in self.configs)]
+
+    @property
+    def coverage(self) -> str:
+        """How much of it is answered, in words."""
+        what = "rows" if self.samples == 1 else "samples"
+        return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered"
+
+    def __fspath__(self) -> str:
+        """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        text = self.coverage
+        if self.unscored:
+            row, reason = next(iter(self.unscored.items()))
+            text += f"; {len(self.unscored)} unscored, e.g. {row}: {reason}"
+        return f"<Run {text}>"
+
+    def _repr_html_(self) -> str:
+        names, *lines = self.table()
+        return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
 
 
 @dataclass(frozen=True)
 class ShardStatus:
-    """How far a shard is.
+    """How far a shard is."""
 
-    Attributes:
-        shard: e.g. `0/8`.
-        state: `not started`, `running`, `finished`, `stopped` (in order), or `died`.
-        answered: rows with an answer, also those of earlier starts.
-        unscored: rows that could not be answered.
-        pending: rows without an answer; None where that is not known.
-        speed: rows per second since the start, loading included; None before the first.
-        left: seconds until the end of a running shard, by the cost of its rows; likewise.
-    """
-
-    shard: str
-    state: str
-    answered: int = 0
-    unscored: int = 0
-    pending: int | None = None
-    speed: float | None = None
-    left: float | None = None
+    shard: str  # e.g. `0/8`
+    state: str  # `not started`, `running`, `finished`, `stopped` (in order), or `died`
+    answered: int = 0  # rows with an answer, also those of earlier starts
+    unscored: int = 0  # rows that could not be answered
+    pending: int | None = None  # rows without an answer; None where that is not known
+    speed: float | None = None  # rows per second since the start; None before the first
+    left: float | None = None  # seconds until its end, by the cost of its rows; likewise
 
 
 @dataclass(frozen=True)
@@ -115,6 +172,15 @@ class Status:
         return any(shard.state == "running" for shard in self.shards)
 
 
+def summarize(folder: RunFolder, info: RunInfo, outcome: Outcome) -> Run:
+    """Return what all shards of a run have so far."""
+    found = list(folder.predictions())
+    unscored = {
+        row_name(each.key, info.samples): each.error for each in found if each.error is not None
+    }
+    return Run(folder.path, tally(info, found), unscored, outcome, info.samples)
+
+
 def status(folder: str | Path) -> Status:
     """Return how far a run is; a run that is under way is not disturbed.
 
@@ -135,15 +201,14 @@ def status(folder: str | Path) -> Status:
     firsts = {each.error: row_name(each.key, info.samples) for each in reversed(kept)}
     newest = sorted(found, key=lambda shard: run.file(JOURNAL, shard).stat().st_mtime)
     last = [each for shard in newest for each in found[shard][-LAST:] if each.error is None]
-    starts = {str(start["shard"]): start for start in run.starts()}
-    *_, latest = ["0/1", *(str(start["shard"]) for start in run.starts())]
-    count = int(latest.partition("/")[2])
+    starts = [(str(start["shard"]), start) for start in run.starts()]
+    latest, count = dict(starts), int(starts[-1][0].partition("/")[2]) if starts else 1
     return Status(
         folder=run.path,
         rows=sum(info.data.rows.values()) * info.samples,
         configs=tally(info, kept),
         shards=tuple(
-            _status_of(run, shard, starts.get(str(shard)), found.get(shard, []))
+            _status_of(run, shard, latest.get(str(shard)), found.get(shard, []))
             for shard in (Shard(index, count) for index in range(count))
         ),
         unscored={reason: (number, firsts[reason]) for reason, number in reasons.most_common()},
@@ -212,6 +277,12 @@ def _status_of(
         speed=len(since) / seconds if since else None,
         left=left,
     )
+
+
+def _shown(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 def duration(seconds: float | None) -> str:

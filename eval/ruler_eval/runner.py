@@ -6,13 +6,13 @@ on a thread while the engine computes. An exception of an engine becomes one lin
 a file with the traceback.
 """
 
+import time
 import traceback
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import dataclass, replace
-from functools import cached_property
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -21,16 +21,16 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted
-from ruler_data.row import Row
-from ruler_data.terminal import warn
+from ruler_data.options import others_to, takes_options
+from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
+from ruler_eval import journal
 from ruler_eval.engines import Engine, Request, prepare
-from ruler_eval.engines.interface import ModelChanged
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.engines.interface import ModelChanged, published_options
+from ruler_eval.eval_config import EvalConfig, RunConfig
 from ruler_eval.inputs import Inputs, open_inputs
-from ruler_eval.journal import Journal
-from ruler_eval.progress import bar
 from ruler_eval.run_dir import FAILURE, JOURNAL, RunFolder
-from ruler_eval.schema import Prediction, RunInfo, faults
+from ruler_eval.run_status import Outcome, Run, summarize
+from ruler_eval.schema import FREE, Prediction, RunInfo, faults
 from ruler_eval.sharding import Item, Shard, cost, shares_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
@@ -46,9 +46,9 @@ class RunJob(Inputs):
 
     engine: Engine
 
-    @cached_property
+    @property
     def info(self) -> RunInfo:
-        """Everything that decides on the answers."""
+        """Everything that decides on the answers; of a server, once its engine is open."""
         prompts, samples = self.prompts, self.config.samples
         tokenizer = None if self.engine.renders_prompts else self.tokenizer
         sampling = {"extra_tokens": prompts.extra_tokens, **self.engine.sampling}
@@ -64,10 +64,6 @@ class RunJob(Inputs):
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
         )
-
-    def opened(self) -> "RunJob":
-        """Return the same with what only requests to a server show."""
-        return replace(self, engine=self.engine.opened()) if self.engine.opened else self
 
 
 def open_job(config: EvalConfig) -> RunJob:
@@ -85,48 +81,58 @@ def open_job(config: EvalConfig) -> RunJob:
     return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What one call of `run_shard` did; `missing` rows were not asked."""
+@others_to("options")
+@takes_options(RunConfig)
+def run(config: RunConfig) -> Run:
+    """Answer frozen rows, one journal line for each; a run that was interrupted resumes.
 
-    answered: int = 0
-    unscored: int = 0
-    missing: int = 0
-    first_error: str | None = None
+    Further keyword arguments are options of the engine, e.g. `dtype="float16"`; for `generate`
+    also `batch`, and its keyword arguments. With `generate`, `model` may be left out, or be just a
+    name to record; prompts are then rendered with the tokenizer of the data.
+
+    Raises:
+        UsageError: the options cannot be carried out, or `out` holds another run.
+        RulerError: the engine failed, or data are damaged.
+    """
+    folder, share = config.folder.checked(), config.share
+    job = open_job(config)
+    outcome = run_shard(job, folder, share)
+    return summarize(folder, job.info, outcome)
 
 
 def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
     """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
-    if job.engine.opened is None:  # else the server is asked first, once the shard is held
-        folder.begin(job.info)
     with folder.hold(shard):
-        job = job.opened()
-        folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
+        if job.engine.open is not None:
+            job.engine.open()
+        folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
-        done = unscored = 0
-        first_error = None
-        journal = Journal(folder.file(JOURNAL, shard))
-        with closing(journal), bar(pending) as progress:
+        errors: list[str | None] = []  # of each row that was asked
+        answers = journal.Journal(folder.file(JOURNAL, shard))
+        with closing(answers), bar(pending) as progress:
             try:
                 for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
-                    journal.add(prediction)
+                    answers.add(prediction)
                     progress(prediction)
-                    done += prediction.error is None
-                    unscored += prediction.error is not None
-                    first_error = first_error or prediction.error
+                    errors.append(prediction.error)
             except ModelChanged as error:
                 if not error.doubtful:
                     raise
                 aside = folder.path / f"doubtful-{shard.name}.jsonl"
-                journal.set_aside(error.doubtful, aside)
+                answers.set_aside(error.doubtful, aside)
                 msg = f"{error}; {error.doubtful} answers since then are now in {aside.name}"
                 raise RulerError(msg) from error
-    return Outcome(done, unscored, len(pending) - done - unscored, first_error)
+    reasons = [error for error in errors if error is not None]
+    missing = len(pending) - len(errors)
+    return Outcome(errors.count(None), len(reasons), missing, *reasons[:1])
 
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     """Mend the journal of a shard that is held; return the rows without an answer."""
-    mended = folder.mend(shard)
+    for other in folder.journals():
+        if other.count != shard.count:  # it keeps its answers; its unscored rows are assigned anew
+            journal.mend(folder.file(JOURNAL, other))
+    mended = journal.mend(folder.file(JOURNAL, shard))
     if mended.cut:
         warn(
             f"the last line of the journal was incomplete ({mended.cut} bytes removed); its row "
@@ -145,12 +151,14 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     folder.file(FAILURE, shard).unlink(missing_ok=True)
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     pending = [item for item in share if item.key not in answered]
+    options = published_options(job.config.engine_options)
     start = {
         "first": blank,
         "kept": mended.kept,
         "pending": len(pending),
         "cost": round(sum(cost(item.tokens) for item in pending)),
         "data": str(job.data.source.folder.absolute()),
+        **{name: value for name, value in options.items() if name in FREE},
     }
     folder.log_start(job.info, shard, {**start, **job.engine.start})
     return pending
@@ -163,30 +171,12 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
         wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
     for config, rows in wanted.items():
         for row in job.data.read_alike(config, rows):
-            request = _request(job, config, row)
+            ids = job.ids(row)
+            for reason in job.misfits(row, ids, job.engine.window).values():
+                name = f"{config}/{row.index}"
+                raise RulerError(name, f"{reason}; see `ruler-eval doctor`")
             for sample in rows[row.index]:
-                yield replace(request, sample=sample)
-
-
-def _request(job: RunJob, config: str, row: Row) -> Request:
-    prompts, window = job.prompts, job.engine.window
-    ids = prompts.ids(job.tokenizer, row)
-    max_tokens = prompts.max_tokens(row.max_new_tokens)
-    if window is not None and len(ids) + max_tokens > window:
-        msg = (
-            f"{config}/{row.index}: a prompt of {len(ids)} tokens and {max_tokens} for the answer "
-            f"are over the window of {window}; see `ruler-eval doctor`"
-        )
-        raise RulerError(msg)
-    if prompts.is_counted and job.counts_alike:
-        length = len(ids) + row.max_new_tokens
-        if length != row.length:
-            msg = (
-                f"{config}/{row.index}: prompt and answer are {length} tokens, the data says "
-                f"{row.length}, counted with the same tokenizer; see `ruler-eval doctor`"
-            )
-            raise RulerError(msg)
-    return Request(config, row, ids, max_tokens)
+                yield Request(config, row, ids, job.room(row), sample=sample)
 
 
 def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Prediction]:
@@ -201,24 +191,48 @@ def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Predic
             raise
         except Exception as error:  # engines are other people's programs and raise anything
             write_file(failure, "".join(traceback.format_exception(error)))
+            text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
+            reason = text[:LONGEST].partition("\n")[0]
             msg = (
-                f"engine {job.config.engine} failed ({type(error).__name__}: "
-                f"{gist(error)}); the traceback is in {failure}; answers so far are kept, run it "
-                "again to resume"
+                f"engine {job.config.engine} failed ({type(error).__name__}: {reason}); the "
+                f"traceback is in {failure}; answers so far are kept, run it again to resume"
             )
             raise RulerError(msg) from error
         finally:
             getattr(predictions, "close", lambda: None)()
 
 
-def gist(error: Exception) -> str:
-    r"""Return the line of an error that says what is wrong.
+@contextmanager
+def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
+    """Yield a function that advances a bar by a prediction.
 
-    >>> gist(ValueError("no GPU\nsee the log"))
-    'no GPU'
+    The bar moves by the cost of rows, so that short rows promise nothing about long ones.
     """
-    text = faults(error) if isinstance(error, ValidationError) else str(error).strip()
-    return text.partition("\n")[0][:LONGEST]
+    if not pending:
+        yield lambda _: None
+        return
+    tokens = {item.key: item.tokens for item in pending}
+    done = prefilled = 0
+    started = time.monotonic()
+    with progress_bars() as bars:
+        total, first = sum(map(cost, tokens.values())), f"0/{len(pending)} rows"
+        task = bars.add_task("waiting for the first answer", total=total, items=first, speed="")
+
+        def advance(prediction: Prediction) -> None:
+            nonlocal done, prefilled
+            raise_if_interrupted()
+            length, seconds = tokens.get(prediction.key, 0), time.monotonic() - started
+            done += 1
+            prefilled += prediction.prompt_tokens or length
+            bars.update(
+                task,
+                advance=cost(length),
+                description="all configs",
+                items=f"{done}/{len(pending)} rows",
+                speed=f"{done / seconds:.1f} rows/s, {prefilled / seconds:,.0f} tokens/s",
+            )
+
+        yield advance
 
 
 T = TypeVar("T")

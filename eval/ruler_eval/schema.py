@@ -143,8 +143,7 @@ def read_info(folder: Path) -> RunInfo:
     """
     path = folder / RUN_FILE
     if not path.is_file():
-        where = quote(str(folder))
-        raise UsageError(where, f"has no {RUN_FILE}; give the output folder of a run")
+        raise UsageError(quote(str(folder)), f"has no {RUN_FILE}; give the output folder of a run")
     try:
         body = path.read_bytes()
         run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
@@ -169,30 +168,19 @@ def faults(error: ValidationError) -> str:
 class Prediction:
     """The answer to one row, or why there is none; one line of a journal.
 
-    Attributes:
-        config: e.g. `vt_4096`.
-        index: of the row.
-        text: the generated text, unchanged; None if the row is unscored.
-        finish: `stop` or `length`; None if the row is unscored, or in other tools' predictions.
-        prompt_tokens: tokens sent; None where the engine does not report them.
-        answer_tokens: tokens generated; likewise.
-        seconds: from sending the request to the last token; likewise.
-        error: why the row is unscored; None if it was answered.
-        cached_tokens: prompt tokens that a prefix cache held; None where the engine does not
-            report them.
-        sample: number of the sample, from 0; a journal names it only if it is not 0.
+    What an engine does not report is None; so is all but the error, if the row is unscored.
     """
 
     config: str
     index: int
-    text: str | None
-    finish: str | None
+    text: str | None  # generated, unchanged
+    finish: str | None  # `stop` or `length`; also None in other tools' predictions
     prompt_tokens: int | None
     answer_tokens: int | None
-    seconds: float | None
-    error: str | None = None
-    cached_tokens: int | None = None
-    sample: int = 0
+    seconds: float | None  # from sending the request to the last token
+    error: str | None = None  # why the row is unscored; None if it was answered
+    cached_tokens: int | None = None  # prompt tokens that a prefix cache held
+    sample: int = 0  # number of the sample; a journal names it only if it is not 0
 
     @property
     def key(self) -> Key:

@@ -77,7 +77,7 @@ def test_without_yarn_the_window_is_the_configs_and_the_doctor_says_the_same(
     assert "the model's window is 512" in said
     asked = ("doctor", "--data", frozen, "--model", short)
     found = evaluate(*asked, "--configs", "fwe_640", "--json")
-    assert found.returncode == 1 and "the window is 512" in found.stdout
+    assert found.returncode == 1 and "the model's window is 512" in found.stdout
     found = evaluate(*asked, *STRETCHED, "--json")
     assert found.returncode == 0 and json.loads(found.stdout)["errors"] == 0
 

@@ -101,7 +101,7 @@ def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(
 def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -> None:
     found = examine(frozen, tiny.make_model(tmp_path / "tiny", window=2000))
     (message,) = errors(found)
-    assert "the window is 2000" in message
+    assert "the model's window is 2000" in message
     assert "40 rows of vt_2048, fwe_2048, 40 examined" in message
 
 

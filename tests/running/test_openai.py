@@ -11,9 +11,9 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import Request
-from ruler_eval.engines.openai import Client, OpenAiOptions
-from ruler_eval.engines.server import Server
-from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from ruler_eval.engines.openai import prepare
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.models import Model
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import evaluate, keys, lines, refusal, started, whole_lines
@@ -59,13 +59,12 @@ def test_ids_are_sent_and_each_row_gets_its_own_answer(
 def test_an_answer_is_given_on_while_later_prompts_are_still_rendered(
     frozen: Path, tokenizer: PromptTokenizer, golden: Say
 ) -> None:
-    prompts, taken = PromptFormat(PROTOCOLS["completion"], 0), list[Request]()
-    rows = islice(read_rows(frozen / config_file("vt_2048")), 12)
-    asked = [Request("vt_2048", row, prompts.ids(tokenizer, row), 30) for row in rows]
+    rows, taken = islice(read_rows(frozen / config_file("vt_2048")), 12), list[Request]()
 
     with FakeServer(golden) as fake:
-        options, server = OpenAiOptions(), Server(fake.url, None, 20, 20, 16)
-        client = Client(prompts, tokenizer, "m", options, server, {}, {}, {"probe": {}})
+        config = EvalConfig(frozen, model="m", base_url=fake.url)
+        asked = [Request("vt_2048", row, config.prompts.ids(tokenizer, row), 30) for row in rows]
+        engine = prepare(config, Model("m", "m"), tokenizer, 2048)
 
         def rendered() -> Iterator[Request]:
             for request in asked:
@@ -74,7 +73,7 @@ def test_an_answer_is_given_on_while_later_prompts_are_still_rendered(
                 taken.append(request)
                 yield request
 
-        next(client.generate(rendered()))
+        next(engine.generate(rendered()))
     assert len(taken) == 2
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ruler_eval
 from ruler_data.tokenizers import PromptTokenizer
 from tests.running.processes import evaluate, keys, lines, refusal
 from tests.running.server import Body, FakeServer, Reply, Say
@@ -118,6 +119,18 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     run = json.loads((tmp_path / "run.json").read_text())
     assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0, "reasoning_effort": "low"}
     assert run["engine_info"]["limit"] == "max_completion_tokens"
+
+
+def test_what_a_server_refuses_is_recorded_of_a_run_from_python_too(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        server.refuses = {"min_tokens"}
+        where = {"model": "m", "base_url": server.url, "out": tmp_path}
+        done = ruler_eval.run(frozen, configs="vt_2048", rows=2, **where)
+    assert done.complete
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0}
 
 
 def test_each_sample_is_asked_once_with_its_own_seed(

@@ -1,9 +1,10 @@
 """Reading the rows of one file: each in its place, and those that begin alike together."""
 
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_data.dataset import read_in_order
+from ruler_data.dataset import Source, read_in_order
 from ruler_data.errors import RulerError
+from ruler_data.manifest import Manifest
+from ruler_data.names import config_file
 from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval import data as reading
+from ruler_eval.data import Dataset
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)
@@ -32,6 +36,15 @@ def write(path: Path, rows: list[Row], group: int = 5) -> None:
     pq.write_table(to_table(rows), path, row_group_size=group, write_page_checksum=True)
 
 
+def read_alike(path: Path, rows: int, indices: set[int]) -> Iterator[Row]:
+    """Read a file as that of a run's config."""
+    place = path.parent / config_file("vt_4096")
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(path.read_bytes())
+    data = Dataset(Source(path.parent, cast(Manifest, None)), {"vt_4096": rows})
+    yield from data.read_alike("vt_4096", indices)
+
+
 @given(TEXTS, st.integers(1, 4), st.integers(1, 5), st.data())
 def test_rows_that_begin_alike_follow_one_another(
     texts: list[str], group: int, alike: int, data: st.DataObject
@@ -45,7 +58,7 @@ def test_rows_that_begin_alike_follow_one_another(
         patch.setattr(reading, "ALIKE", alike)
         write(path := Path(scratch) / "rows.parquet", rows, group)
         assert list(read_in_order(path, "vt_4096", asked)) == rows[:asked]
-        assert list(reading.read_alike(path, "vt_4096", asked, indices)) == [
+        assert list(read_alike(path, asked, indices)) == [
             row for batch in batches for row in sorted(batch, key=lambda row: row.context)
         ]
 
@@ -73,10 +86,7 @@ def test_a_row_without_what_every_row_has_is_refused_in_one_line(
     lax = pa.schema([field.with_nullable(True) for field in SCHEMA])
     columns = {name: [row.to_record()[name] for row in rows] for name in SCHEMA.names}
     pq.write_table(pa.table(columns, schema=lax), path := tmp_path / "rows.parquet")
-    for found in (
-        read_in_order(path, "vt_4096", 3),
-        reading.read_alike(path, "vt_4096", 3, {1, 2}),
-    ):
+    for found in (read_in_order(path, "vt_4096", 3), read_alike(path, 3, {1, 2})):
         with pytest.raises(RulerError, match=r"^vt_4096: cannot be read \(ValueError: .*; verify"):
             list(found)
 
@@ -96,10 +106,7 @@ def test_a_file_of_other_columns_is_refused_in_one_line(tmp_path: Path, broken: 
     place = table.schema.names.index(broken)
     for other in (table.remove_column(place), table.set_column(place, broken, pa.nulls(2))):
         pq.write_table(other, path := tmp_path / "rows.parquet")
-        for found in (
-            read_in_order(path, "vt_4096", 2),
-            reading.read_alike(path, "vt_4096", 2, {0, 1}),
-        ):
+        for found in (read_in_order(path, "vt_4096", 2), read_alike(path, 2, {0, 1})):
             with pytest.raises(
                 RulerError, match=r"^vt_4096: cannot be read \(.*; verify the data$"
             ):

@@ -18,6 +18,7 @@ from ruler_data.parquet import read_rows
 from ruler_eval import run_dir
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo
+from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import (
@@ -111,8 +112,9 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
 def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
     frozen: Path, tmp_path: Path
 ) -> None:
-    other = order(frozen, tmp_path, "--protocol", "base")
-    with started(*order(frozen, tmp_path, "--option", "seconds=60")) as process:
+    other = order(frozen, tmp_path, "--protocol", "base", "--shard", "1/2")
+    slow = order(frozen, tmp_path, "--option", "seconds=60", "--shard", "0/2")
+    with started(*slow) as process:
         until(lambda: list(tmp_path.glob("answers-*.jsonl")), process)
         assert "holds another run" in refusal(evaluate(*other))
         process.kill()
@@ -228,6 +230,16 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     ):
         folder.begin(info(quantization="int8"))
     assert json.loads((folder.path / "run.json").read_text()) == written
+
+
+def test_of_shards_that_begin_at_once_the_earliest_is_what_a_resume_is_compared_with(
+    frozen: Path, tmp_path: Path
+) -> None:
+    folder, info = RunFolder(tmp_path), run_info(frozen, ["vt_2048"])
+    assert folder.first_start(info) == {}
+    for name, first in (("a", False), ("b", False), ("c", True)):
+        folder.log_start(info, Shard(0, 2), {"first": first, "probe": name})
+        assert folder.first_start(info)["probe"] == ("c" if first else "a")
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])

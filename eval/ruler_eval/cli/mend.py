@@ -13,18 +13,10 @@ from ruler_data.terminal import say
 from ruler_eval import journal
 from ruler_eval.journal import Line
 from ruler_eval.run_dir import JOURNAL, RunFolder
-from ruler_eval.schema import Key, Prediction, RunInfo, read_info
+from ruler_eval.schema import Key, Prediction, read_info
 
 
-def mend(
-    place: Annotated[Path, typer.Argument(help="Folder of a run.")],
-    ask_again: Annotated[
-        bool,
-        typer.Option(
-            "--ask-again", help="Remove rows with different answers, so that a run asks them again."
-        ),
-    ] = False,
-) -> None:
+def mend(place: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Find and mend damage in the folder of a run; a copy is kept."""
     folder = RunFolder(place)
     if not folder.journals():
@@ -33,14 +25,10 @@ def mend(
     with folder.hold_all():
         paths = [folder.file(JOURNAL, shard) for shard in folder.journals()]
         lines = [line for path in paths for line in journal.lines(path)]
-        drop, mended, left = examine(lines, ask_again=ask_again)
-        try:
-            left += _strangers(lines, read_info(place))
-        except RulerError as error:
-            left.append(f"{error}; copy run.json of a run with the same options here")
+        drop, mended, left = _examine(lines)
+        left += _strangers(lines, place)
         if drop:
-            copy = _rewrite(place, lines, drop)
-            mended.append(f"the journals as they were are in {copy}")
+            mended.append(f"the journals as they were are in {_rewrite(place, lines, drop)}")
     for text in (*mended, *left):
         say(text)
     if left:
@@ -57,7 +45,7 @@ def _answer(line: Line) -> tuple[str | None, str | None] | None:
     return each.text, each.finish
 
 
-def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str], list[str]]:
+def _examine(lines: list[Line]) -> tuple[set[str], list[str], list[str]]:
     """Return the lines of journals to drop, what this mends, and what is left for the user.
 
     Of a row that was answered several times the first answer is kept, if all are the same text.
@@ -73,43 +61,35 @@ def examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str],
             mended.append(f"{line.where}: incomplete end, {len(line.data)} bytes removed")
         else:
             left.append(f"{line.where}: not a line of a journal; remove it, or correct it")
-    same = different = 0
+    same = 0
     for (config, index, sample), several in rows.items():
         answers = {line.where: answer for line in several if (answer := _answer(line))}
-        distinct = len(set(answers.values()))
-        if len(several) > 1 and distinct <= 1:
-            kept = next(iter(answers), several[0].where)
-            drop |= {line.where for line in several} - {kept}
-            same += 1
-        elif distinct > 1 and ask_again:
-            drop |= {line.where for line in several}
-            different += 1
-        elif distinct > 1:
-            texts = "; ".join(
-                f"{where}: {quote(str(text))}" for where, (text, _) in answers.items()
-            )
+        if len(set(answers.values())) > 1:
             row = f"{config}/{index}" + (f" sample {sample}" if sample else "")
-            left.append(
-                f"{row}: different answers: {texts}; remove all lines but one, or all by "
-                "--ask-again"
-            )
+            texts = [f"{where}: {quote(str(text))}" for where, (text, _) in answers.items()]
+            remedy = "remove all lines but one, or all, and run again"
+            left.append(f"{row}: different answers: {'; '.join(texts)}; {remedy}")
+        elif len(several) > 1:
+            drop |= {line.where for line in several} - {next(iter(answers), several[0].where)}
+            same += 1
     if same:
         mended.append(f"{same} rows answered twice with the same text, the first is kept")
-    if different:
-        mended.append(f"{different} rows with different answers removed: run again to ask them")
     return drop, mended, left
 
 
-def _strangers(lines: list[Line], run: RunInfo) -> list[str]:
-    """Return the rows that are not of the run."""
+def _strangers(lines: list[Line], place: Path) -> list[str]:
+    """Return the rows that are not of the run, or why that is not known."""
+    try:
+        run = read_info(place)
+    except RulerError as error:
+        return [f"{error}; copy run.json of a run with the same options here"]
     return [
         f"{line.where}: {each.config}/{each.index} is not a row of this run; move the line to the "
         "run that it is from"
         for line in lines
         if isinstance(each := line.found, Prediction)
-        and not (
-            0 <= each.index < run.data.rows.get(each.config, 0) and 0 <= each.sample < run.samples
-        )
+        if not 0 <= each.index < run.data.rows.get(each.config, 0)
+        or not 0 <= each.sample < run.samples
     ]
 
 

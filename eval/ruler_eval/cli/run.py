@@ -11,11 +11,10 @@ from ruler_data.errors import RulerError
 from ruler_data.names import counted
 from ruler_data.options import Option, command
 from ruler_data.terminal import out, say
-from ruler_eval.api import run_job, summarize
 from ruler_eval.data_parallel import end_with_parent, run_processes
 from ruler_eval.eval_config import RunConfig
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.runner import Outcome, open_job
+from ruler_eval.run_status import Outcome, summarize
+from ruler_eval.runner import open_job, run_shard
 
 
 @command()
@@ -27,14 +26,15 @@ def run(
     as_json: Annotated[bool, Option("Print figures as JSON on standard output.", "--json")] = False,
 ) -> None:
     """Run a model over the rows; the same command resumes an interrupted run."""
-    folder, share = RunFolder(config.folder).checked(), config.share
+    folder, share = config.folder.checked(), config.share
     job = open_job(config)
     end_with_parent()
+    outcome = Outcome()
     if data_parallel == 1:
-        done = run_job(job, folder, share)
+        outcome = run_shard(job, folder, share)
     else:
         run_processes(job, folder, share, data_parallel, sys.argv[1:])
-        done = summarize(job, folder, Outcome())
+    done = summarize(folder, job.info, outcome)
     if as_json:
         configs = [asdict(each) for each in done.configs]
         out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
@@ -45,10 +45,10 @@ def run(
             table.add_row(*line)
         out.print(table)
         say(done.coverage)
-    if done.outcome.unscored or done.outcome.missing:
+    if outcome.unscored or outcome.missing:
         msg = (
-            f"{folder.path}: shard {share}: {counted(done.outcome.unscored, 'row')} could not be "
-            f"answered ({done.outcome.first_error}), {done.outcome.missing} were not run; run the "
-            "command again to run only these rows"
+            f"{folder.path}: shard {share}: {counted(outcome.unscored, 'row')} could not be "
+            f"answered ({outcome.first_error}), {outcome.missing} were not run; run the command "
+            "again to run only these rows"
         )
         raise RulerError(msg)

@@ -1,16 +1,16 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, quote
 from ruler_data.row import Row
 from ruler_eval.doctor.estimate import BATCH, GPUS, USABLE, Estimate, estimate, shape_of
-from ruler_eval.engines import Engine, Request, prepare
+from ruler_eval.engines import Request, prepare
 from ruler_eval.engines.interface import NotInstalled
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
@@ -28,18 +28,12 @@ ASKED = 4
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to know before a run.
+    """Something to know before a run."""
 
-    Attributes:
-        level: `error` where the run would be worthless, `warning` where answers may suffer,
-            `note` otherwise.
-        about: the config and row, or what else it is about.
-        message: what is wrong, and what to do.
-    """
-
+    #: `error` where the run would be worthless, `warning` where answers may suffer, or `note`.
     level: Level
-    about: str
-    message: str
+    about: str  # the config and row, or what else it is about
+    message: str  # what is wrong, and what to do
 
     def __str__(self) -> str:
         return f"{self.level}: {self.about}: {self.message}"
@@ -64,99 +58,90 @@ def diagnose(
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
     inputs = open_inputs(config)
-    findings = [*_examine_model(inputs), *_examine_engine(inputs)]
-    inputs.use_fast_counter()  # as a run does
     cost = _estimate(inputs, gpu)
-    if cost is None and inputs.model.config:
-        message = "none: the model's config.json is of a kind that is not supported"
-        findings.append(Finding("note", "estimate", message))
-    if cost is not None and cost.fits is False:
-        message = (
-            f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
-            f"{cost.kv_bytes_longest / 1e9:.1f} GB, do not fit on {config.tensor_parallel} {gpu}; "
-            "use more with --tensor-parallel"
-        )
-        findings.append(Finding("error", "memory", message))
+    findings = [
+        *_examine_tokenizer(inputs),
+        *_examine_engine(inputs),
+        *_examine_cost(inputs, gpu, cost),
+    ]
+    inputs.use_fast_counter()  # as a run does
     rows, examined = _examine_rows(inputs, sample, progress)
     return [*findings, *rows], examined, cost
 
 
-def _examine_model(inputs: Inputs) -> Iterator[Finding]:
+def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
     """Yield what is wrong with the tokenizer and the template for this data and protocol."""
     tokenizer, prompts = inputs.tokenizer, inputs.prompts
-    data, name = inputs.data.manifest.tokenizer, prompts.protocol.name
+    info, data, protocol = tokenizer.info, inputs.data.manifest.tokenizer, prompts.protocol
     if not inputs.counts_alike:
         config = next(iter(inputs.data.rows))
         row = next(inputs.data.read(config))
-        length = len(prompts.ids(tokenizer, row)) + row.max_new_tokens
-        message = (
-            f"{tokenizer.info.name} ({tokenizer.info.fingerprint[:16]}) is not that of the data, "
-            f"{data.name} ({data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
+        length = len(inputs.ids(row)) + row.max_new_tokens
+        yield Finding(
+            "error" if inputs.config.tokenizer is None else "warning",
+            "tokenizer",
+            f"{info.name} ({info.fingerprint[:16]}) is not that of the data, {data.name} "
+            f"({data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
             f"{row.length}; use rows for this tokenizer (`ruler-data find`, or `ruler-data build "
-            "--tokenizer`), or name it with --tokenizer if you want these rows all the same"
+            "--tokenizer`), or name it with --tokenizer if you want these rows all the same",
         )
-        level: Level = "error" if inputs.config.tokenizer is None else "warning"
-        yield Finding(level, "tokenizer", message)
-    if prompts.protocol.variables is None:
+    if protocol.variables is None:
         return
     if not tokenizer.has_template:
         message = "the model has none: prompts are plain text, as in protocol base"
         yield Finding("note", "template", message)
         return
-    if not tokenizer.opens_turn:
-        message = (
-            "it has no generation prompt: the model would continue as the user; use a template "
-            "that supports add_generation_prompt"
-        )
-        yield Finding("error", "template", message)
     chat, thinking = (
         replace(prompts, protocol=PROTOCOLS[each]).frame(tokenizer) for each in ("chat", "thinking")
     )
-    if name == "thinking" and chat == thinking and not opens_reasoning(thinking):
-        message = (
-            "it ignores enable_thinking and opens no block of reasoning: unless the model reasons "
-            "by itself, this is protocol chat with more room"
+    if not tokenizer.opens_turn:
+        yield Finding(
+            "error",
+            "template",
+            "it has no generation prompt: the model would continue as the user; use a template "
+            "that supports add_generation_prompt",
         )
-        yield Finding("warning", "template", message)
-    if name != "thinking" and opens_reasoning(chat):
+    if protocol.name != "thinking" and opens_reasoning(chat):
         message = "it opens a block of reasoning, which would be scored; use --protocol thinking"
         yield Finding("warning", "template", message)
+    if protocol.name == "thinking" and chat == thinking and not opens_reasoning(thinking):
+        yield Finding(
+            "warning",
+            "template",
+            "it ignores enable_thinking and opens no block of reasoning: unless the model reasons "
+            "by itself, this is protocol chat with more room",
+        )
 
 
 def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
-    """Yield whether the window and the options are known, and what a server does."""
+    """Yield whether window and options are known, and what a server does with the longest row."""
     config = inputs.config
     if config.engine != "openai" and inputs.model.window is None:
         yield Finding("warning", "window", "not known: the model's config does not say")
-    longest = max(inputs.longest_requests().values())
     try:
+        longest = max(inputs.longest_requests().values())
         engine = prepare(config, inputs.model, inputs.tokenizer, longest)
     except NotInstalled as error:
         yield Finding("note", "options", f"not checked: {error}")
         return
-    if engine.opened is not None:
-        yield from _examine_server(inputs, engine.opened())  # what it refuses it tells itself
-
-
-def _examine_server(inputs: Inputs, engine: Engine) -> Iterator[Finding]:
-    """Yield what a server does with the longest row; this takes one prefill of it."""
-    longest = max(items_of(inputs.data), key=lambda item: (item.tokens, item.config, item.index))
-    name = f"{longest.config}/{longest.index}"
-    row = next(iter(inputs.data.read_alike(longest.config, {longest.index})))
-    ids = inputs.prompts.ids(inputs.tokenizer, row)
-    need = len(ids) + inputs.prompts.max_tokens(row.max_new_tokens)
+    if engine.open is None:
+        return
+    engine.open()  # what it refuses it tells itself
+    item = max(items_of(inputs.data), key=lambda each: (each.tokens, each.config, each.index))
+    name = f"{item.config}/{item.index}"
+    row = next(iter(inputs.data.read_alike(item.config, {item.index})))
+    ids = inputs.ids(row)
+    need = len(ids) + inputs.room(row)
     if engine.window is None:
         yield Finding("note", "server", "does not list its window (max_model_len)")
     elif engine.window < need:
-        message = (
-            f"its window is {engine.window} tokens, {name} needs {need}; start it with a longer "
-            "one, or leave the config out"
-        )
-        yield Finding("error", "server", message)
+        window = f"its window is {engine.window} tokens, {name} needs {need}"
+        remedy = "start it with a longer one, or leave the config out"
+        yield Finding("error", "server", f"{window}; {remedy}")
         return
-    if "min_tokens" in inputs.config.sampling and "min_tokens" not in engine.sampling:
+    if "min_tokens" in config.sampling and "min_tokens" not in engine.sampling:
         yield Finding("warning", "server", "refuses min_tokens: an answer may be empty")
-    (said,) = engine.generate(iter([Request(longest.config, row, ids, ASKED)]))
+    (said,) = engine.generate(iter([Request(item.config, row, ids, ASKED)]))
     if said.error is not None:
         yield Finding("error", name, said.error)
     elif said.prompt_tokens is None:
@@ -168,68 +153,64 @@ def _examine_server(inputs: Inputs, engine: Engine) -> Iterator[Finding]:
         yield Finding("warning" if more else "note", "server", read + by)
 
 
+def _examine_cost(inputs: Inputs, gpu: str | None, cost: Estimate | None) -> Iterator[Finding]:
+    if cost is None and inputs.model.config:
+        message = "none: the model's config.json is of a kind that is not supported"
+        yield Finding("note", "estimate", message)
+    if cost is not None and cost.fits is False:
+        yield Finding(
+            "error",
+            "memory",
+            f"weights of {cost.weight_bytes / 1e9:.1f} GB and keys and values of the longest row, "
+            f"{cost.kv_bytes_longest / 1e9:.1f} GB, do not fit on {inputs.config.tensor_parallel} "
+            f"{gpu}; use more with --tensor-parallel",
+        )
+
+
 def _examine_rows(
     inputs: Inputs, sample: int | None, progress: Callable[[str, int], None]
 ) -> tuple[list[Finding], int]:
     """Return one finding for each fault that rows have, and the number of rows examined."""
-    worst: dict[str, tuple[int, Finding]] = {}
-    rows: dict[str, Counter[str]] = defaultdict(Counter)
+    found: dict[str, list[tuple[int, str, str]]] = defaultdict(list)
     examined = 0
     for config, count in inputs.data.rows.items():
         step = 1 if sample is None else max(1, count // sample)
         for row in islice(inputs.data.read(config), 0, None, step):
             examined += 1
-            for fault, level, excess, message in _faults(inputs, row):
-                rows[fault][config] += 1
-                if fault not in worst or excess > worst[fault][0]:
-                    worst[fault] = excess, Finding(level, f"{config}/{row.index}", message)
+            for fault, excess, message in _faults(inputs, row):
+                found[fault].append((excess, f"{config}/{row.index}", message))
         progress(config, count)
-    return [
-        replace(finding, message=f"{finding.message} ({_where(rows[fault])}, {examined} examined)")
-        for fault, (_, finding) in worst.items()
-    ], examined
-
-
-def _where(rows: Mapping[str, int]) -> str:
-    """Return how many rows of which configs.
-
-    >>> _where({"vt_4096": 20, "cwe_4096": 1})
-    '21 rows of vt_4096, cwe_4096'
-    """
-    names = list(rows)
-    more = f" and {len(names) - 3} other configs" if len(names) > 3 else ""
-    return f"{counted(sum(rows.values()), 'row')} of {', '.join(names[:3])}{more}"
-
-
-def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, Level, int, str]]:
-    """Yield the faults of a row: name, level, excess (the row with most is shown), message."""
-    prompts, tokenizer, window = inputs.prompts, inputs.tokenizer, inputs.model.window
-    ids, room = prompts.ids(tokenizer, row), prompts.max_tokens(row.max_new_tokens)
-    length, need = len(ids) + row.max_new_tokens, len(ids) + room
-    if prompts.is_counted and inputs.counts_alike and length != row.length:
-        message = (
-            f"prompt and answer are {length} tokens, the data says {row.length}; verify the data"
+    findings = []
+    for fault, rows in found.items():
+        _, worst, message = max(rows, key=lambda each: each[0])
+        configs = list(dict.fromkeys(name.rpartition("/")[0] for _, name, _ in rows))
+        more = f" and {len(configs) - 3} other configs" if len(configs) > 3 else ""
+        where = (
+            f"{counted(len(rows), 'row')} of {', '.join(configs[:3])}{more}, {examined} examined"
         )
-        yield "length", "error", abs(length - row.length), message
-    if window is not None and need > window:
-        message = (
-            f"prompt and answer need {need} tokens, the window is {window}; leave the config out, "
-            "or extend the window, e.g. with YaRN"
-        )
-        yield "window", "error", need, message
+        level: Level = "warning" if fault == "room" else "error"
+        findings.append(Finding(level, worst, f"{message} ({where})"))
+    return findings, examined
+
+
+def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
+    """Yield the faults of a row: name, excess (the row with most is shown), message."""
+    tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
+    for fault, message in inputs.misfits(row, ids, inputs.model.window).items():
+        yield fault, len(ids) + room, message
     bos = next((place for place, each in enumerate(ids) if each != tokenizer.bos_id), len(ids))
     if tokenizer.wants_bos and bos != 1:
         begins = f"{bos} BOS tokens" if bos else "no BOS"
-        message = f"the prompt begins with {begins}, the model expects one; fix its chat template"
-        yield "bos", "error", 0, message
+        message = f"the prompt begins with {begins}, the model expects one"
+        yield "bos", 0, f"{message}; fix its chat template"
     task = inputs.data.manifest.table.get(row.task)
     if task is not None and task.metric == "part":
         return  # what a question of qa asks for may be implied
     text = tokenizer.decode(ids).lower()
     lost = [output for output in row.outputs if output.lower() not in text]
-    if lost and not prompts.no_context:
+    if lost and not inputs.prompts.no_context:
         message = f"gold answer {lost[0]!r} is not in the prompt as sent; verify the data"
-        yield "gold", "error", 0, message
+        yield "gold", 0, message
     lines = (f"\n{number}. {output}" for number, output in enumerate(row.outputs, 1))
     listed = tokenizer.count(["".join(lines)])[0]
     if listed > room and len(row.outputs) > 1:
@@ -239,27 +220,21 @@ def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, Level, int, str]]:
             f"{listed - room + 8} avoids this, but the results are not comparable with the default "
             "budget"
         )
-        yield "room", "warning", listed - room, message
+        yield "room", listed - room, message
 
 
 def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
-    config, prompts = inputs.config, inputs.prompts
-    options: dict[str, Any] = config.engine_options
+    config, options = inputs.config, inputs.config.engine_options
     shape = shape_of(text_part(inputs.model.config), inputs.model.weight_bytes, options)
     if shape is None:
         return None
+    extra = inputs.prompts.extra_tokens
     rows = [
-        (length + prompts.extra_tokens, prompts.max_tokens(max_new_tokens))
+        (length + extra, max_new_tokens + extra)
         for name in inputs.data.rows
         for length, max_new_tokens in inputs.data.sizes(name)
     ]
-    batches = {"transformers": 1, "python": options.get("batch", 1)}
-    return estimate(
-        shape,
-        rows,
-        GPUS[gpu] if gpu else None,
-        config.tensor_parallel,
-        config.samples,
-        batches.get(config.engine, BATCH),
-        options.get("gpu_memory_utilization", USABLE),
-    )
+    batch = {"transformers": 1, "python": options.get("batch", 1)}.get(config.engine, BATCH)
+    usable = options.get("gpu_memory_utilization", USABLE)
+    machine = GPUS[gpu] if gpu else None
+    return estimate(shape, rows, machine, config.tensor_parallel, config.samples, batch, usable)

@@ -11,27 +11,19 @@ USABLE = 0.9
 BATCH, BF16 = 128, 2
 
 
-@dataclass(frozen=True)
-class Speed:
+class Speed(NamedTuple):
     """How well hardware is used; assumptions, not measurements.
 
     With `WORST` and one row at a time the estimate covers a public report of 500 rows a task of
     Mistral 7B on eight A100 with tensor parallelism (github.com/NVIDIA/RULER/issues/7, and 79 on
     its setting): 4, 5, 10, 17, 40 and 120 minutes at 4,096 to 131,072 tokens.
-
-    Attributes:
-        prefill: share of the peak that long prefills reach.
-        decoding: share of the memory bandwidth that decoding reaches.
-        parallel: efficiency left by each doubling of the GPUs that share a copy.
-        loading: bytes of weights loaded per second.
-        start: seconds that an engine takes to start besides (compilation, CUDA graphs).
     """
 
-    prefill: float
-    decoding: float
-    parallel: float
-    loading: float
-    start: float
+    prefill: float  # share of the peak that long prefills reach
+    decoding: float  # share of the memory bandwidth that decoding reaches
+    parallel: float  # efficiency left by each doubling of the GPUs that share a copy
+    loading: float  # bytes of weights loaded per second
+    start: float  # seconds that an engine takes to start besides (compilation, CUDA graphs)
 
 
 BEST = Speed(prefill=0.6, decoding=0.8, parallel=0.95, loading=5e9, start=20)
@@ -77,32 +69,20 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {
         "sliding_window_pattern": 6,
     },
 }
-#: Bits of a quantized weight with its scales; of mxfp4, nvfp4 and others a block has one scale.
-BITS = {"mxfp4": 4.25, "nvfp4": 4.5, "fp8": 8, "fbgemm_fp8": 8, "modelopt": 8}
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A decoder with grouped-query attention and gated MLPs, dense or of experts.
-
-    Attributes:
-        parameters: all of them.
-        active: those that a token passes through, without the input embedding, a lookup.
-        windows: for each layer the tokens that it attends to; None for all, 0 for layers without
-            attention, whose state does not grow with the prompt.
-        width: query heads times their size.
-        kv_width: key-value heads times their size.
-        weight_bytes: of all weights, as they are stored.
-        kv_item: bytes of one number in the KV cache.
-    """
+class Shape(NamedTuple):
+    """A decoder with grouped-query attention and gated MLPs, dense or of experts."""
 
     parameters: int
-    active: int
+    active: int  # those that a token passes through, without the input embedding, a lookup
+    #: For each layer the tokens that it attends to; None for all, 0 for layers without attention,
+    #: whose state does not grow with the prompt.
     windows: tuple[int | None, ...]
-    width: int
-    kv_width: int
-    weight_bytes: int
-    kv_item: int = BF16
+    width: int  # query heads times their size
+    kv_width: int  # key-value heads times their size
+    weight_bytes: int  # of all weights, as they are stored
+    kv_item: int = BF16  # bytes of one number in the KV cache
 
     def kv_bytes(self, tokens: int) -> int:
         """Return the bytes of a row's keys and values; a layer keeps no more than its window."""
@@ -168,10 +148,10 @@ def shape_of(
 
 
 def _bits(quantization: Mapping[str, Any]) -> float:
-    """Return the bits of a quantized weight, scales included."""
+    """Return the bits of a quantized weight; 32 of them, of nvfp4 16, share a scale of 8 bits."""
     method = str(quantization.get("quant_algo") or quantization.get("quant_method")).lower()
-    if method in BITS:
-        return BITS[method]
+    if method == "nvfp4":
+        return 4.5
     try:  # of compressed-tensors
         weights = next(iter(quantization["config_groups"].values()))["weights"]
         bits = weights["num_bits"]
@@ -196,14 +176,13 @@ def _experts(config: Mapping[str, Any], inner: int) -> tuple[int, int, int, int]
 def _windows(config: Mapping[str, Any], layers: int) -> tuple[int | None, ...]:
     """Return the window of each layer, from whichever way the config has to name the layers."""
     window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
-    kinds = config.get("layer_types") or config.get("layers_block_type")
-    hybrid = config.get("hybrid_override_pattern")
-    if isinstance(kinds, list):
+    names = ("layer_types", "layers_block_type", "hybrid_override_pattern")
+    kinds = next((config[name] for name in names if config.get(name)), None)
+    if isinstance(kinds, list | str):  # names of layers, or a letter for each
         # The first of these words in the name of a layer says what it is.
-        words = {"sliding": window, "chunked": window, "linear": 0, "attention": None, "": 0}
-        return tuple(next(words[word] for word in words if word in str(kind)) for kind in kinds)
-    if isinstance(hybrid, str):
-        return tuple(None if kind == "*" else 0 for kind in hybrid)
+        words = {"sliding": window, "chunked": window, "linear": 0, "attention": None, "*": None}
+        found = ([words[word] for word in words if word in str(kind)] for kind in kinds)
+        return tuple(each[0] if each else 0 for each in found)
     # One layer in so many, from this one on, has full attention, and the others have this window.
     periods = (
         ("attn_layer_period", int(config.get("attn_layer_offset") or 0), 0),
@@ -223,31 +202,19 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a run would cost.
+    """What a run would cost; times are None where no GPU is named."""
 
-    Attributes:
-        prompt_tokens: of all requests.
-        answer_tokens: of all requests, at most.
-        weight_bytes: of the model as it is stored.
-        prefill_flops: of all requests, no prefix shared.
-        prefill_hours: of all GPUs together, from `BEST` to `WORST`; None where no GPU is named.
-        decoding_hours: likewise.
-        loading_hours: likewise, once for one copy.
-        gpu_hours: likewise, the sum.
-        fits: whether weights and the longest row fit in memory; None likewise.
-    """
-
-    prompt_tokens: int
-    answer_tokens: int
+    prompt_tokens: int  # of all requests
+    answer_tokens: int  # of all requests, at most
     parameters: int
     weight_bytes: int
     kv_bytes_longest: int
-    prefill_flops: float
-    prefill_hours: Range | None = None
+    prefill_flops: float  # of all requests, no prefix shared
+    prefill_hours: Range | None = None  # of all GPUs together, from `BEST` to `WORST`
     decoding_hours: Range | None = None
-    loading_hours: Range | None = None
-    gpu_hours: Range | None = None
-    fits: bool | None = None
+    loading_hours: Range | None = None  # once for one copy
+    gpu_hours: Range | None = None  # the sum
+    fits: bool | None = None  # whether weights and the longest row fit in memory
 
 
 def estimate(
@@ -259,7 +226,7 @@ def estimate(
     batch: int = BATCH,
     usable: float = USABLE,
 ) -> Estimate:
-    """Return the cost of rows.
+    """Return the cost of `rows`, the tokens of each with its answer, and of the answer alone.
 
     Prefill is bound by arithmetic. Decoding is bound by memory: each token of an answer reads the
     weights, shared by the rows of a batch, and the row's own keys and values; a batch holds as many
@@ -268,7 +235,7 @@ def estimate(
 
     Args:
         shape: of the model.
-        rows: tokens of each with its answer, and of the answer alone.
+        rows: see above.
         gpu: for time and memory; None to leave them out.
         gpus: that share one copy of the model.
         samples: answers to each row.
@@ -303,8 +270,7 @@ def estimate(
         )
         return [each / 3600 for each in (*seconds, sum(seconds))]
 
-    ranges = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
-    prefill, decoding, loading, total = ranges
+    prefill, decoding, loading, total = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
     return replace(
         cost,
         prefill_hours=prefill,

@@ -2,12 +2,12 @@
 
 import difflib
 import hashlib
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -16,9 +16,8 @@ from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_eval.schema import FREE, Key, Prediction
 
-#: Finish reasons of an answer. Any other (`content_filter`, `abort`, `tool_calls`, none at all)
-#: says that something else than the model or its budget ended the text.
-FINISHED = ("stop", "length")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +57,24 @@ class Request:
         text: str,
         finish: str | None,
         answer_tokens: int | None,
-        seconds: float | None,
-        prompt_tokens: int | None = None,
+        seconds: float,
         cached_tokens: int | None = None,
     ) -> Prediction:
-        """Return the prediction with the generated text; unscored if it is not an answer."""
-        if finish not in FINISHED:
+        """Return the prediction with the generated text; unscored if it is not an answer.
+
+        A finish reason other than `stop` and `length` (`content_filter`, `abort`, none at all) says
+        that something else than the model or its budget ended the text.
+        """
+        if finish not in ("stop", "length"):
             return self.unscored(f"finish reason {quote(str(finish))} is not stop or length")
         return Prediction(
             self.config,
             self.row.index,
             text,
             finish,
-            prompt_tokens if prompt_tokens is not None else len(self.ids) or None,
+            len(self.ids),
             answer_tokens,
-            seconds if seconds is None else round(seconds, 4),
+            round(seconds, 4),
             cached_tokens=cached_tokens,
             sample=self.sample,
         )
@@ -94,27 +96,18 @@ Generate = Callable[[Iterator[Request | None]], Iterator[Prediction]]
 
 @dataclass(frozen=True)
 class Engine:
-    """What answers requests; not loaded yet.
-
-    Attributes:
-        generate: from requests to predictions.
-        info: versions, dtype, parallelism and options that decide on answers, for `run.json`.
-        sampling: what requests ask for beyond the rows' own `max_new_tokens`, for `run.json`.
-        window: tokens that a prompt with its answer may take; None where it is not known.
-        renders_prompts: whether it applies the chat template itself.
-        start: what may differ between two starts of a run, for `starts.jsonl`.
-        opened: returns the engine with what only requests to a server show; called once, when the
-            shard is locked. None where there is no server.
-        differences: what contradicts the record of an earlier start, one text each.
-    """
+    """What answers requests; not loaded yet."""
 
     generate: Generate
-    info: dict[str, Any]
-    sampling: dict[str, Any]
-    window: int | None
-    renders_prompts: bool = False
-    start: dict[str, Any] = field(default_factory=dict)
-    opened: "Callable[[], Engine] | None" = None
+    info: dict[str, Any]  # versions, dtype, parallelism, options that decide on answers
+    sampling: dict[str, Any]  # what requests ask for beyond the rows' own `max_new_tokens`
+    window: int | None  # tokens that a prompt with its answer may take, if that is known
+    renders_prompts: bool = False  # whether it applies the chat template itself
+    #: For a server only: asks what only requests show, into `sampling` and `start`. It is called
+    #: once, when the shard is locked, and before `info` and `sampling` are recorded.
+    open: Callable[[], None] | None = None
+    start: dict[str, Any] = field(default_factory=dict)  # what `open` found, for `starts.jsonl`
+    #: What contradicts the record of an earlier start, one text each.
     differences: Callable[[Mapping[str, Any]], list[str]] = lambda _: []
 
 
@@ -134,24 +127,7 @@ class ModelChanged(RulerError):
         self.doubtful = doubtful
 
 
-def split_options(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that decide on answers, and those that do not; without paths.
-
-    >>> split_options({"quantization": "fp8", "max_num_seqs": 8})
-    ({'quantization': 'fp8'}, {'max_num_seqs': 8})
-    """
-    return partition(published_options(options), FREE)[::-1]
-
-
-def partition(
-    options: Mapping[str, Any], names: Container[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options that are named, and the others."""
-    named = {name: value for name, value in options.items() if name in names}
-    return named, {name: value for name, value in options.items() if name not in names}
-
-
-T = TypeVar("T")
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any]) -> None:
@@ -161,19 +137,26 @@ def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any])
         hint = f"it knows {', '.join(names)}" if len(names) <= 12 else f"it has {len(names)} others"
         if near := difflib.get_close_matches(name, names, 3):
             hint = f"did you mean {' or '.join(near)}?"
-        msg = f"--option {quote(name)}: engine {engine} has no such option; {hint}"
-        raise UsageError(msg)
+        option = f"--option {quote(name)}"
+        raise UsageError(option, f"engine {engine} has no such option; {hint}")
 
 
-def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
-    """Return options as the dataclass of an engine; others and wrong types are usage errors."""
-    check_options(engine, (field.name for field in fields(kind)), options)  # type: ignore[arg-type]
+def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
+    """Return the options that are fields of an engine's dataclass, as such, and all others."""
+    names = [one.name for one in fields(kind)]
     try:
-        return TypeAdapter(kind).validate_python(dict(options))
+        own = TypeAdapter(kind).validate_python({n: options[n] for n in names if n in options})
     except ValidationError as error:
         first = error.errors()[0]
         option = f"--option {'.'.join(map(str, first['loc']))}={quote(str(first['input']))}"
         raise UsageError(option, first["msg"]) from error
+    return own, {name: value for name, value in options.items() if name not in names}
+
+
+def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
+    """Return the options of an engine that takes no others."""
+    check_options(engine, (one.name for one in fields(kind)), options)
+    return take_options(kind, options)[0]
 
 
 def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,6 +169,15 @@ def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
         name: Path(value).name if isinstance(value, str) and "/" in value else value
         for name, value in options.items()
     }
+
+
+def deciding_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that decide on answers, as a run records them.
+
+    >>> deciding_options({"quantization": "fp8", "max_num_seqs": 8})
+    {'quantization': 'fp8'}
+    """
+    return {name: each for name, each in published_options(options).items() if name not in FREE}
 
 
 def installed_versions(engine: str, *packages: str) -> dict[str, str]:

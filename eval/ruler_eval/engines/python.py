@@ -33,10 +33,9 @@ from ruler_data.errors import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import Engine, Request, partition, published_options, read_options
+from ruler_eval.engines.interface import Engine, Request, published_options, take_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.prompts import PromptFormat
 from ruler_eval.schema import Prediction
 
 
@@ -73,16 +72,12 @@ def prepare(
 ) -> Engine:
     """Return the engine; the function is imported, not called."""
     assert tokenizer is not None
-    own, arguments = partition(config.engine_options, PythonOptions.__dataclass_fields__)
-    options = read_options("python", PythonOptions, own)
+    options, arguments = take_options(PythonOptions, config.engine_options)
     if (options.function is None) == (config.generate is None):
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)
     function = config.generate or _load(options.function or "")
-    inner: Any = function  # inside decorators and `functools.partial`
-    while isinstance(inner, partial):
-        inner = inner.func
-    inner = inspect.unwrap(inner)
+    inner, given = _unwrapped(function)
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     name = f"{named.__module__}:{named.__qualname__}"
     try:
@@ -95,54 +90,69 @@ def prepare(
             "--option NAME=VALUE (in Python as a keyword argument, or with functools.partial)"
         )
         raise UsageError(name, reason) from error
-    call = partial(function, **arguments)
-    return Engine(
-        partial(_generate, call, options.batch, tokenizer, config.prompts),
-        info={
-            "function": name,
-            "source": _source_hash(inner),
-            "batch": options.batch,
-            "arguments": published_options({**_bound(function), **arguments}),
-        },
-        sampling={},
-        window=model.window,
-    )
+    info = {
+        "function": name,
+        "source": _source_hash(inner),
+        "batch": options.batch,
+        "arguments": published_options({**given, **arguments}),
+    }
+
+    def generate(requests: Iterator[Request | None]) -> Iterator[Prediction]:
+        rendered = (
+            replace(request, prompt=config.prompts.text(tokenizer, request.row))
+            for request in filter(None, requests)
+        )
+        while batch := list(islice(rendered, options.batch)):
+            yield from _predict(partial(function, **arguments), batch)
+
+    return Engine(generate, info, sampling={}, window=model.window)
 
 
-def _generate(
-    function: Function,
-    size: int,
-    tokenizer: PromptTokenizer,
-    prompts: PromptFormat,
-    requests: Iterator[Request | None],
-) -> Iterator[Prediction]:
-    """Yield a prediction for each row, in order, `size` rows per call."""
-    rendered = (
-        replace(request, prompt=prompts.text(tokenizer, request.row))
-        for request in filter(None, requests)
-    )
-    while batch := list(islice(rendered, size)):
-        started = time.monotonic()
-        reason, results = "", list[object]()
-        try:
-            found = function(batch)
-            results = [found] if isinstance(found, str | Generation) else list(found)
-        except Exception as error:  # the function is the user's and raises anything
-            frame = traceback.extract_tb(error.__traceback__)[-1]
-            message = str(error).strip().partition("\n")[0][:200]
-            place = f"{Path(frame.filename).name}:{frame.lineno}"
-            reason = f"{type(error).__name__}: {message} ({place})"
+def _predict(function: Function, batch: list[Request]) -> Iterator[Prediction]:
+    """Yield the prediction of each request, in order, from one call of the function."""
+    started = time.monotonic()
+    try:
+        found = function(batch)
+        results = [found] if isinstance(found, str | Generation) else list(found)
+        wrong = f"the function returned {len(results)} results for {len(batch)} requests"
+        reason = "" if len(results) == len(batch) else wrong
+    except Exception as error:  # the function is the user's and raises anything
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        message = str(error).strip().partition("\n")[0][:200]
+        place = f"{Path(frame.filename).name}:{frame.lineno}"
+        reason = f"{type(error).__name__}: {message} ({place})"
+    if reason:
+        yield from (request.unscored(reason) for request in batch)
+        return
+    seconds = time.monotonic() - started
+    for request, result in zip(batch, results, strict=True):
+        one = Generation(result) if isinstance(result, str) else result
+        if isinstance(one, Generation) and isinstance(one.text, str):
+            yield request.answered(one.text, one.finish_reason, one.tokens, seconds)
         else:
-            if len(results) != len(batch):
-                reason = f"the function returned {len(results)} results for {len(batch)} requests"
-        seconds = time.monotonic() - started
-        for request, result in zip(batch, [None] * len(batch) if reason else results, strict=True):
-            one = Generation(result) if isinstance(result, str) else result
-            if not reason and isinstance(one, Generation) and isinstance(one.text, str):
-                yield request.answered(one.text, one.finish_reason, one.tokens, seconds)
-            else:
-                kind = type(getattr(one, "text", one)).__name__
-                yield request.unscored(reason or f"the function returned {kind}, not text")
+            kind = type(getattr(one, "text", one)).__name__
+            yield request.unscored(f"the function returned {kind}, not text")
+
+
+def _unwrapped(function: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401 - any callable
+    """Return what is inside decorators and `functools.partial`, and what the latter give it.
+
+    Of what JSON has no form for, it is the type.
+
+    >>> _unwrapped(partial(partial(print, 1, sep="-"), sep=" ", file=object()))
+    (<built-in function print>, {'0': 1, 'sep': ' ', 'file': 'object'})
+    """
+    if not isinstance(function, partial):
+        return inspect.unwrap(function), {}
+    inner, given = _unwrapped(function.func)
+    places = enumerate(function.args, sum(map(str.isdigit, given)))
+    given |= {**{str(place): value for place, value in places}, **function.keywords}
+    for name, value in given.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            given[name] = type(value).__name__
+    return inner, given
 
 
 def _source_hash(function: object) -> str | None:
@@ -152,25 +162,6 @@ def _source_hash(function: object) -> str | None:
         return "sha256:" + sha256_file(Path(file or ""))
     except (TypeError, OSError):
         return None
-
-
-def _bound(function: Function) -> dict[str, Any]:
-    """Return what `functools.partial` gives a function; of what JSON has no form for, its type.
-
-    >>> _bound(partial(partial(print, 1, sep="-"), sep=" ", file=object()))
-    {'0': 1, 'sep': ' ', 'file': 'object'}
-    """
-    if not isinstance(function, partial):
-        return {}
-    inner = _bound(function.func)  # of a partial that has attributes, which is kept as it is
-    places = enumerate(function.args, sum(map(str.isdigit, inner)))
-    given = {**{str(place): value for place, value in places}, **function.keywords}
-    for name, value in given.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            given[name] = type(value).__name__
-    return inner | given
 
 
 def _load(spec: str) -> Function:

@@ -6,15 +6,14 @@ prompts, hands them out, and writes the journal; the machines share nothing but 
 
 Copies follow the cluster: one is added where a node joins with room for it, and one that finds no
 room any more is given up. A copy that is lost is started again wherever there is room. Its rows are
-asked again after all others, fewer of them at once each time: a row that crashes its copy ends up
-alone there, is unscored, and takes no other row with it.
+asked again after all others, each alone: one that crashes its copies takes no other row with it.
 
 Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and what was tried.
 """
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, Queue
@@ -27,14 +26,8 @@ from ruler_data.names import counted
 from ruler_data.ray_cluster import connect
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import (
-    Engine,
-    Request,
-    installed_versions,
-    partition,
-    read_options,
-    split_options,
-)
+from ruler_eval import engines
+from ruler_eval.engines.interface import Engine, Request, installed_versions, take_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 from ruler_eval.schema import Key, Prediction
@@ -43,9 +36,8 @@ from ruler_eval.schema import Key, Prediction
 SPREAD = ("vllm", "oracle")
 #: Rows that a copy has at once: more than any engine computes at a time, so that it never waits.
 WINDOW = 160
-#: Times that a row is handed out before it is unscored, if its copy is lost each time; and the
-#: factor by which a copy has fewer rows at once each time: 160, 16, 1.
-TRIES, FEWER = 3, 10
+#: Times that a row is handed out before it is unscored, if its copy is lost each time.
+TRIES = 3
 #: Copies that may be lost with no prediction in between, besides one loss of each.
 LOSSES = 5
 #: Seconds between looks at the cluster.
@@ -54,53 +46,41 @@ LOOK = 2.0
 
 @dataclass(frozen=True)
 class RayOptions:
-    """Options of the engine; all others go to the copies.
+    """Options of the engine; all others go to the copies."""
 
-    Attributes:
-        engine: of each copy.
-        copies: of the model; as many as the GPUs of the cluster hold where None.
-        gpus: of each copy; by default its tensor-parallel times its pipeline-parallel size, and
-            none for the oracle. 0 for a cluster of CPUs.
-        wait: seconds to wait for room for the first copy; longer while the cluster scales up.
-    """
-
-    engine: Literal["vllm", "transformers", "oracle"] = "vllm"
-    copies: PositiveInt | None = None
+    engine: Literal["vllm", "transformers", "oracle"] = "vllm"  # of each copy
+    copies: PositiveInt | None = None  # of the model; None for as many as the cluster's GPUs hold
+    #: Of each copy; by default its tensor-parallel times its pipeline-parallel size, and none for
+    #: the oracle. 0 for a cluster of CPUs.
     gpus: int | None = None
-    wait: float = 30.0
+    wait: float = 30.0  # seconds for the first copy to find room; more while the cluster scales up
+
+
+#: Makes the engine of a copy, for its config.
+Make = Callable[[EvalConfig], Engine]
 
 
 def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
-    from ruler_eval.engines import prepare
-
-    own, rest = partition(config.engine_options, RayOptions.__dataclass_fields__)
-    options = read_options("ray", RayOptions, own)
+    options, rest = take_options(RayOptions, config.engine_options)
     if options.gpus is None:
         size = config.tensor_parallel * int(rest.get("pipeline_parallel_size", 1))
         options = replace(options, gpus=0 if options.engine == "oracle" else size)
     inner = replace(config, engine=options.engine, options=rest)
-    engine = prepare(inner, model, None, longest)
-    return replace(
-        engine,
-        generate=partial(_generate, options, inner, model, longest),
-        info={**installed_versions("ray", "ray"), "engine": options.engine, **engine.info},
-        start={**engine.start, **split_options(own)[1]},
-    )
+    make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
+    engine = make(inner)
+    info = {**installed_versions("ray", "ray"), "engine": options.engine, **engine.info}
+    return replace(engine, generate=partial(_generate, options, inner, make), info=info)
 
 
 def _generate(
-    options: RayOptions,
-    config: EvalConfig,
-    model: Model,
-    longest: int,
-    requests: Iterator[Request | None],
+    options: RayOptions, config: EvalConfig, make: Make, requests: Iterator[Request | None]
 ) -> Iterator[Prediction]:
     ray = connect()
     try:
-        yield from dispatch(Copies(ray, options, config, model, longest), Rows(requests))
+        yield from dispatch(Copies(ray, options, config, make), Rows(requests))
     finally:
         ray.shutdown()
 
@@ -109,19 +89,16 @@ class EngineActor:
     """One copy of an engine, in its own process somewhere on the cluster."""
 
     def __init__(self) -> None:
-        self._requests: Queue[Request | None] = Queue()
+        self._requests: Queue[Request] = Queue()
         self._held = 0
 
-    def put(self, request: Request | None) -> None:
-        """Take a request; None is the end."""
+    def put(self, request: Request) -> None:
+        """Take a request."""
         self._requests.put(request)
 
-    def serve(self, config: EvalConfig, model: Model, longest: int) -> Iterator[Prediction | None]:
-        """Yield None, which reports that this copy has started, then predictions until the end."""
-        from ruler_eval.engines import prepare
-
-        # Not in `__init__`: an actor that cannot be made counts as lost.
-        engine = prepare(config, model, None, longest)
+    def serve(self, make: Make, config: EvalConfig) -> Iterator[Prediction | None]:
+        """Yield None, which reports that this copy has started, then predictions for ever."""
+        engine = make(config)  # not in `__init__`: an actor that cannot be made counts as lost
         yield None
         for prediction in engine.generate(self._incoming()):
             self._held -= 1
@@ -134,11 +111,9 @@ class EngineActor:
                 request = self._requests.get(block=self._held == 0)
             except Empty:
                 yield None
-                continue
-            if request is None:
-                return
-            self._held += 1
-            yield request
+            else:
+                self._held += 1
+                yield request
 
 
 @dataclass(eq=False)
@@ -152,11 +127,6 @@ class Copy:
     requests: dict[Key, Request] = field(default_factory=dict)  # those without an answer
     ready: bool = False
 
-    def send(self, request: Request) -> None:
-        """Send a request to it."""
-        self.requests[request.key] = request
-        self.actor.put.remote(request)
-
 
 @dataclass
 class Copies:
@@ -165,19 +135,13 @@ class Copies:
     ray: Any  # the module
     options: RayOptions
     config: EvalConfig
-    model: Model
-    longest: int
+    make: Make
 
     def __post_init__(self) -> None:
         self.all = list[Copy]()
         self._gpus = self.options.gpus or 0
         self._next_look = self._alone_since = 0.0
         self._told = False
-
-    @property
-    def ready(self) -> list[Copy]:
-        """The copies that have started."""
-        return [copy for copy in self.all if copy.ready]
 
     def follow(self) -> None:
         """Add copies that the cluster has room for, and give up those that have none any more."""
@@ -197,13 +161,13 @@ class Copies:
             self.drop(copy)
         if placed or self._scales_up():
             self._alone_since = now
-        late = [copy for copy in waiting if now - copy.asked > self.options.wait]
+        late = sum(now - copy.asked > self.options.wait for copy in waiting)
         if late and now - self._alone_since > self.options.wait:
-            msg = f"{self._shortage(len(late))}; see `ray status`"
+            msg = f"{self._shortage(late)}; see `ray status`"
             raise RulerError(msg)
         if late and placed and self.options.copies and not self._told:
             self._told = True
-            warn(f"{self._shortage(len(late))}; going on with {placed}")
+            warn(f"{self._shortage(late)}; going on with {placed}")
 
     def drop(self, copy: Copy) -> None:
         """Remove a copy and free its room."""
@@ -232,7 +196,7 @@ class Copies:
         )(EngineActor)
         actor = remote.remote()
         serve = actor.serve.options(num_returns="streaming")
-        return Copy(group, actor, serve.remote(config, self.model, self.longest))
+        return Copy(group, actor, serve.remote(self.make, config))
 
     def _nodes(self) -> list[int]:
         """Return the GPUs of each node that is alive, most first."""
@@ -281,11 +245,8 @@ class Rows:
     def take(self, held: int) -> Request | None:
         """Return the next request for a copy that has so many, or None where there is none."""
         request = next(self._new, None)
-        if request is not None or not self._again:
-            return request
-        self._again.sort(key=lambda lost: self._losses[lost.key])
-        limit = WINDOW // FEWER ** self._losses[self._again[0].key]
-        return self._again.pop(0) if held < limit else None
+        alone = request is None and self._again and not held
+        return self._again.pop(0) if alone else request
 
     def put_back(self, requests: Iterable[Request]) -> Iterator[Prediction]:
         """Keep the requests of a lost copy; yield those that were lost too often as unscored."""
@@ -308,9 +269,10 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
     ray, losses = copies.ray, 0
     while True:
         copies.follow()
-        _supply(copies.ready, rows)
+        ready = [copy for copy in copies.all if copy.ready]
+        _supply(ready, rows)
         waiting = {copy.stream: copy for copy in copies.all if copy.requests or not copy.ready}
-        if copies.ready and not any(copy.requests for copy in copies.ready):
+        if ready and not any(copy.requests for copy in ready):
             return
         for stream in ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
             copy = waiting[stream]
@@ -319,10 +281,8 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
             except ray.exceptions.RayActorError as error:
                 losses += 1
                 if losses > LOSSES + len(copies.all):
-                    msg = (
-                        f"{losses} copies of the model were lost, one after the other; see `ray "
-                        "status`, then run the same command again"
-                    )
+                    lost = f"{losses} copies of the model were lost, one after the other"
+                    msg = f"{lost}; see `ray status`, then run the same command again"
                     raise RulerError(msg) from error
                 copies.drop(copy)
                 yield from rows.put_back(copy.requests.values())
@@ -345,4 +305,5 @@ def _supply(copies: list[Copy], rows: Rows) -> None:
         request = rows.take(len(copy.requests)) if len(copy.requests) < WINDOW else None
         if request is None:
             return
-        copy.send(request)
+        copy.requests[request.key] = request
+        copy.actor.put.remote(request)

@@ -2,8 +2,9 @@
 
 import json
 import weakref
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -40,25 +41,19 @@ LISTING, LOADING = 3.0, 300.0
 FACTS = ("id", "root", "parent", "max_model_len", "meta")
 
 
+@dataclass(eq=False)
 class RequestError(Exception):
-    """A request that failed; the message says why, without address or key.
+    """A request that failed."""
 
-    Attributes:
-        status: of the reply; None if there was none.
-        reply: its beginning.
-        temporary: whether a retry may succeed.
-        unreachable: whether not even a connection could be made.
-        pause: seconds until the next try, if the server names them.
-    """
+    reason: str  # without address or key
+    status: int | None = None  # of the reply; None if there was none
+    reply: str = ""  # its beginning
+    temporary: bool = False  # whether a retry may succeed
+    pause: float | None = None  # seconds until the next try, if the server names them
+    unreachable: bool = False  # whether not even a connection could be made
 
-    unreachable = False
-    pause: float | None = None
-
-    def __init__(
-        self, status: int | None, reason: str, reply: str = "", *, temporary: bool = False
-    ) -> None:
-        super().__init__(reason)
-        self.status, self.reply, self.temporary = status, reply, temporary
+    def __str__(self) -> str:
+        return self.reason
 
 
 class Server:
@@ -80,19 +75,15 @@ class Server:
             raise UsageError(option, "not an address, e.g. http://127.0.0.1:8000/v1")
         self.outages = 0
         self._url, self._patience, self._timeout = url.rstrip("/"), patience, timeout
-        self._client = httpx2.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-            limits=httpx2.Limits(
-                max_connections=connections, max_keepalive_connections=connections
-            ),
-        )
+        limits = httpx2.Limits(max_connections=connections, max_keepalive_connections=connections)
+        headers = {"Authorization": f"Bearer {key}"} if key else None
+        self._client = httpx2.Client(headers=headers, limits=limits)
         weakref.finalize(self, self._client.close)
 
     def facts(self, model: str) -> dict[str, Any] | None:
         """Return what the server lists of a model; None if it fails to list anything."""
-        send = partial(self._send, "GET", "models", None, CONNECT)
         try:
-            models = _retried(send, LISTING, self._patience)
+            models = self._request("GET", "models", None, CONNECT, LISTING, self._patience)
             entry = next(entry for entry in models.get("data") or () if entry.get("id") == model)
         except RequestError as error:
             if error.unreachable:
@@ -106,90 +97,83 @@ class Server:
     def post(
         self, path: str, body: Mapping[str, Any], stop: Event, patience: float | None = None
     ) -> Mapping[str, Any]:
-        """Return the reply to a request, with retries.
+        """Return the reply to a request, with retries until `stop` is set.
 
-        Args:
-            path: below the address.
-            body: of the request.
-            stop: set when the reply is not wanted any more.
-            patience: seconds after which a failing request is not tried again, if not the server's.
+        With a `patience` of its own, in seconds, it is a short prompt.
         """
         timeout = self._timeout if patience is None else min(self._timeout, LOADING)
         seconds = self._patience if patience is None else patience
-        return _retried(partial(self._send, "POST", path, body, timeout), seconds, seconds, stop)
+        return self._request("POST", path, body, timeout, seconds, seconds, stop)
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None,
+        timeout: float,
+        patience: float,
+        absent: float,
+        stop: Event | None = None,
+    ) -> Mapping[str, Any]:
+        """Return the reply; `absent` is the patience with a server that is not up yet."""
+        stop = stop or Event()
+
+        def enough(state: RetryCallState) -> bool:
+            error = _error(state)
+            gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
+            return stop.is_set() or stop_before_delay(absent if gone else patience)(state)
+
+        def pause(state: RetryCallState) -> float:
+            asked = _error(state).pause
+            return PAUSES(state) if asked is None else asked
+
+        def give_up(state: RetryCallState) -> None:
+            error, seconds = _error(state), state.seconds_since_start or 0.0
+            error.reason += f" (tried {state.attempt_number} times in {seconds:.0f} s)"
+            raise error
+
+        reply: Mapping[str, Any] = Retrying(
+            retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
+            wait=pause,
+            stop=enough,
+            sleep=sleep_using_event(stop),
+            retry_error_callback=give_up,
+        )(self._send, method, path, body, timeout)
+        return reply
 
     def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, timeout: float
     ) -> Mapping[str, Any]:
         """Return the reply to one try, in bounded time and memory."""
-        deadline = monotonic() + timeout
+        deadline, data, url = monotonic() + timeout, bytearray(), f"{self._url}/{path}"
         limits = httpx2.Timeout(timeout, connect=CONNECT, pool=None)
-        data = bytearray()
         try:
-            with self._client.stream(
-                method, f"{self._url}/{path}", json=body, timeout=limits
-            ) as reply:
+            with self._client.stream(method, url, json=body, timeout=limits) as reply:
                 for chunk in reply.iter_bytes():
                     data += chunk
-                    if monotonic() > deadline:
-                        raise RequestError(None, "the reply took too long", temporary=True)
-                    if len(data) > LARGEST:
-                        raise RequestError(None, f"the reply is over {LARGEST:,} bytes")
+                    late = monotonic() > deadline
+                    if late or len(data) > LARGEST:
+                        reason = "took too long" if late else f"is over {LARGEST:,} bytes"
+                        reason = f"the reply {reason}"
+                        raise RequestError(reason, temporary=late)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             self.outages += 1
             reason = f"the server does not answer ({type(error).__name__})"
-            failed = RequestError(None, reason, temporary=True)
-            failed.unreachable = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
-            raise failed from error
+            unreachable = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+            raise RequestError(reason, temporary=True, unreachable=unreachable) from error
         status, text = reply.status_code, data[:4000].decode("utf-8", "replace")
         beginning = quote(" ".join(text[:400].split()), 120)
         if status != 200:
             reason, again = f"status {status}: {beginning}", status in TEMPORARY
-            failed = RequestError(status, reason, text, temporary=again)
-            failed.pause = retry_after(reply.headers)
-            raise failed
-        try:
+            pause = retry_after(reply.headers)
+            raise RequestError(reason, status, text, temporary=again, pause=pause)
+        reason = f"the reply is not JSON: {beginning}"
+        with suppress(ValueError, RecursionError):
             found = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            reason = f"the reply is not JSON: {beginning}"
-            raise RequestError(status, reason, temporary=True) from error
-        if not isinstance(found, dict):
+            if isinstance(found, dict):
+                return found
             reason = f"the reply is {type(found).__name__}, not an object"
-            raise RequestError(status, reason, temporary=True)
-        return found
-
-
-def _retried(
-    send: Callable[[], Mapping[str, Any]],
-    patience: float,
-    unreachable: float,
-    stop: Event | None = None,
-) -> Mapping[str, Any]:
-    """Return the reply; `unreachable` is the patience with a server that is not up yet."""
-    stop = stop or Event()
-
-    def enough(state: RetryCallState) -> bool:
-        error = _error(state)
-        gone = error.unreachable or error.status == 503  # llama.cpp's while it loads a model
-        return stop.is_set() or stop_before_delay(unreachable if gone else patience)(state)
-
-    def pause(state: RetryCallState) -> float:
-        asked = _error(state).pause
-        return PAUSES(state) if asked is None else asked
-
-    def give_up(state: RetryCallState) -> None:
-        error, seconds = _error(state), state.seconds_since_start or 0.0
-        error.args = (f"{error} (tried {state.attempt_number} times in {seconds:.0f} s)",)
-        raise error
-
-    reply: Mapping[str, Any] = Retrying(
-        retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
-        wait=pause,
-        stop=enough,
-        sleep=sleep_using_event(stop),
-        retry_error_callback=give_up,
-    )(send)
-    return reply
+        raise RequestError(reason, status, temporary=True)
 
 
 def _error(state: RetryCallState) -> RequestError:

@@ -10,9 +10,9 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.engines.interface import (
     Engine,
     Request,
+    deciding_options,
     installed_versions,
     read_options,
-    split_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
@@ -36,34 +36,31 @@ def prepare(
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.engine_options)
-    thinking = config.protocol == "thinking"
-    deciding, free = split_options(config.engine_options)
+    deciding = deciding_options(config.engine_options)
     return Engine(
-        partial(_generate, options, model, tokenizer, config.sampling, thinking),
+        partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},
         sampling=config.sampling,
         window=model.window,
-        start=free,
     )
 
 
 def _generate(
     options: TransformersOptions,
+    config: EvalConfig,
     model: Model,
     tokenizer: PromptTokenizer | None,
-    sampling: dict[str, Any],
-    thinking: bool,
     requests: Iterator[Request | None],
 ) -> Iterator[Prediction]:
     """Answer one row at a time, in order: no padding that could change an answer."""
     import torch
 
-    network, stops = _load(options, model, sampling)
+    network, stops = _load(options, config, model)
     tokenizer = tokenizer or model.tokenizer()
     for request in filter(None, requests):
         started = time.monotonic()
         ids = torch.tensor([request.ids], device=network.device)
-        if "seed" in sampling:
+        if config.temperature:
             torch.manual_seed(request.seed)
         try:
             with torch.inference_mode():
@@ -71,7 +68,7 @@ def _generate(
                     ids,
                     attention_mask=torch.ones_like(ids),
                     max_new_tokens=request.max_tokens,
-                    min_new_tokens=sampling["min_tokens"],
+                    min_new_tokens=config.sampling["min_tokens"],
                 )
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
@@ -79,14 +76,13 @@ def _generate(
             continue
         generated = output[0, len(request.ids) :].tolist()
         stopped = generated[-1] in stops
-        text = tokenizer.decode(generated[:-1] if stopped else generated, special=thinking)
+        special = config.protocol == "thinking"
+        text = tokenizer.decode(generated[:-1] if stopped else generated, special=special)
         seconds = time.monotonic() - started
         yield request.answered(text, "stop" if stopped else "length", len(generated), seconds)
 
 
-def _load(
-    options: TransformersOptions, model: Model, sampling: dict[str, Any]
-) -> tuple[Any, frozenset[int]]:
+def _load(options: TransformersOptions, config: EvalConfig, model: Model) -> tuple[Any, set[int]]:
     """Return the network and the tokens that end an answer."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig, logging
@@ -107,11 +103,11 @@ def _load(
     ends = network.generation_config.eos_token_id
     stops = [ends] if isinstance(ends, int) else list(ends or [])
     # A fresh config: the model's own may set sampling and penalties.
-    draws: dict[str, Any] = {"do_sample": "seed" in sampling}
-    if draws["do_sample"]:
-        draws |= {"top_k": 0, "temperature": sampling["temperature"]}
-        draws |= {"top_p": sampling["top_p"]} if "top_p" in sampling else {}
     network.generation_config = GenerationConfig(
-        eos_token_id=stops or None, pad_token_id=stops[0] if stops else 0, **draws
+        eos_token_id=stops or None,
+        pad_token_id=stops[0] if stops else 0,
+        do_sample=bool(config.temperature),
+        **({"top_k": 0, "temperature": config.temperature} if config.temperature else {}),
+        **({} if config.top_p is None else {"top_p": config.top_p}),
     )
-    return network, frozenset(stops)
+    return network, set(stops)

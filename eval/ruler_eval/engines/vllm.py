@@ -19,8 +19,8 @@ from ruler_eval.engines.interface import (
     Engine,
     Request,
     check_options,
+    deciding_options,
     installed_versions,
-    split_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, stretched
@@ -43,7 +43,6 @@ def prepare(
     from vllm.engine.arg_utils import EngineArgs
 
     options = config.engine_options
-    deciding, free = split_options(options)
     arguments = {
         "model": model.source,
         "revision": model.hub_revision,
@@ -61,27 +60,24 @@ def prepare(
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
     return Engine(
-        partial(_generate, arguments, config.sampling, config.protocol == "thinking"),
+        partial(_generate, arguments, config),
         info={
             **versions,
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
-            "options": deciding,
+            "options": deciding_options(options),
         },
         sampling=config.sampling,
         window=model.window,
-        start=free,
     )
 
 
 def _generate(
-    arguments: Mapping[str, Any],
-    sampling: dict[str, Any],
-    thinking: bool,
-    requests: Iterator[Request | None],
+    arguments: Mapping[str, Any], config: EvalConfig, requests: Iterator[Request | None]
 ) -> Iterator[Prediction]:
     from vllm import LLM, SamplingParams
 
+    sampling = config.sampling
     with block_sigint_in_children():
         llm = LLM(**arguments)
     waiting: dict[str, tuple[Request, float]] = {}
@@ -95,7 +91,7 @@ def _generate(
                 params = SamplingParams(
                     **sampling | ({"seed": request.seed} if "seed" in sampling else {}),
                     max_tokens=request.max_tokens,
-                    skip_special_tokens=not thinking,
+                    skip_special_tokens=config.protocol != "thinking",
                 )
                 prompt = {"prompt_token_ids": request.ids}
                 try:
