@@ -41,11 +41,13 @@ class EvalConfig:
     ] = "completion"
     revision: Annotated[str | None, Option("Tag or commit of the data's repo.")] = None
     configs: Annotated[
-        str | Iterable[str], Option("Configs, comma-separated, e.g. vt_4096 [default: all].")
-    ] = ""
+        str | Iterable[str] | None,
+        Option("Configs, comma-separated, e.g. vt_4096 [default: all]."),
+    ] = None
     tasks: Annotated[
-        str | Iterable[str], Option("Tasks whose configs to run [default: all].", command=False)
-    ] = ""
+        str | Iterable[str] | None,
+        Option("Tasks whose configs to run [default: all].", command=False),
+    ] = None
     rows: Annotated[
         str | int | Mapping[int, int] | None,
         Option("Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20 [default: all]."),
@@ -165,13 +167,13 @@ class RunConfig(EvalConfig):
         return Shard(*parse_shard(self.shard))
 
 
-def parse_names(names: str | Iterable[str]) -> tuple[str, ...]:
+def parse_names(names: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return names, which may be a comma-separated list.
 
     >>> parse_names("vt_4096, cwe_4096")
     ('vt_4096', 'cwe_4096')
     """
-    parts = names.split(",") if isinstance(names, str) else names
+    parts = names.split(",") if isinstance(names, str) else names or ()
     return tuple(name.strip() for name in parts if name.strip())
 
 

@@ -164,6 +164,12 @@ def test_an_unknown_gpu_is_refused_with_those_known(frozen: Path, tiny: Path) ->
     assert "'h1000': not known; known: a10" in refusal(done)
 
 
+def test_without_the_models_files_there_is_no_estimate_and_the_reason_is_said(frozen: Path) -> None:
+    found = examine(frozen, Path("m"), "--gpu", "h100")
+    said = [one["message"] for one in found["findings"] if one["about"] == "estimate"]
+    assert said == ["none: the model's config.json is not here"] and found["estimate"] is None
+
+
 def test_the_cost_is_a_range_in_minutes_and_in_money(frozen: Path, tiny: Path) -> None:
     cost = examine(frozen, tiny, "--gpu", "h100", "--price", 2.5)
     low, high = cost["estimate"]["gpu_hours"]

@@ -55,7 +55,7 @@ def test_different_answers_are_named_and_left_to_the_user(frozen: Path, run: Pat
     journal(run, "0-of-3").write_bytes(changed(first, text="another"))
     before = lines(run)
     done = evaluate("mend", run)
-    assert done.returncode == 1 and "1 findings are left" in done.stderr
+    assert done.returncode == 1 and "left: 1 finding" in done.stderr
     row = f"{json.loads(first)['config']}/{json.loads(first)['index']}"
     assert f"{row}: different answers: answers-0-of-2.jsonl:1: " in done.stdout
     assert "answers-0-of-3.jsonl:1: 'another'" in done.stdout and lines(run) == before
@@ -79,7 +79,7 @@ def test_an_answer_is_kept_beside_a_failure_and_what_cannot_be_mended_is_named(r
     assert json.loads(journal(run).read_bytes().splitlines()[1])["error"] is None
     (run / "moved.json").rename(run / "run.json")
     done = evaluate("mend", run)
-    assert "/99 is not a row of this run" in done.stdout and "2 findings are left" in done.stderr
+    assert "/99 is not a row of this run" in done.stdout and "left: 2 findings" in done.stderr
 
 
 def test_what_is_not_a_run_is_refused(tmp_path: Path) -> None:

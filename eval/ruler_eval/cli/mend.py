@@ -8,7 +8,7 @@ import typer
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
 from ruler_data.terminal import say
 from ruler_eval import journal
 from ruler_eval.journal import Line
@@ -32,7 +32,7 @@ def mend(place: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
     for text in (*mended, *left):
         say(text)
     if left:
-        raise RulerError(place, f"{len(left)} findings are left")
+        raise RulerError(place, f"left: {counted(len(left), 'finding')}")
     answers = sum(_answer(line) is not None for line in lines if line.where not in drop)
     say(f"{place}: in order, {answers} answers")
 

@@ -154,9 +154,9 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
 
 
 def _examine_cost(inputs: Inputs, gpu: str | None, cost: Estimate | None) -> Iterator[Finding]:
-    if cost is None and inputs.model.config:
-        message = "none: the model's config.json is of a kind that is not supported"
-        yield Finding("note", "estimate", message)
+    if cost is None and (inputs.model.config or gpu):
+        kind = "is of a kind that is not supported" if inputs.model.config else "is not here"
+        yield Finding("note", "estimate", f"none: the model's config.json {kind}")
     if cost is not None and cost.fits is False:
         yield Finding(
             "error",
