@@ -25,5 +25,7 @@ def test_needles_of_one_wording_or_of_several_are_found_with_the_lines_between_t
         expected.append(((sentence,), kind, key, value, wording))
         lines += [filler, sentence]
     found, pieces = needle_sentences("\n".join(lines))
-    assert sorted(zip(*found, strict=True)) == sorted(expected)
+    texts = map(found.texts, range(len(found.keys)))
+    columns = (texts, found.kinds, found.keys, found.values, found.wordings)
+    assert sorted(zip(*columns, strict=True)) == sorted(expected)
     assert lines_between(pieces, "") == [line for line in lines[::2] if line.strip()]

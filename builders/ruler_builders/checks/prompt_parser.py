@@ -52,6 +52,10 @@ _FORMS = [
     for wording, forms in NEEDLES.items()
     for form in (_named(one) for one in (forms[:1] if wording == "split" else forms))
 ]
+#: The form of which there may be thousands; what it matches follows from its parts.
+_PLAIN = NEEDLES["plain"][0]
+_PARTS = _PLAIN.replace(".", r"\.").format(kind=r"(\w+)", key=r"(\S+)", value=r"(\S+)")
+_PLAIN_PARTS = re.compile(_PARTS + r"(?=\s|$)")
 _FILED = re.compile(NEEDLES["split"][1].format(alias=r"(\S+)", value=r"(\S+?)") + r"(?=\s|$)")
 
 
@@ -59,21 +63,30 @@ class Needles(NamedTuple):
     """The needles of a text, in columns: by form, and those of a form in the order of the text.
 
     Attributes:
-        texts: the sentence of each, or both sentences if it is split, in the order of the text.
+        sentences: of each, if it is not of the plain form alone; two if it is split.
     """
 
-    texts: Sequence[tuple[str, ...]]
     kinds: Sequence[str]
     keys: Sequence[str]
     values: Sequence[str]
     wordings: Sequence[str]
+    sentences: Sequence[tuple[str, ...]] = ()
+
+    def texts(self, place: int) -> tuple[str, ...]:
+        """Return the sentence of a needle, or both if it is split, in the order of the text."""
+        if self.sentences:
+            return self.sentences[place]
+        kind, key, value = self.kinds[place], self.keys[place], self.values[place]
+        return (_PLAIN.format(kind=kind, key=key, value=value),)
 
 
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     """Return all needles of a text in any wording, and the pieces of text between them."""
     (plain, _, plain_form), *forms = _FORMS
-    found, pieces = _of_plain_form(text, plain, plain_form)
+    parts = _PLAIN_PARTS.split(text)
+    pieces, kinds, keys, values = (parts[place::4] for place in range(4))
+    found = Needles(kinds, keys, values, [plain] * len(keys))
     rest = "\n".join(pieces)  # short if there is nothing but plain needles
     magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in rest.split(MAGIC)[:-1]})
     others = [
@@ -94,17 +107,10 @@ def lines_between(pieces: Iterable[str], head: str) -> list[str]:
     return lines[sum(bool(line.strip()) for line in head.split("\n")) :]
 
 
-def _of_plain_form(text: str, wording: str, form: re.Pattern[str]) -> tuple[Needles, list[str]]:
-    """Return needles, of which there may be thousands, and what is between them, at once."""
-    parts = form.split(text)
-    pieces, texts, kinds, keys, values = (parts[place::5] for place in range(5))
-    return Needles([*zip(texts, strict=True)], kinds, keys, values, [wording] * len(keys)), pieces
-
-
 def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[Needles, list[str]]:
     """Return needles form by form, and what is between them."""
     filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
-    found, spans = list[tuple[tuple[str, ...], str, str, str, str]](), list[tuple[int, int]]()
+    found, spans = list[tuple[str, str, str, str, tuple[str, ...]]](), list[tuple[int, int]]()
     for wording, form in forms:
         for match in form.finditer(text):
             matches, value = [match], match["value"]
@@ -115,7 +121,7 @@ def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[
                 value = filed[value][2]
             texts = tuple(one[0] for one in matches)
             kind = match["kind"] if "kind" in form.groupindex else ""
-            found.append((texts, kind, match["key"], value, wording))
+            found.append((kind, match["key"], value, wording, texts))
             spans += [one.span() for one in matches]
     spans.sort()
     ends = [0, *(end for _, end in spans)]

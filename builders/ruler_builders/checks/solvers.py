@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress
+from itertools import compress, count
 
 from ruler_builders.checks.prompt_parser import (
     COUNTED,
@@ -65,7 +65,10 @@ def _niah(row: Row) -> Solved:
     things = associations().get(query.removeprefix("the "))
     needles = needle_sentences(row.context)[0]
     is_asked = map(frozenset(things or keys).__contains__, needles.keys)
-    known = list(compress(zip(needles.texts, needles.keys, needles.values, strict=True), is_asked))
+    known = [
+        (needles.texts(place), needles.keys[place], needles.values[place])
+        for place in compress(count(), is_asked)
+    ]
     if len(known) > 1:
         known.sort(key=lambda needle: row.context.index(needle[0][0]))
     found = [value for _, _, value in known]

@@ -83,7 +83,7 @@ def _sentence_findings(params: Niah, found: Needles) -> Iterator[str]:
     singular = params.value_type.removesuffix("s")
     expected = params.value_type if params.wording in ("plain", "json", "assignment") else singular
     for place in _others(found.kinds, f"({expected}|{singular})?"):
-        yield f"the needle {found.texts[place][0]!r} is about {found.kinds[place]}, not {expected}"
+        yield f"the needle {found.texts(place)[0]!r} is about {found.kinds[place]}, not {expected}"
     key_form = _form(params.key_type)
     if params.wording == "associated":
         key_form = "|".join(map(re.escape, chain.from_iterable(associations().values())))
@@ -93,10 +93,10 @@ def _sentence_findings(params: Niah, found: Needles) -> Iterator[str]:
         (found.values, value_form, params.value_type),
     ):
         for place in _others(column, form):
-            text = found.texts[place][0]
+            text = found.texts(place)[0]
             yield f"{column[place]!r} in the needle {text!r} is not of the kind {kind}"
     for place in _others(found.wordings, params.wording):
-        text, wording = found.texts[place][0], found.wordings[place]
+        text, wording = found.texts(place)[0], found.wordings[place]
         yield f"the needle {text!r} is {wording}, the task's are {params.wording}"
 
 
@@ -166,7 +166,7 @@ def _mention_findings(
             often = len(re.findall(form, body.encode().lower().decode()))
             if often != times:
                 yield f"the haystack mentions {part!r} {often} times, its needles {times} times"
-    about = sum(text.count(MAGIC) for texts in found.texts for text in texts)
+    about = sum(text.count(MAGIC) for n in range(len(found.keys)) for text in found.texts(n))
     if (often := lowered.count(MAGIC.encode())) != about:
         yield f"{often} sentences are about something special magic, {about} of them are needles"
 
