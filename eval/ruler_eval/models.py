@@ -105,14 +105,18 @@ def identify(folder: Path) -> str | None:
     if not weights:
         return None
     config, digest = folder / "config.json", hashlib.sha256()
-    digest.update(config.read_bytes() if config.is_file() else b"")
-    for path in weights:
-        size = path.stat().st_size
-        digest.update(f"\0{path.name}\0{size}\0".encode())
-        with path.open("rb") as file:
-            for block in range(BLOCKS):
-                file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
-                digest.update(file.read(BLOCK))
+    try:
+        digest.update(config.read_bytes() if config.is_file() else b"")
+        for path in weights:
+            size = path.stat().st_size
+            digest.update(f"\0{path.name}\0{size}\0".encode())
+            with path.open("rb") as file:
+                for block in range(BLOCKS):
+                    file.seek(max(0, size - BLOCK) * block // (BLOCKS - 1))
+                    digest.update(file.read(BLOCK))
+    except OSError as error:
+        option, reason = "--model", f"cannot be read: {error.strerror}"
+        raise RulerError(option, error.filename, reason) from error
     return "sha256:" + digest.hexdigest()
 
 

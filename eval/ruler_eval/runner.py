@@ -102,10 +102,12 @@ def run(config: RunConfig) -> Run:
 
 def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
     """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
+    if job.engine.open is None:  # else the server is asked first, once the shard is held
+        folder.begin(job.info)  # names what differs in the folder of another run that is running
     with folder.hold(shard):
         if job.engine.open is not None:
             job.engine.open()
-        folder.begin(job.info, shard)
+        folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
         pending = _resume(job, folder, shard)
         errors: list[str | None] = []  # of each row that was asked
         answers = journal.Journal(folder.file(JOURNAL, shard))

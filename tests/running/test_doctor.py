@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -134,24 +135,44 @@ def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path
     assert not errors(examine(frozen, model, "--engine", "vllm", "--option", option))
 
 
-def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
-    frozen: Path, tiny: Path, tmp_path: Path
-) -> None:
+def tampered(frozen: Path, copy: Path, column: str, change: Callable[[list[Any]], None]) -> Path:
+    """Copy data with another column of one config, which the manifest says is right."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    copy = tmp_path / "copy"
     shutil.copytree(frozen, copy)
     path = copy / "vt_2048" / "test-00000-of-00001.parquet"
     table = pq.read_table(path)
-    outputs = [["ZZZZZ"], *table["outputs"].to_pylist()[1:]]
-    place = table.schema.get_field_index("outputs")
-    changed = table.set_column(place, table.schema.field("outputs"), pa.array(outputs))
+    change(values := table[column].to_pylist())
+    field, place = table.schema.field(column), table.schema.get_field_index(column)
+    changed = table.set_column(place, field, pa.array(values, field.type))
     pq.write_table(changed, path, write_page_checksum=True)
     manifest = Manifest.from_json((copy / "manifest.json").read_text())
     object.__setattr__(manifest.configs["vt_2048"], "sha256", sha256_file(path))
     (copy / "manifest.json").write_text(manifest.to_json())
-    found = examine(copy, tiny, "--all")
+    return copy
+
+
+def test_of_wrong_lengths_the_one_that_is_most_wrong_is_shown(
+    frozen: Path, tiny: Path, tmp_path: Path
+) -> None:
+    def change(lengths: list[int]) -> None:
+        lengths[:] = [length - 1 for length in lengths]
+        lengths[lengths.index(min(lengths))] -= 100  # not the longest
+
+    copy = tampered(frozen, tmp_path / "copy", "length", change)
+    (error,) = errors(examine(copy, tiny, "--configs", "vt_2048", "--all"))
+    length, said = re.findall(r"are (\d+) tokens, the data says (\d+)", error)[0]
+    assert int(length) - int(said) == 101
+
+
+def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
+    frozen: Path, tiny: Path, tmp_path: Path
+) -> None:
+    def change(outputs: list[list[str]]) -> None:
+        outputs[0] = ["ZZZZZ"]
+
+    found = examine(tampered(frozen, tmp_path / "copy", "outputs", change), tiny, "--all")
     (error,) = errors(found)
     assert (
         "gold answer 'ZZZZZ' is not in the prompt" in error
@@ -207,6 +228,8 @@ def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_p
         ("oracle", "sekonds=1", "engine oracle has no such option; did you mean seconds?"),
         ("openai", "tolerance=much", "--option tolerance='much'"),
         ("python", "batch=2", "engine python needs one function"),
+        ("python", "batch=0", "--option batch='0'"),
+        ("oracle", "gpu_memory_utilization=much", "engine oracle has no such option"),
     ],
 )
 def test_options_of_the_engine_are_checked_as_run_does(
@@ -214,7 +237,8 @@ def test_options_of_the_engine_are_checked_as_run_does(
 ) -> None:
     server = ("--base-url", "http://127.0.0.1:1/v1") if engine == "openai" else ()
     asked = ("--engine", engine, "--option", option, *server)
-    done = evaluate("doctor", "--data", frozen, "--model", tiny, *asked)
+    used = ("--gpu", "h100")  # the estimate uses some of them
+    done = evaluate("doctor", "--data", frozen, "--model", tiny, *asked, *used)
     assert said in refusal(done)
 
 

@@ -2,10 +2,18 @@
 
 import os
 import signal
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from ruler_data.row import Row
+from ruler_eval.engines.interface import Request
+from ruler_eval.engines.ray import Copy, Rows, dispatch
+from ruler_eval.schema import Prediction
 from tests.builds import until
 from tests.commands import finish, spawn
 from tests.running.processes import (
@@ -61,6 +69,45 @@ def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Pa
     assert "3 copies of the model were lost while they had this row" in refusal(done, 1)
     unscored = [line["index"] for line in lines(tmp_path) if line["error"]]
     assert unscored == [7] and len(lines(tmp_path)) == 20
+
+
+class Lost(Exception):
+    """A copy has died."""
+
+
+class OneCopy:
+    """A cluster with room for one copy, which every third row ends."""
+
+    def __init__(self) -> None:
+        self.all: list[Copy] = []
+        errors = SimpleNamespace(RayActorError=Lost, RayTaskError=ZeroDivisionError)
+        self.ray = SimpleNamespace(
+            wait=lambda streams, **_: (streams, []), get=lambda found: found, exceptions=errors
+        )
+
+    def follow(self) -> None:
+        if not self.all:
+            held: deque[Request] = deque()
+            put = SimpleNamespace(remote=held.append)
+            self.all.append(Copy(None, SimpleNamespace(put=put), self.serve(held)))
+
+    def drop(self, copy: Copy) -> None:
+        self.all.remove(copy)
+
+    def serve(self, held: deque[Request]) -> Iterator[Prediction | None]:
+        yield None
+        while True:
+            request = held.popleft()
+            if request.row.index % 3 == 2:
+                raise Lost
+            yield request.answered("x", "stop", 1, 0.0)
+
+
+def test_many_rows_that_end_every_copy_are_unscored_and_take_no_other_with_them() -> None:
+    asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(60))
+    found = {each.index: each.error for each in dispatch(cast(Any, OneCopy()), Rows(asked))}
+    assert len(found) == 60
+    assert {index for index, error in found.items() if error} == set(range(2, 60, 3))
 
 
 #: Makes Python forget the oracle in the processes of a cluster, as where an engine is missing.

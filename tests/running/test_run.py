@@ -12,7 +12,8 @@ from threading import Event, Thread
 
 import pytest
 
-from ruler_data import Row, UsageError
+import ruler_eval
+from ruler_data import Row, RulerError, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval import run_dir
@@ -21,6 +22,7 @@ from ruler_eval.schema import RunInfo
 from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
+from tests.running import tiny
 from tests.running.processes import (
     all_keys,
     evaluate,
@@ -109,12 +111,18 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     assert Counter(keys(tmp_path)) == Counter(all_keys(frozen))
 
 
+def test_weights_that_cannot_be_read_are_named(frozen: Path, tmp_path: Path) -> None:
+    model = tiny.make_model(tmp_path / "tiny")
+    (model / "model.safetensors").symlink_to("gone")
+    with pytest.raises(RulerError, match=r"--model: .*/model.safetensors: cannot be read: No such"):
+        ruler_eval.run(frozen, model=model, engine="oracle", out=tmp_path / "run")
+
+
 def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
     frozen: Path, tmp_path: Path
 ) -> None:
-    other = order(frozen, tmp_path, "--protocol", "base", "--shard", "1/2")
-    slow = order(frozen, tmp_path, "--option", "seconds=60", "--shard", "0/2")
-    with started(*slow) as process:
+    other = order(frozen, tmp_path, "--protocol", "base")
+    with started(*order(frozen, tmp_path, "--option", "seconds=60")) as process:
         until(lambda: list(tmp_path.glob("answers-*.jsonl")), process)
         assert "holds another run" in refusal(evaluate(*other))
         process.kill()

@@ -58,13 +58,10 @@ def diagnose(
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
     inputs = open_inputs(config)
-    cost = _estimate(inputs, gpu)
-    findings = [
-        *_examine_tokenizer(inputs),
-        *_examine_engine(inputs),
-        *_examine_cost(inputs, gpu, cost),
-    ]
+    findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
+    cost = _estimate(inputs, gpu)  # only now are the engine's options known to be right
+    findings += _examine_cost(inputs, gpu, cost)
     rows, examined = _examine_rows(inputs, sample, progress)
     return [*findings, *rows], examined, cost
 
@@ -197,7 +194,8 @@ def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
     """Yield the faults of a row: name, excess (the row with most is shown), message."""
     tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
     for fault, message in inputs.misfits(row, ids, inputs.model.window).items():
-        yield fault, len(ids) + room, message
+        wrong = abs(len(ids) + row.max_new_tokens - row.length)
+        yield fault, wrong if fault == "length" else len(ids) + room, message
     bos = next((place for place, each in enumerate(ids) if each != tokenizer.bos_id), len(ids))
     if tokenizer.wants_bos and bos != 1:
         begins = f"{bos} BOS tokens" if bos else "no BOS"

@@ -285,7 +285,9 @@ def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
                     msg = f"{lost}; see `ray status`, then run the same command again"
                     raise RulerError(msg) from error
                 copies.drop(copy)
-                yield from rows.put_back(copy.requests.values())
+                for unscored in rows.put_back(copy.requests.values()):
+                    losses = 0  # it was the row
+                    yield unscored
                 continue
             except ray.exceptions.RayTaskError as error:
                 reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
