@@ -50,7 +50,9 @@ def test_rows_that_two_counts_of_shards_answered_alike_are_mended_and_can_be_sco
     assert evaluate(*order(frozen, run)).returncode == 0
 
 
-def test_different_answers_are_named_and_left_to_the_user(frozen: Path, run: Path) -> None:
+def test_different_answers_are_named_kept_and_asked_again_only_if_wanted(
+    frozen: Path, run: Path
+) -> None:
     first = journal(run).read_bytes().splitlines(keepends=True)[0]
     journal(run, "0-of-3").write_bytes(changed(first, text="another"))
     before = lines(run)
@@ -59,10 +61,11 @@ def test_different_answers_are_named_and_left_to_the_user(frozen: Path, run: Pat
     row = f"{json.loads(first)['config']}/{json.loads(first)['index']}"
     assert f"{row}: different answers: answers-0-of-2.jsonl:1: " in done.stdout
     assert "answers-0-of-3.jsonl:1: 'another'" in done.stdout and lines(run) == before
-    for shard in ("0-of-2", "0-of-3"):  # as the message says
-        rest = journal(run, shard).read_bytes().splitlines(keepends=True)[1:]
-        journal(run, shard).write_bytes(b"".join(rest))
-    assert "in order, 39 answers" in evaluate("mend", run).stdout
+    done = evaluate("mend", run, "--ask-again")
+    assert done.returncode == 0 and "in order, 39 answers" in done.stdout
+    assert {path.name for path in (run / "before-mend-1").iterdir()} == {
+        "answers-0-of-2.jsonl", "answers-0-of-3.jsonl",
+    }  # fmt: skip
     assert evaluate(*order(frozen, run)).returncode == 0
     assert keys(run) == all_keys(frozen)
 

@@ -16,7 +16,15 @@ from ruler_eval.run_dir import JOURNAL, RunFolder
 from ruler_eval.schema import Key, Prediction, read_info
 
 
-def mend(place: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+def mend(
+    place: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    ask_again: Annotated[
+        bool,
+        typer.Option(
+            "--ask-again", help="Remove rows with different answers, so that a run asks them again."
+        ),
+    ] = False,
+) -> None:
     """Find and mend damage in the folder of a run; a copy is kept."""
     folder = RunFolder(place)
     if not folder.journals():
@@ -25,7 +33,7 @@ def mend(place: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> Non
     with folder.hold_all():
         paths = [folder.file(JOURNAL, shard) for shard in folder.journals()]
         lines = [line for path in paths for line in journal.lines(path)]
-        drop, mended, left = _examine(lines)
+        drop, mended, left = _examine(lines, ask_again=ask_again)
         left += _strangers(lines, place)
         if drop:
             mended.append(f"the journals as they were are in {_rewrite(place, lines, drop)}")
@@ -45,7 +53,7 @@ def _answer(line: Line) -> tuple[str | None, str | None] | None:
     return each.text, each.finish
 
 
-def _examine(lines: list[Line]) -> tuple[set[str], list[str], list[str]]:
+def _examine(lines: list[Line], *, ask_again: bool) -> tuple[set[str], list[str], list[str]]:
     """Return the lines of journals to drop, what this mends, and what is left for the user.
 
     Of a row that was answered several times the first answer is kept, if all are the same text.
@@ -61,19 +69,24 @@ def _examine(lines: list[Line]) -> tuple[set[str], list[str], list[str]]:
             mended.append(f"{line.where}: incomplete end, {len(line.data)} bytes removed")
         else:
             left.append(f"{line.where}: not a line of a journal; remove it, or correct it")
-    same = 0
+    same = different = 0
     for (config, index, sample), several in rows.items():
         answers = {line.where: answer for line in several if (answer := _answer(line))}
-        if len(set(answers.values())) > 1:
+        if len(set(answers.values())) > 1 and ask_again:
+            drop |= {line.where for line in several}
+            different += 1
+        elif len(set(answers.values())) > 1:
             row = f"{config}/{index}" + (f" sample {sample}" if sample else "")
             texts = [f"{where}: {quote(str(text))}" for where, (text, _) in answers.items()]
-            remedy = "remove all lines but one, or all, and run again"
+            remedy = "remove all lines but one, or all by --ask-again"
             left.append(f"{row}: different answers: {'; '.join(texts)}; {remedy}")
         elif len(several) > 1:
             drop |= {line.where for line in several} - {next(iter(answers), several[0].where)}
             same += 1
     if same:
         mended.append(f"{same} rows answered twice with the same text, the first is kept")
+    if different:
+        mended.append(f"{different} rows with different answers removed: run again to ask them")
     return drop, mended, left
 
 
