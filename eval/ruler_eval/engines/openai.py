@@ -183,7 +183,8 @@ class Client:
                     gone = self.server.outages != self._checked
                     over = failures == 2 * concurrency
                     due = self._suspect or (gone and (over or not failures))
-                    if due and self._is_same(doubtful=0):
+                    # Before a run ends for failures, its server had its time to come back.
+                    if due and self._is_same(0, PROBE_SECONDS if over else None):
                         doubtful = 1
                     yield prediction
                     if over:
@@ -291,15 +292,17 @@ class Client:
                 found[SOFTWARE] = software
         return found
 
-    def _is_same(self, doubtful: int) -> bool:
+    def _is_same(self, doubtful: int, patience: float | None = None) -> bool:
         """Whether the server still holds the same model; False if it does not say.
+
+        A server that is gone is waited for, `patience` seconds or as long as for a row.
 
         Raises:
             ModelChanged: it holds another one; the last `doubtful` answers may be of that one.
         """
         self._checked, self._suspect = self.server.outages, False
         try:
-            facts, probe = self.server.facts(self.model), self._ask_probes()
+            facts, probe = self.server.facts(self.model, patience), self._ask_probes()
         except RulerError as error:  # the rows are answered all the same
             self._tell(f"whether the model is still the same is not known: {error}")
             return False

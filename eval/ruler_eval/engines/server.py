@@ -80,10 +80,14 @@ class Server:
         self._client = httpx2.Client(headers=headers, limits=limits)
         weakref.finalize(self, self._client.close)
 
-    def facts(self, model: str) -> dict[str, Any] | None:
-        """Return what the server lists of a model; None if it fails to list anything."""
+    def facts(self, model: str, patience: float | None = None) -> dict[str, Any] | None:
+        """Return what the server lists of a model; None if it fails to list anything.
+
+        A server that is not up is waited for, `patience` seconds or as long as for a row.
+        """
+        absent = self._patience if patience is None else min(patience, self._patience)
         try:
-            models = self._request("GET", "models", None, CONNECT, LISTING, self._patience)
+            models = self._request("GET", "models", None, CONNECT, LISTING, absent)
             entry = next(entry for entry in models.get("data") or () if entry.get("id") == model)
         except RequestError as error:
             if error.unreachable:
