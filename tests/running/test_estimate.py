@@ -90,6 +90,13 @@ def test_layers_without_attention_keep_nothing(way: str) -> None:
     assert found.prefill_flops(131_072) < full.prefill_flops(131_072)
 
 
+def test_a_model_without_attention_has_an_estimate_and_a_period_of_no_layers_is_none() -> None:
+    none = shape(**LLAMA_8B, layer_types=["linear_attention"] * 32)
+    found = estimate(none, [(131_072, 30)], GPUS["h100"])
+    assert found.kv_bytes_longest == 0 and found.fits and found.gpu_hours
+    assert shape(**LLAMA_8B, attn_layer_period=0) == shape(**LLAMA_8B)
+
+
 def test_a_layer_keeps_no_more_than_its_window() -> None:
     assert shape(**GEMMA3_27B).kv_bytes(131_072) / 1e9 == pytest.approx(11.2, abs=0.1)
     by_hand = 2 * 2 * 8 * 64 * 18 * (131_072 + 128)

@@ -190,7 +190,7 @@ def _windows(config: Mapping[str, Any], layers: int) -> tuple[int | None, ...]:
         ("sliding_window_pattern", -1, window),
     )
     for name, first, others in periods:
-        if isinstance(every := config.get(name), int):
+        if isinstance(every := config.get(name), int) and every > 0:
             full = first % every
             return tuple(None if layer % every == full else others for layer in range(layers))
     return (window,) * layers
@@ -258,7 +258,7 @@ def estimate(
     read = 0.0
     for length, answer in rows:
         own = shape.kv_bytes(length)
-        together = min(batch, max(1.0, free // own))
+        together = min(batch, max(1.0, free // own)) if own else batch
         read += samples * answer * (shape.weight_bytes / together + own)
 
     def hours(speed: Speed, prefills: int) -> list[float]:
