@@ -157,7 +157,8 @@ class WordList(NamedTuple):
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def word_list(text: str) -> WordList:
     """Return the words of a stripped text, which are a list if the first is "1."."""
-    words = pieces = pc.ascii_split_whitespace(pa.array([text])).values
+    split = pc.ascii_split_whitespace if text.isascii() else pc.utf8_split_whitespace  # or slower
+    words = pieces = split(pa.array([text])).values
     is_numbered = False
     if pieces[0].as_py() == "1.":
         at = np.arange(len(pieces))
