@@ -24,7 +24,7 @@ from ruler_data.files import sha256_file
 from ruler_data.hub.download import Release, open_release
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, quote
-from ruler_data.parquet import SCHEMA, UNREADABLE, opened, packed_rows, read_groups
+from ruler_data.parquet import SCHEMA, UNREADABLE, gaps, opened, packed_rows, read_groups
 from ruler_data.row import Row, columns
 
 #: Rows, and characters of a text, that a notebook shows.
@@ -130,7 +130,10 @@ def checked_row(group: pa.Table, place: int, index: int) -> Row:
     Raises:
         ValueError: a value is missing, or it has no gold answer.
     """
-    row = next(packed_rows(group.slice(place, 1), index)).unpack()
+    part = group.slice(place, 1)
+    if missing := gaps(part, index):
+        raise ValueError(missing[0])
+    row = next(packed_rows(part)).unpack()
     if not row.outputs:
         msg = f"row {row.index} has no gold answer"
         raise ValueError(msg)

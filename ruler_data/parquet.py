@@ -148,17 +148,12 @@ def gaps(group: pa.Table, first: int) -> list[str]:
     return [f"row {row}: {name} has no value" for row, name in sorted(found.items())]
 
 
-def packed_rows(group: pa.Table, first: int = 0) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a row group, which begins with row `first` of the file.
+def packed_rows(group: pa.Table) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a row group without `gaps`; see `UNREADABLE` for one of other columns.
 
     Contexts are converted one by one, since all at once would block other threads for a quarter of
     a second.
-
-    Raises:
-        ValueError: a value is missing; see `UNREADABLE` for a table with other columns.
     """
-    if missing := gaps(group, first):
-        raise ValueError(missing[0])
     for batch in group.select(SCHEMA.names).to_batches():
         *plain, evidence = batch.columns
         texts = plain.pop(CONTEXT).cast(pa.binary())

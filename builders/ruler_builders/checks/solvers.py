@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import compress, count
 
 from ruler_builders.checks.prompt_parser import (
     COUNTED,
@@ -64,10 +63,11 @@ def _niah(row: Row) -> Solved:
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
     needles = needle_sentences(row.context)[0]
-    is_asked = map(frozenset(things or keys).__contains__, needles.keys)
+    asked = frozenset(things or keys)
     known = [
-        (needles.texts(place), needles.keys[place], needles.values[place])
-        for place in compress(count(), is_asked)
+        (needles.texts(place), key, needles.values[place])
+        for place, key in enumerate(needles.keys)
+        if key in asked
     ]
     if len(known) > 1:
         known.sort(key=lambda needle: row.context.index(needle[0][0]))

@@ -156,7 +156,7 @@ def _unwrapped(function: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401 - a
 
 
 def _source_hash(function: object) -> str | None:
-    """Return the sha256 of the file that defines a function; None where there is no file."""
+    """Return the sha256 of the file that a function is written in; None if it is in no file."""
     try:
         file = inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
         return "sha256:" + sha256_file(Path(file or ""))
