@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,8 +24,8 @@ FLOAT = ("--option", "dtype=float32")
 CPU = (*FLOAT, "--option", "enforce_eager=true")
 ONE = (*CPU, "--option", "distributed_executor_backend=uni")
 CONFIGS = ("fwe_512", "fwe_640")
-#: Seconds after which something hangs.
-HANG = 400
+#: Seconds after which something hangs: what takes one minute takes six beside all other tests.
+HANG = 900
 
 #: What takes long to import; none of it starts a thread.
 PRELOAD = (
@@ -66,9 +67,14 @@ def run(module: str, *arguments: object, env: dict[str, str] | None = None) -> D
     """Run `python -m module` to its end."""
     process = start(module, *arguments, env=env)
     try:
-        output, errors = process.communicate(HANG)
+        process.wait(HANG)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, errors = process.communicate()
+        pytest.fail(f"{process.args} said nothing more after {HANG} s:\n{errors}")
     finally:
         process.kill()
+    output, errors = process.communicate()
     return Done(process.args, process.wait(), output, errors)
 
 
