@@ -13,7 +13,7 @@ Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and wha
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, Queue
@@ -248,13 +248,15 @@ class Rows:
         alone = request is None and self._again and not held
         return self._again.pop(0) if alone else request
 
-    def put_back(self, requests: Iterable[Request]) -> Iterator[Prediction]:
-        """Keep the requests of a lost copy; yield those that were lost too often as unscored."""
+    def put_back(self, requests: Collection[Request]) -> Iterator[Prediction]:
+        """Keep the requests of a lost copy; yield those that were lost too often as unscored.
+
+        They come next, so that a row that crashes its copies is known before another one is tried.
+        """
+        self._losses.update(request.key for request in requests)
+        self._again[:0] = [each for each in requests if self._losses[each.key] < TRIES]
         for request in requests:
-            self._losses[request.key] += 1
-            if self._losses[request.key] < TRIES:
-                self._again.append(request)
-            else:
+            if self._losses[request.key] >= TRIES:
                 reason = f"{TRIES} copies of the model were lost while they had this row"
                 yield request.unscored(reason)
 
