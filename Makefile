@@ -136,7 +136,7 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
-	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist worksteal tests/engines tests/running/test_slurm.py
+	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py
 
 # Reads the models' files, which are in GGUF.
 $(ENGINES)/.example: $(ENGINES)/.made

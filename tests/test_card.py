@@ -50,6 +50,8 @@ def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
     assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.2.0")' in released
     assert "ruler-data verify org/ruler --revision v1.2.0" in released
     assert "- Data version 1.2.0, built" in released and "version: 1.2.0\n" in released
+    alone = cli("card", copy, "--version", "1.2.0")
+    assert alone.returncode == 2 and "name that repo too" in alone.stderr
 
 
 #: Edits of a card's metadata, and what is said of them: of its configs, and of the rest.

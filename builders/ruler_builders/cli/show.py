@@ -116,7 +116,9 @@ def card(
     data: Annotated[str, Option("Folder of a build, or a repo with --revision.", argument=True)],
     revision: Annotated[str | None, Option("Tag or commit of a release on the Hub.")] = None,
     repo: Annotated[str, Option("Print it as for this repo on the Hub.")] = "",
-    version: Annotated[str, Option("Version of that release.")] = "1.0.0",
+    version: Annotated[
+        str | None, Option("Version of that release [default: 1.0.0].", show_default=False)
+    ] = None,
 ) -> None:
     """Print the card of a folder or a release, or as it will be in a repo."""
     from ruler_builders.card import Address, card_files
@@ -124,7 +126,10 @@ def card(
     from ruler_builders.publish.version_rules import Version
     from ruler_data.dataset import open_source
 
-    released = Version.parse(version)
+    if version and not repo:
+        msg = f"--version {version} is of a release in --repo; name that repo too, or leave it out"
+        raise UsageError(msg)
+    released = Version.parse(version or "1.0.0")
     address = Address(check_repo(repo), released.tag) if repo else None
     source = open_source(data, revision)
     folder, manifest = source.folder, source.manifest
