@@ -51,7 +51,7 @@ def test_a_server_that_comes_back_with_another_model_ends_the_run(
     first = FakeServer(golden, lambda n, b: hang(60) if n > 4 else well(n, b), **known)
     slow = order(frozen, first.url, tmp_path, "--option", "timeout=1")
     with started(*slow) as process:
-        until(lambda: whole_lines(tmp_path) >= 4, process)
+        until(lambda: whole_lines(tmp_path) >= 4 and len(first.seen) >= 7, process)
         first.close()
         now = known | {change: changed[change]}
         other = FakeServer(lambda body: "wrong", port=first.port, **now)

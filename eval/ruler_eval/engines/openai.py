@@ -183,8 +183,10 @@ class Client:
                     gone = self.server.outages != self._checked
                     over = failures == 2 * concurrency
                     due = self._suspect or (gone and (over or not failures))
+                    # Another server may have answered some before a request found the first gone.
+                    early = min(doubtful - 1, concurrency)
                     # Before a run ends for failures, its server had its time to come back.
-                    if due and self._is_same(0, PROBE_SECONDS if over else None):
+                    if due and self._is_same(early, PROBE_SECONDS if over else None):
                         doubtful = 1
                     yield prediction
                     if over:
