@@ -11,7 +11,7 @@ from ruler_builders.pipeline import write_parquet as freeze
 from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.dataset import checked_row
-from ruler_data.parquet import TableBuilder, read_rows, to_table
+from ruler_data.parquet import read_rows, to_table
 from tests.rows import make
 
 

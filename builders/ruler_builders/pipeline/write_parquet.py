@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ruler_data.files import sha256_file, sync_folder, unwritable
 from ruler_data.manifest import ConfigInfo
-from ruler_data.parquet import SCHEMA, TableBuilder
+from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
@@ -86,17 +86,16 @@ def write_rows(
 
 def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
     """Turn rows into tables of at most `GROUP_ROWS` rows and `GROUP_BYTES` of text, or one row."""
-    group = TableBuilder(GROUP_BYTES)
+    group, size = list[Row | PackedRow](), 0
     for row in rows:
-        text = utf8(row.context)
-        if len(group) == GROUP_ROWS or not group.has_room(text):
-            if group:
-                yield group.table()
-            del group  # frees its memory for the next one
-            group = TableBuilder(max(GROUP_BYTES, len(text)))
-        group.add(row, text)
+        text = len(utf8(row.context))
+        if group and (len(group) == GROUP_ROWS or size + text > GROUP_BYTES):
+            yield to_table(group)
+            group, size = [], 0
+        group.append(row)
+        size += text
     if group:
-        yield group.table()
+        yield to_table(group)
 
 
 def layout(task: Task) -> dict[str, object]:
