@@ -3,16 +3,10 @@
 A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
 A row that still fails when the patience is used up is unscored. When one row after the other fails
 the run ends, and the remaining rows are left for the next run.
-
-The model must be the same all along. What `/models` lists of it is part of the run's identity. A
-few short prompts are asked greedily at the start, after each outage, at the end and when the run
-resumes. Other texts prove another model. The same texts do not prove the same one: a model that was
-trained or quantized a little differently may begin them alike.
 """
 
 import os
-import re
-import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,23 +14,30 @@ from functools import cache
 from itertools import chain, repeat
 from queue import Empty, Queue
 from threading import Event, Thread
+from time import monotonic
 from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
+import httpx2
 from pydantic import PositiveInt
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    sleep_using_event,
+    stop_any,
+    stop_before_delay,
+    stop_when_event_set,
+    wait_random_exponential,
+)
 
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub.retry import retry_after
 from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import (
-    Engine,
-    ModelChanged,
-    Request,
-    published_options,
-    read_options,
-)
-from ruler_eval.engines.server import RequestError, Server
+from ruler_eval.engines.interface import Engine, Request, published_options, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 from ruler_eval.schema import Prediction
@@ -47,9 +48,7 @@ class Api(NamedTuple):
 
     path: str
     protocols: tuple[str, ...]  # servers put a BOS before text, and render chat themselves
-    #: Tokens by which the server's count of a prompt may differ where the server renders it: at
-    #: least so many, or the share `tolerance` of it. Templates may add a date, text one BOS.
-    slack: int = 0
+    slack: int = 0  # tokens by which a prompt that the server renders may differ, at least
 
 
 APIS = {
@@ -59,20 +58,12 @@ APIS = {
 }
 #: Fields that servers may refuse; they are then left out.
 OPTIONAL = ("min_tokens", "seed")
-#: Statuses after which no request will succeed: no key, not allowed, no such model.
+#: Tokens of the short answer that shows which fields a server refuses.
+PROBE_TOKENS = 16
+#: HTTP statuses after which a retry may succeed, and those after which no request will.
+TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 REFUSED = (401, 403, 404)
-#: Short prompts whose greedy continuations differ from model to model, the tokens asked for, the
-#: characters that must agree, the prompts that may differ all the same (a server computes rows in
-#: batches, and its last bits vary with them), and the seconds to try.
-PROBES = (
-    "Write a sentence about a city that you like.",
-    "My favourite word in this language is",
-    "Once upon a time, in a village by the sea,",
-    "Name three things that are found in a kitchen.",
-)
-PROBE_TOKENS, PROBE_CHARACTERS, PROBE_SLACK, PROBE_SECONDS = 16, 12, 1, 5.0
-#: The name, beside those of the prompts, of what a reply says of the server's software.
-SOFTWARE = "system_fingerprint"
+PAUSES = wait_random_exponential(multiplier=0.5, max=60.0, min=0.25)
 
 
 @dataclass(frozen=True)
@@ -80,141 +71,139 @@ class OpenAiOptions:
     """Options of the engine."""
 
     #: `completions` sends token ids, which vLLM, SGLang, TensorRT-LLM and llama.cpp accept; `text`
-    #: sends the prompt as text to a completions server that accepts no ids; `chat` sends the user's
-    #: turn to a server that applies the template itself.
+    #: sends the prompt as text; `chat` the user's turn, to a server that applies the template.
     api: Literal["completions", "text", "chat"] = "completions"
     concurrency: PositiveInt = 16  # requests at once
     patience: float = 300.0  # seconds after which a failing row is not tried again
-    timeout: float = 1800.0  # seconds that one request may take in all
-    tolerance: float = 0.02  # see `Api.slack`
+    timeout: float = 1800.0  # seconds without a byte after which a request is given up
+    tolerance: float = 0.02  # see `Api.slack`: or this share of the prompt
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
     reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields; null leaves one out
 
 
+@dataclass(eq=False)
+class RequestError(Exception):
+    """A request that failed; the reason holds neither address nor key."""
+
+    reason: str
+    status: int | None = None
+    reply: str = ""
+    temporary: bool = False
+    pause: float | None = None  # seconds that the server asks to wait
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 def prepare(
     config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None, _longest: int
 ) -> Engine:
-    """Return the engine; the server is asked what it lists of the model."""
+    """Return the engine; the server is asked for the window of the model."""
     assert tokenizer is not None
     options = read_options("openai", OpenAiOptions, config.engine_options)
-    if config.base_url is None:
-        msg = "--engine openai needs --base-url, e.g. http://127.0.0.1:8000/v1"
-        raise UsageError(msg)
     protocols = APIS[options.api].protocols
     if config.protocol not in protocols:
-        msg = (
-            f"--option api={options.api} cannot send protocol {config.protocol}; use --protocol "
-            f"{' or '.join(protocols)}, or a server that accepts token ids (api=completions)"
-        )
-        raise UsageError(msg)
-    key = os.environ.get("OPENAI_API_KEY")
-    server = Server(config.base_url, key, options.patience, options.timeout, options.concurrency)
-    client = Client(config, model.source, tokenizer, options, server)
-    window = client.facts.get("max_model_len")
+        option, use = f"--option api={options.api}", " or ".join(protocols)
+        raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
+    client = Client(config, model.source, tokenizer, options)
+    window = client.card.get("max_model_len")
     renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
-    body = published_options(options.body)
     return Engine(
         client.generate,
-        info={"api": options.api, "body": body, **renamed, "server": client.facts},
+        info={"api": options.api, "body": published_options(options.body), **renamed},
         sampling=client.fields,
         window=window if isinstance(window, int) else None,
         renders_prompts=options.api == "chat",
         open=client.open,
-        start={"probe": client.probe},
-        differences=lambda start: _contradictions({}, {}, start.get("probe", {}), client.probe),
     )
 
 
-@dataclass
 class Client:
-    """Sends requests, each in a thread, and checks that the server's model stays the same."""
+    """Sends requests, each in a thread."""
 
-    config: EvalConfig
-    model: str
-    tokenizer: PromptTokenizer
-    options: OpenAiOptions
-    server: Server
-
-    def __post_init__(self) -> None:
-        self.facts = self.server.facts(self.model) or {}
-        effort = {"reasoning_effort": self.options.reasoning_effort}
+    def __init__(
+        self, config: EvalConfig, model: str, tokenizer: PromptTokenizer, options: OpenAiOptions
+    ) -> None:
+        parts = urlsplit(config.base_url or "")
+        self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            option = f"--base-url {quote(self.name)}"
+            raise UsageError(option, "not an address, e.g. http://127.0.0.1:8000/v1")
+        self.config, self.model, self.options = config, model, options
+        self.tokenizer, self.api = tokenizer, APIS[options.api]
+        key = os.environ.get("OPENAI_API_KEY")
+        self._http = httpx2.Client(
+            base_url=f"{(config.base_url or '').rstrip('/')}/",
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+            timeout=httpx2.Timeout(options.timeout, connect=10.0, pool=None),
+            limits=httpx2.Limits(max_connections=options.concurrency),
+        )
+        weakref.finalize(self, self._http.close)
+        effort = {"reasoning_effort": options.reasoning_effort}
         #: Of each request, besides its model, prompt and limit.
-        self.fields = _without_null({**self.config.sampling, **effort, **self.options.body})
-        self.probe = dict[str, str]()  # the answers to the short prompts at the start
-        self._checked = 0  # outages of the server at the last check
-        self._suspect = False  # whether an answer may be of another model since then
+        self.fields = _without_null({**config.sampling, **effort, **options.body})
         self._tell = cache(warn)  # of anything once
+        self.card: Mapping[str, Any] = {}
+        try:
+            listed = self._request("GET", "models").get("data") or ()
+            self.card = next((one for one in listed if one.get("id") == model), {})
+        except RequestError as error:
+            if error.status is None:
+                raise RulerError(self.name, f"{error}; start the server, or correct it") from error
 
     def open(self) -> None:
-        """Ask the short prompts twice; keep those whose answers agree."""
-        first, again = self._ask_probes(), self._ask_probes()
-        stable = {name: text for name, text in first.items() if text and again.get(name) == text}
-        if sum(name in PROBES for name in stable) > PROBE_SLACK:
-            self.probe.update(stable)
-        else:
-            self._tell(
-                f"{self.server.name}: no stable answers to short prompts, so another model under "
-                "the same name is found only if /models lists it differently"
-            )
-        self._checked = self.server.outages
+        """Ask one short prompt; fields that the server refuses are left out from now on."""
+        row = Row(0, "", "", "Once upon a time", "", ("",), PROBE_TOKENS, 0, ())
+        ids = self.config.prompts.ids(self.tokenizer, row)
+        body = self._body(Request("", row, ids, PROBE_TOKENS))
+        body |= {"temperature": 0.0} if "temperature" in self.fields else {}
+        try:
+            self._request("POST", self.api.path, body)
+        except RequestError as error:
+            if error.status in REFUSED:
+                raise RulerError(self.name, error) from error
+            refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
+            for name in refused:
+                del self.fields[name]
+                self._tell(f"{self.name}: refuses {name}; it is left out")
+            if refused:
+                self.open()
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
         """Yield a prediction for each row, as they arrive.
 
         Raises:
-            ModelChanged: the server holds another model than at the start.
             RulerError: one row after the other failed.
         """
         done: Queue[Prediction] = Queue()
-        stop, concurrency = Event(), self.options.concurrency
-        waiting = failures = doubtful = 0
+        stop, most, waiting, failures = Event(), self.options.concurrency, 0, 0
         try:
             for request in chain(filter(None, requests), repeat(None)):
                 if request is not None:
                     Thread(target=self._ask, args=(request, done, stop), daemon=True).start()
                     waiting += 1
                 elif not waiting:
-                    break
-                for prediction in _ready(done, wait=request is None or waiting == concurrency):
+                    return
+                for prediction in _ready(done, wait=request is None or waiting == most):
                     waiting -= 1
                     failures = 0 if prediction.error is None else failures + 1
-                    doubtful += 1
-                    gone = self.server.outages != self._checked
-                    over = failures == 2 * concurrency
-                    due = self._suspect or (gone and (over or not failures))
-                    # Another server may have answered some before a request found the first gone.
-                    early = min(doubtful - 1, concurrency)
-                    # Before a run ends for failures, its server had its time to come back.
-                    if due and self._is_same(early, PROBE_SECONDS if over else None):
-                        doubtful = 1
                     yield prediction
-                    if over:
+                    if failures == 2 * most:
                         reason = f"{failures} rows failed, one after the other: {prediction.error}"
-                        remedy = "run the same command again to resume"
-                        raise RulerError(self.server.name, f"{reason}; {remedy}")
-            self._is_same(doubtful)
+                        raise RulerError(self.name, f"{reason}; run the same command again")
         finally:
             stop.set()
 
     def _ask(self, request: Request, done: "Queue[Prediction]", stop: Event) -> None:
         try:
-            started, outages = time.monotonic(), self.server.outages
-            reply = self.server.post(APIS[self.options.api].path, self._body(request), stop)
-            seconds = time.monotonic() - started
-            known = self.probe.get(SOFTWARE)
-            other = known is not None and _software(reply) not in (None, known)
-            if other or self.server.outages != outages:
-                self._suspect = True
-            prediction = self._read_reply(request, reply, seconds)
-        except RequestError as error:
-            prediction = request.unscored(str(error))
+            started = monotonic()
+            reply = self._request("POST", self.api.path, self._body(request), stop)
+            done.put(self._read_reply(request, reply, monotonic() - started))
         except Exception as error:  # every row needs a prediction, whatever the server sends
-            prediction = request.unscored(f"{type(error).__name__}: {str(error)[:200]}")
-        done.put(prediction)
+            done.put(request.unscored(str(error)[:1000]))
 
     def _body(self, request: Request) -> dict[str, Any]:
-        """Return the body of the HTTP request for a row."""
         limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
         body: dict[str, Any] = {"model": self.model, limit: request.max_tokens}
         if "seed" in self.fields:
@@ -223,145 +212,76 @@ class Client:
         if self.options.api == "chat":
             body["messages"] = [{"role": "user", "content": content}]
         else:
-            ids = self.options.api == "completions"
-            body["prompt"] = request.ids if ids else content + prefix
+            body["prompt"] = content + prefix if self.options.api == "text" else request.ids
         return _without_null({**self.fields, **body, **self.options.body})
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
-        text, reasoning, finish = _choice(reply, self.options.api)
-        names = ("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens")
-        read, generated, cached = (_count(reply, f"usage.{name}") for name in names)
-        if reasoning:
-            text = f"<think>{reasoning}</think>{text}"
+        text, finish = _choice(reply, self.options.api)
+        usage = reply.get("usage") or {}
+        read, rendered = usage.get("prompt_tokens"), len(request.ids)
+        slack = max(self.api.slack, int(self.options.tolerance * rendered)) if self.api.slack else 0
         if read is None:
-            self._tell(
-                f"{self.server.name}: does not report how many tokens of a prompt it read, so "
-                "whether it cuts prompts is not known"
+            self._tell(f"{self.name}: does not report how many tokens of a prompt it read")
+        elif abs(read - rendered) > slack:
+            cause = (
+                "it cuts prompts at its context window; raise it (vLLM: --max-model-len, llama.cpp:"
+                " --ctx-size, SGLang: --context-length, Ollama: num_ctx)"
+                if read < rendered
+                else "it adds tokens of its own, e.g. a second BOS or a system prompt"
             )
-        else:
-            self._compare(read, len(request.ids))
-        answer = request.answered(text, finish, generated, seconds, cached)
-        return replace(answer, prompt_tokens=read)
-
-    def _compare(self, read: int, rendered: int) -> None:
-        """Check that the server read the prompt that was rendered here."""
-        least = APIS[self.options.api].slack
-        slack = max(least, int(self.options.tolerance * rendered)) if least else 0
-        if abs(read - rendered) <= slack:
-            return
-        where = f"rendered here (it may differ by {slack})" if slack else "sent"
-        cause = (
-            "it cuts prompts at its context window; raise it (vLLM: --max-model-len, llama.cpp: "
-            "--ctx-size, SGLang: --context-length, Ollama: OLLAMA_CONTEXT_LENGTH or num_ctx in the "
-            "Modelfile)"
-            if read < rendered
-            else "it adds tokens of its own, e.g. a second BOS or a system prompt"
+            other = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
+            reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
+            raise RequestError(reason + other * bool(slack))
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        tokens = usage.get("completion_tokens")
+        return replace(
+            request.answered(text, finish, tokens, seconds, cached), prompt_tokens=read
         )
-        if slack:
-            cause += (
-                "; or it has another tokenizer: give that one with --tokenizer, or allow the "
-                "difference, e.g. --option tolerance=0.2"
-            )
-        reason = f"the server read {read} prompt tokens, {rendered} were {where}: {cause}"
-        raise RequestError(reason)
 
-    def _ask_probes(self) -> dict[str, str]:
-        """Return the greedy answers to the short prompts, and the server's fingerprint.
+    def _request(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, stop: Event | None = None
+    ) -> Mapping[str, Any]:
+        """Return the reply to a request, with retries until `stop` is set or patience runs out."""
 
-        Fields that the server refuses are left out from now on. Nothing, if a prompt fails.
-        """
-        found: dict[str, str] = {}
-        for prompt in PROBES:
-            row = Row(0, "", "", prompt, "", ("",), PROBE_TOKENS, 0, ())
-            ids = self.config.prompts.ids(self.tokenizer, row)
-            body = self._body(Request("", row, ids, PROBE_TOKENS))
-            body |= {"temperature": 0.0} if "temperature" in self.fields else {}
-            try:
-                reply = self.server.post(APIS[self.options.api].path, body, Event(), PROBE_SECONDS)
-                text, reasoning, _ = _choice(reply, self.options.api)
-            except RequestError as error:
-                if error.status in REFUSED:
-                    raise RulerError(self.server.name, error) from error
-                refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
-                if error.status not in (400, 422) or not refused:
-                    return {}
-                for name in refused:
-                    del self.fields[name]
-                    self._tell(f"{self.server.name}: refuses {name}; it is left out")
-                return self._ask_probes()
-            found[prompt] = reasoning + text
-            if software := _software(reply):
-                found[SOFTWARE] = software
-        return found
+        def pause(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            asked = getattr(error, "pause", None)
+            return PAUSES(state) if asked is None else float(asked)
 
-    def _is_same(self, doubtful: int, patience: float | None = None) -> bool:
-        """Whether the server still holds the same model; False if it does not say.
+        stop = stop or Event()
+        reply: Mapping[str, Any] = Retrying(
+            retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
+            wait=pause,
+            stop=stop_any(stop_when_event_set(stop), stop_before_delay(self.options.patience)),
+            sleep=sleep_using_event(stop),
+            reraise=True,
+        )(self._send, method, path, body)
+        return reply
 
-        A server that is gone is waited for, `patience` seconds or as long as for a row.
-
-        Raises:
-            ModelChanged: it holds another one; the last `doubtful` answers may be of that one.
-        """
-        self._checked, self._suspect = self.server.outages, False
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
         try:
-            facts, probe = self.server.facts(self.model, patience), self._ask_probes()
-        except RulerError as error:  # the rows are answered all the same
-            self._tell(f"whether the model is still the same is not known: {error}")
-            return False
-        unknown = bool(self.probe) and not probe
-        if unknown:
-            self._tell(f"{self.server.name}: the short prompts could not be asked again")
-        facts = self.facts if facts is None else facts
-        if found := _contradictions(self.facts, facts, self.probe, probe):
-            msg = (
-                f"{self.server.name}: holds another model than at the start: "
-                f"{'; '.join(found[:3])}; serve the first model again, or start another run"
+            reply = self._http.request(method, path, json=body)
+        except httpx2.HTTPError as error:
+            reason = f"the server does not answer ({type(error).__name__})"
+            raise RequestError(reason, temporary=True) from error
+        beginning = quote(" ".join(reply.text[:400].split()), 120)
+        if reply.status_code != 200:
+            raise RequestError(
+                f"status {reply.status_code}: {beginning}",
+                reply.status_code,
+                reply.text,
+                temporary=reply.status_code in TEMPORARY,
+                pause=retry_after(reply.headers),
             )
-            raise ModelChanged(msg, doubtful)
-        return not unknown
-
-
-def _contradictions(
-    known: Mapping[str, Any],
-    facts: Mapping[str, Any],
-    before: Mapping[str, str],
-    probe: Mapping[str, str],
-) -> list[str]:
-    """Return what two looks at a server, its facts and answers, contradict each other in."""
-    pairs = [(n, known.get(n), facts.get(n)) for n in sorted(known.keys() | facts.keys())]
-    both = before.keys() & probe.keys()
-    if SOFTWARE in both:
-        pairs.append((SOFTWARE, before[SOFTWARE], probe[SOFTWARE]))
-    other = [
-        (f"the answer to {quote(prompt)}", before[prompt], probe[prompt])
-        for prompt in PROBES
-        if prompt in both and before[prompt][:PROBE_CHARACTERS] != probe[prompt][:PROBE_CHARACTERS]
-    ]
-    pairs += other if len(other) > PROBE_SLACK else []
-    return [
-        f"{name} was {quote(str(was))} and is {quote(str(now))}"
-        for name, was, now in pairs
-        if was != now
-    ]
-
-
-def _software(reply: Mapping[str, Any]) -> str | None:
-    """Return what a reply says of the server's software.
-
-    vLLM 0.32 appends the number of copies and a hash over options, also those of scheduling.
-
-    >>> _software({"system_fingerprint": "vllm-0.32.0-tp2-dp4-5764c805"})
-    'vllm-0.32.0-tp2'
-    """
-    text = str(reply.get(SOFTWARE) or "")
-    return re.sub(r"^(vllm-.*?)(-dp\d+)?(-ep)?-(?:[0-9a-f]{8}|nohash)$", r"\1", text) or None
+        with suppress(ValueError, RecursionError):
+            found = reply.json()
+            if isinstance(found, dict):
+                return found
+        raise RequestError(f"the reply is not an object of JSON: {beginning}", 200, temporary=True)
 
 
 def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
-    """Yield the predictions that have arrived, so that none waits for its line in the journal.
-
-    The first is waited for if asked to.
-    """
+    """Yield the predictions that have arrived; the first is waited for if asked to."""
     with suppress(Empty):
         yield done.get(block=wait)
         while True:
@@ -372,30 +292,22 @@ def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _count(reply: object, names: str) -> int | None:
-    """Return the number under nested names; None if there is none."""
-    for name in names.split("."):
-        reply = reply.get(name) if isinstance(reply, dict) else None
-    return reply if isinstance(reply, int) else None
-
-
-def _choice(reply: Mapping[str, Any], api: str) -> tuple[str, str, str | None]:
-    """Return the text of a reply, its reasoning and its finish reason."""
+def _choice(reply: Mapping[str, Any], api: str) -> tuple[str, str | None]:
+    """Return the text of a reply, with its reasoning, and its finish reason."""
     try:
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice
         text = message["content" if api == "chat" else "text"]
-        called = next((name for name in ("tool_calls", "function_call") if message.get(name)), "")
-        # Servers with a reasoning parser remove the reasoning from the text.
+        called = message.get("tool_calls") or message.get("function_call")
         reasoning = message.get("reasoning") or message.get("reasoning_content")
-        finish = choice.get("finish_reason")
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
         raise RequestError(reason) from error
     if called or not isinstance(text, str | None):
-        reason = f"the reply has {called}: the model called a tool, and did not answer"
-        wrong = f"the server's answer is {type(text).__name__}, not text"
-        raise RequestError(reason if called else wrong)
-    reasoning = reasoning if isinstance(reasoning, str) and api == "chat" else ""
-    # Null content is an empty answer.
-    return text or "", reasoning, finish if isinstance(finish, str) else None
+        reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
+        raise RequestError(f"{reason}, not text")
+    text = text or ""  # null content is an empty answer
+    if api == "chat" and isinstance(reasoning, str) and reasoning:
+        text = f"<think>{reasoning}</think>{text}"  # removed by a server with a reasoning parser
+    finish = choice.get("finish_reason")
+    return text, finish if isinstance(finish, str) else None
