@@ -12,14 +12,14 @@ A name is loaded when it is first used; `__init__.pyi` has their types. Scores a
 
 from ruler_data.lazy import lazy
 
-__all__ = ["Generation", "Request", "Run", "Scores", "Status", "run", "score", "status"]
+__all__ = ["Generation", "Request", "Run", "Scores", "run", "score", "status"]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "engines.interface": ("Request",),
         "engines.python": ("Generation",),
-        "run_status": ("Run", "Status", "status"),
+        "run_status": ("Run", "status"),
         "runner": ("run",),
     },
     {"ruler_report.results": ("Scores",), "ruler_report.scoring": ("score",)},

@@ -15,14 +15,12 @@ from pathlib import Path
 from threading import Thread
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_eval import journal
-from ruler_eval.run_dir import JOURNAL, LOG, RunFolder
+from ruler_eval.run_dir import LOG, RunFolder
 from ruler_eval.runner import RunJob, bar
-from ruler_eval.schema import Key, Prediction
 from ruler_eval.sharding import Shard, shares_of
 
 #: Seconds that processes have to end by themselves, and between checks of what they do.
-GRACE, POLL = 60.0, 0.2
+GRACE, POLL = 60.0, 2.0
 #: Environment variable of a process that ends when its parent does.
 ENDS_WITH_PARENT = "RULER_FOLLOWS"
 
@@ -55,13 +53,14 @@ def run_processes(
     answered = folder.answered()
     shares = shares_of(job.data, count, job.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
-    ends = {folder.file(JOURNAL, shard): 0 for shard in shards}
     with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
         running = True
         while running:
             running = any(process.poll() is None for process in processes.values())
-            for prediction in _added(ends, answered):
-                progress(prediction)
+            for key, prediction in folder.predictions().items():
+                if key not in answered:
+                    answered.add(key)
+                    progress(prediction)
             if running:
                 time.sleep(POLL)
     failed = [
@@ -72,19 +71,6 @@ def run_processes(
     if failed:
         what = f"{len(failed)} of {len(processes)} shards failed"
         raise RulerError(what, f"{'; '.join(failed)}; run it again to resume")
-
-
-def _added(ends: dict[Path, int], seen: set[Key]) -> Iterator[Prediction]:
-    """Yield what other processes have added to journals since `ends`, which is moved on."""
-    for path, end in ends.items():
-        mended = path.exists() and path.stat().st_size < end
-        for line in journal.lines(path, 0 if mended else end):
-            if not line.data.endswith(b"\n"):  # it is still being written
-                break
-            ends[path] = line.end
-            if line.prediction.key not in seen:
-                seen.add(line.prediction.key)
-                yield line.prediction
 
 
 def end_with_parent() -> None:

@@ -18,14 +18,14 @@ from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted
 from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
 from ruler_eval.engines import Engine, Request, prepare
-from ruler_eval.engines.interface import ModelChanged, published_options
+from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig, RunConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.run_dir import FAILURE, JOURNAL, RunFolder
@@ -112,53 +112,26 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
         errors: list[str | None] = []  # of each row that was asked
         answers = journal.Journal(folder.file(JOURNAL, shard))
         with closing(answers), bar(pending) as progress:
-            try:
-                for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
-                    answers.add(prediction)
-                    progress(prediction)
-                    errors.append(prediction.error)
-            except ModelChanged as error:
-                if not error.doubtful:
-                    raise
-                aside = folder.path / f"doubtful-{shard.name}.jsonl"
-                answers.set_aside(error.doubtful, aside)
-                msg = f"{error}; {error.doubtful} answers since then are now in {aside.name}"
-                raise RulerError(msg) from error
+            for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
+                answers.add(prediction)
+                progress(prediction)
+                errors.append(prediction.error)
     reasons = [error for error in errors if error is not None]
     missing = len(pending) - len(errors)
     return Outcome(errors.count(None), len(reasons), missing, *reasons[:1])
 
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
-    """Mend the journal of a shard that is held; return the rows without an answer."""
-    for other in folder.journals():
-        if other.count != shard.count:  # it keeps its answers; its unscored rows are assigned anew
-            journal.mend(folder.file(JOURNAL, other))
-    mended = journal.mend(folder.file(JOURNAL, shard))
-    if mended.cut:
-        warn(
-            f"the last line of the journal was incomplete ({mended.cut} bytes removed); its row "
-            "will be run again"
-        )
-    if mended.unscored:
-        warn(f"retrying {counted(mended.unscored, 'row')} that failed before")
-    answered = folder.answered()
-    blank = not answered and not folder.others_run(shard)
-    if found := job.engine.differences({} if blank else folder.first_start(job.info)):
-        msg = (
-            f"{folder.path}: the server holds another model than when the run began: "
-            f"{'; '.join(found[:3])}; serve the first model again, or give another --out"
-        )
-        raise UsageError(msg)
+    """Return the rows of a shard that is held without an answer."""
+    found = folder.predictions()
+    answered = {key for key, each in found.items() if each.error is None}
+    if len(found) > len(answered):
+        warn(f"retrying {counted(len(found) - len(answered), 'row')} that failed before")
     folder.file(FAILURE, shard).unlink(missing_ok=True)
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     pending = [item for item in share if item.key not in answered]
     options = published_options(job.config.engine_options)
     start = {
-        "first": blank,
-        "kept": mended.kept,
-        "pending": len(pending),
-        "cost": round(sum(cost(item.tokens) for item in pending)),
         "data": str(job.data.source.folder.absolute()),
         **{name: value for name, value in options.items() if name in FREE},
     }

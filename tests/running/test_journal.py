@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
-from ruler_eval.journal import Journal, Mended, mend, parse, read, to_line
+from ruler_eval.journal import Journal, parse, read, to_line
 from ruler_eval.schema import Prediction
 
 HOSTILE = [

@@ -39,9 +39,8 @@ COMMANDS = {
     ),
     "status": (
         "ruler_eval.cli.status",
-        "Show how far a run is: rows, speed, time left, last answers, unscored rows, per shard.",
+        "Show how far a run is: rows of each config, and why rows are unscored.",
     ),
-    "mend": ("ruler_eval.cli.mend", "Find and mend damage in the folder of a run; a copy is kept."),
 }
 
 

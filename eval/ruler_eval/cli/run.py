@@ -13,7 +13,7 @@ from ruler_data.options import Option, command
 from ruler_data.terminal import out, say
 from ruler_eval.data_parallel import end_with_parent, run_processes
 from ruler_eval.eval_config import RunConfig
-from ruler_eval.run_status import Outcome, summarize
+from ruler_eval.run_status import Outcome, Run, summarize
 from ruler_eval.runner import open_job, run_shard
 
 
@@ -39,12 +39,7 @@ def run(
         configs = [asdict(each) for each in done.configs]
         out.print_json(json.dumps({"complete": done.complete, "configs": configs}))
     else:
-        names, *lines = done.table()
-        table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
-        for line in lines:
-            table.add_row(*line)
-        out.print(table)
-        say(done.coverage)
+        show(done)
     if outcome.unscored or outcome.missing:
         msg = (
             f"{folder.path}: shard {share}: {counted(outcome.unscored, 'row')} could not be "
@@ -52,3 +47,13 @@ def run(
             "again to run only these rows"
         )
         raise RulerError(msg)
+
+
+def show(run: Run) -> None:
+    """Print what a run has of each config."""
+    names, *lines = run.table()
+    table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
+    for line in lines:
+        table.add_row(*line)
+    out.print(table)
+    say(run.coverage)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_eval.schema import FREE, Key, Prediction
@@ -107,24 +107,10 @@ class Engine:
     #: once, when the shard is locked, and before `info` and `sampling` are recorded.
     open: Callable[[], None] | None = None
     start: dict[str, Any] = field(default_factory=dict)  # what `open` found, for `starts.jsonl`
-    #: What contradicts the record of an earlier start, one text each.
-    differences: Callable[[Mapping[str, Any]], list[str]] = lambda _: []
 
 
 class NotInstalled(UsageError):
     """The library of an engine is not installed here."""
-
-
-class ModelChanged(RulerError):
-    """A server holds another model than it did.
-
-    Attributes:
-        doubtful: number of the last answers since the model was known to be the right one.
-    """
-
-    def __init__(self, message: str, doubtful: int) -> None:
-        super().__init__(message)
-        self.doubtful = doubtful
 
 
 T = TypeVar("T", bound="DataclassInstance")

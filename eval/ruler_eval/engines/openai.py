@@ -234,12 +234,14 @@ class Client:
             raise RequestError(reason + other * bool(slack))
         cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         tokens = usage.get("completion_tokens")
-        return replace(
-            request.answered(text, finish, tokens, seconds, cached), prompt_tokens=read
-        )
+        return replace(request.answered(text, finish, tokens, seconds, cached), prompt_tokens=read)
 
     def _request(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, stop: Event | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        stop: Event | None = None,
     ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries until `stop` is set or patience runs out."""
 
