@@ -74,7 +74,7 @@ def memory(data: Path, rows: int) -> float:
     """Return the peak memory of a run over so many rows of each config, in megabytes."""
     with tempfile.TemporaryDirectory() as scratch:
         command = [
-            *(sys.executable, "-m", "ruler_eval", "run", "--data", str(data), "--model", "bench"),
+            *(sys.executable, "-m", "ruler_cli", "run", "--data", str(data), "--model", "bench"),
             *("--engine", "oracle", "--rows", str(rows), "--out", scratch),
         ]
         return measuring.run(command).peak / 1e6

@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--upstream", type=Path)
     given = parser.parse_args()
     data = open_dataset(str(given.data))
-    score = (sys.executable, "-m", "ruler_eval", "score", "--json", "--data", str(given.data))
+    score = (sys.executable, "-m", "ruler_cli", "score", "--json", "--data", str(given.data))
     said: Said = {}
     rows, costs = [], []
     with tempfile.TemporaryDirectory() as folder:

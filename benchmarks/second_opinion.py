@@ -56,7 +56,7 @@ def own(given: argparse.Namespace, names: list[str]) -> Answers:
     """Return the same by this project."""
     out = given.work / "own"
     command = [
-        *(sys.executable, "-m", "ruler_eval", "run", "--data", str(given.data), "--model"),
+        *(sys.executable, "-m", "ruler_cli", "run", "--data", str(given.data), "--model"),
         *(str(given.model), "--engine", "transformers", "--protocol", "base"),
         *("--option", f"dtype={given.dtype}", "--configs", ",".join(names)),
         *("--rows", str(given.rows), "--out", str(out)),

@@ -170,6 +170,15 @@ def question_bytes(row: Row | PackedRow) -> bytes:
     return _netstrings([_netstrings([b"%d" % row.index, *_question(row)])])
 
 
+def question_digest(row: Row | PackedRow) -> str:
+    """Return 16 hexadecimal digits that identify what a row asks; runs pair their rows by it.
+
+    It is the beginning of the question digest of a config that has only this row: equal for all
+    tokenizers, lengths and suites that ask the same.
+    """
+    return hashlib.sha256(QUESTIONS_HEADER + question_bytes(row)).hexdigest()[:16]
+
+
 def _question(row: Row | PackedRow) -> list[bytes]:
     return [
         row.question.encode(),

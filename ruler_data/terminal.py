@@ -1,7 +1,11 @@
 """Printing, progress bars, signals and exit codes of all commands."""
 
+import builtins
 import errno
+import inspect
+import json
 import os
+import re
 import signal
 import sys
 import time
@@ -12,8 +16,18 @@ from io import TextIOWrapper
 from keyword import iskeyword
 from pathlib import Path
 from threading import Condition, Event, Thread
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from types import FrameType, NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NoReturn,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -126,14 +140,18 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
-def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]]) -> NoReturn:
-    """Run the command that the user names; only its module is loaded, so that `--help` is fast.
+#: A command: a function whose parameters are options of typer, or the module of one and its line
+#: in `--help`.
+Command = Callable[..., Any] | tuple[str, str]
+
+
+def run_program(program: str, about: str, commands: Mapping[str, Command]) -> NoReturn:
+    """Run the command that the user names.
 
     Args:
         program: name of the program.
         about: what it is for, in one line.
-        commands: for each command, the module that has a function of its name, and its line in
-            `--help`.
+        commands: by name, the functions that the package exports.
     """
 
     def print_version() -> None:
@@ -163,16 +181,97 @@ def run_program(program: str, about: str, commands: Mapping[str, tuple[str, str]
         typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
         words = typed.split()[1:] or sys.argv[1:]
         named = next((word for word in words if not word.startswith("-")), None)
-        for name, (module, line) in commands.items():
-            if name == named:
+        for name, command in commands.items():
+            if not isinstance(command, tuple):
+                app.command(name, help=_help(command))(_as_command(program, command))
+            elif name == named:
                 function = name + "_" * iskeyword(name)  # `import_`
-                app.command(name)(getattr(import_module(module), function))
+                app.command(name)(getattr(import_module(command[0]), function))
             else:
-                app.command(name, help=line)(lambda: None)
+                app.command(name, help=command[1])(lambda: None)
         app(prog_name=program)  # the usage line is the same however the program was started
 
-    # typer loads pydantic to read any option, which takes longer than all else.
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
+
+
+def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., None]:
+    """Return a function as typer reads it; it prints the result and sets the exit status.
+
+    A parameter is an option if its annotation has typer's metadata; all others are for Python
+    alone. Of a union the command line passes the first type. Every command takes `--json`.
+
+    What a result may have: `notes`, printed as warnings; `to_record()`, for `--json`; `__rich__` or
+    `__str__`, for people; `failure`, one line on standard error; `exit_status`, 0 unless given.
+    """
+    import typer
+
+    hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
+    options = {
+        name: one.replace(kind=one.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
+        for name, one in inspect.signature(function).parameters.items()
+        if hasattr(hints.get(name), "__metadata__")
+    }
+    as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+    json_flag = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=as_json
+    )
+
+    def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - typer has checked them
+        for name, value in values.items():
+            if value == "" and options[name].default is None:  # e.g. an unset variable
+                flag = "--" + name.replace("_", "-")
+                raise UsageError(flag, "is empty; give a value, or leave it out")
+        raise typer.Exit(print_result(program, function(**values), as_json=as_json))
+
+    call.__annotations__ = {}  # typer would evaluate them
+    parameters = sorted(
+        [*options.values(), json_flag], key=lambda one: one.default is not one.empty
+    )
+    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return call
+
+
+class _Names(dict[str, Any]):
+    """The names of a module; one that it imports for type checkers alone is `object`."""
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+        return getattr(builtins, name, object)
+
+
+def _first_type(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has no type of types
+    """Return an annotation as typer reads it: one type, or None; a switch has no `--no-` twin."""
+    kinds = get_args(hint.__origin__)
+    union = isinstance(hint.__origin__, UnionType) or get_origin(hint.__origin__) is Union
+    kind = kinds[0] if union else hint.__origin__
+    (declared,) = hint.__metadata__
+    if kind is bool and not getattr(declared, "param_decls", None):
+        declared.param_decls = ("--" + name.replace("_", "-"),)
+    return Annotated[kind | None if union and NoneType in kinds else kind, declared]
+
+
+def _help(function: Callable[..., Any]) -> str:
+    """Return what a docstring says before its `Raises:`; indented lines stay as they are."""
+    text = re.split(
+        r"^(?:Args|Returns|Raises):\n", inspect.cleandoc(function.__doc__ or ""), flags=re.M
+    )
+    paragraphs = text[0].strip().split("\n\n")
+    return "\n\n".join("\b\n" * part.startswith("    ") + part for part in paragraphs)
+
+
+def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  # noqa: ANN401
+    """Print what a command returned, and return its exit status (`_as_command`)."""
+    for note in getattr(result, "notes", ()):
+        warn(note)
+    if as_json:
+        record = result.to_record() if hasattr(result, "to_record") else result
+        out.print_json(json.dumps(record, default=str))
+    elif isinstance(result, str | Path):
+        say(str(result))
+    elif result is not None:
+        out.print(result, crop=False)
+    if failure := getattr(result, "failure", None):
+        err.print(f"{program}: {_printable(failure)}")
+    return int(getattr(result, "exit_status", 0))
 
 
 def named_path(text: str | Path) -> Path:

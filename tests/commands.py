@@ -18,8 +18,9 @@ from tests import forks
 #: Seconds after which something hangs; far more than anything here takes.
 HANG = 240
 
-#: Each program's package.
-PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_eval"}
+#: Each program's module, for `python -m`, and that of its `main`.
+PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_cli"}
+MAINS = {"ruler-data": "ruler_builders.cli", "ruler-eval": "ruler_cli"}
 
 #: Variables that commands read when they run; any other takes a process of its own.
 READ_LATE = {
@@ -55,7 +56,7 @@ def call(
     A start of Python that loads a tokenizer takes seconds, of which a test of what a command says
     and writes learns nothing.
     """
-    main = import_module(f"{PROGRAMS[program]}.cli").main
+    main = import_module(MAINS[program]).main
     said = {name: TextIOWrapper(BytesIO(), "utf-8", newline="") for name in ("stdout", "stderr")}
     typed = [program, *map(str, arguments)]
     with (

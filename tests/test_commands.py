@@ -48,7 +48,7 @@ def test_the_script_is_the_module(cli: Cli) -> None:
     assert done.stdout == cli("--version").stdout
 
 
-@pytest.mark.parametrize("module", ["ruler_builders", "ruler_eval"])
+@pytest.mark.parametrize("module", ["ruler_builders", "ruler_cli"])
 def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job may ignore it
     command = (sys.executable, "-X", "importtime", "-m", module, "--help")

@@ -103,7 +103,7 @@ def _started(
                 # Of an option that is given twice, the last counts.
                 own = ("--data-parallel", "1", "--shard", str(shard))
                 processes[shard] = subprocess.Popen(
-                    [sys.executable, "-m", "ruler_eval", *arguments, *own],
+                    [sys.executable, "-m", "ruler_cli", *arguments, *own],
                     stdin=subprocess.PIPE,
                     stdout=output,
                     stderr=output,

@@ -30,7 +30,7 @@ HANG = 900
 #: What takes long to import; none of it starts a thread.
 PRELOAD = (
     "vllm.entrypoints.openai.api_server", "vllm.v1.engine.core", "vllm.v1.worker.cpu_worker",
-    "transformers.models.llama.modeling_llama", "ruler_eval.cli", "tests.engines.weights",
+    "transformers.models.llama.modeling_llama", "ruler_cli", "tests.engines.weights",
 )  # fmt: skip
 
 #: Imports vLLM, which only processes of their own do.
