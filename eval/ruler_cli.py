@@ -1,4 +1,4 @@
-"""The program `ruler-eval`: the commands of the evaluator and of the reports, also as `python -m`."""
+"""The program `ruler-eval`: the commands of the evaluator and of the reports."""
 
 import signal
 from typing import NoReturn
