@@ -3,31 +3,19 @@
 import signal
 from typing import NoReturn
 
+from ruler_data.terminal import Command, run_program
+from ruler_report import commands as reports
+
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
-#: Command: its module, and its line in `--help` (the first line of its docstring).
-COMMANDS = {
-    "score": ("ruler_report.cli", "Score answers against the frozen rows, and write results.json."),
-    "report": (
-        "ruler_report.cli",
-        "Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.",
-    ),
-    "compare": (
-        "ruler_report.cli",
-        "Compare two runs: differences with intervals, p-values, verdicts.",
-    ),
-    "gate": (
-        "ruler_report.cli",
-        "Test that a run is not inferior to a baseline: one line; exit status 1 if not shown.",
-    ),
-    "leaderboard": (
-        "ruler_report.cli",
-        "Rank any number of runs: one page to sort and filter, and leaderboard.json.",
-    ),
-    "publish": (
-        "ruler_report.cli",
-        "Publish predictions as a dataset, and scores on the model's page.",
-    ),
+#: By name; a pair is a module and the command's line in `--help`.
+COMMANDS: dict[str, Command] = {
+    "score": reports.results,
+    "report": reports.report,
+    "compare": reports.compare,
+    "gate": reports.gate,
+    "leaderboard": reports.leaderboard,
+    "publish": reports.publish,
     "doctor": (
         "ruler_eval.cli.doctor",
         "Check a run for problems without a GPU, and estimate its cost.",
@@ -47,8 +35,6 @@ def main() -> NoReturn:
     """Load and run the command; Ctrl-C while it loads ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ruler_data.terminal import run_program
-
     run_program("ruler-eval", ABOUT, COMMANDS)
 
 
