@@ -6,14 +6,13 @@ the path of its `results.json`, or as what `results` or `read_results` returned.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ruler_report.board import Board
     from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
