@@ -11,7 +11,7 @@ from ruler_builders.pipeline import write_parquet as freeze
 from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.dataset import checked_row
-from ruler_data.parquet import packed_rows, read_rows, to_table
+from ruler_data.parquet import read_rows, to_table
 from tests.rows import make
 
 
@@ -49,12 +49,6 @@ def test_groups_of_long_rows_end_earlier(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [len(group) for group in row_groups(rows)] == [20, 20, 5]
     monkeypatch.setattr(freeze, "GROUP_BYTES", text - 1)
     assert [len(group) for group in row_groups(rows[:3])] == [1, 1, 1]
-
-
-def test_half_a_character_at_the_end_of_a_row_is_refused() -> None:
-    row = next(packed_rows(to_table([make("mistral", "vt", 0, 1024)])))
-    with pytest.raises(ValueError, match="UTF8"):
-        to_table([replace(row, context=half) for half in (b"\xc3", b"\xab")])
 
 
 def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
