@@ -19,7 +19,6 @@ from ruler_data.parquet import read_rows
 from ruler_eval import run_dir
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo
-from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
 from tests.running import tiny
@@ -238,16 +237,6 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     ):
         folder.begin(info(quantization="int8"))
     assert json.loads((folder.path / "run.json").read_text()) == written
-
-
-def test_of_shards_that_begin_at_once_the_earliest_is_what_a_resume_is_compared_with(
-    frozen: Path, tmp_path: Path
-) -> None:
-    folder, info = RunFolder(tmp_path), run_info(frozen, ["vt_2048"])
-    assert folder.first_start(info) == {}
-    for name, first in (("a", False), ("b", False), ("c", True)):
-        folder.log_start(info, Shard(0, 2), {"first": first, "probe": name})
-        assert folder.first_start(info)["probe"] == ("c" if first else "a")
 
 
 @pytest.mark.parametrize("share", ["1/1", "-1/2", "a/b", "3", "0/0", "0/999999", "²/3"])

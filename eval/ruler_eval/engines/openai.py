@@ -268,8 +268,9 @@ class Client:
             raise RequestError(reason, temporary=True) from error
         beginning = quote(" ".join(reply.text[:400].split()), 120)
         if reply.status_code != 200:
+            msg = f"status {reply.status_code}: {beginning}"
             raise RequestError(
-                f"status {reply.status_code}: {beginning}",
+                msg,
                 reply.status_code,
                 reply.text,
                 temporary=reply.status_code in TEMPORARY,
@@ -279,7 +280,8 @@ class Client:
             found = reply.json()
             if isinstance(found, dict):
                 return found
-        raise RequestError(f"the reply is not an object of JSON: {beginning}", 200, temporary=True)
+        msg = f"the reply is not an object of JSON: {beginning}"
+        raise RequestError(msg, 200, temporary=True)
 
 
 def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
@@ -307,7 +309,8 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str, str | None]:
         raise RequestError(reason) from error
     if called or not isinstance(text, str | None):
         reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
-        raise RequestError(f"{reason}, not text")
+        msg = f"{reason}, not text"
+        raise RequestError(msg)
     text = text or ""  # null content is an empty answer
     if api == "chat" and isinstance(reasoning, str) and reasoning:
         text = f"<think>{reasoning}</think>{text}"  # removed by a server with a reasoning parser
