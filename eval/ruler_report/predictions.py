@@ -22,9 +22,10 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
+from ruler_data.tasks import Task
 from ruler_eval import journal
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import clean, opens_reasoning, without_reasoning
+from ruler_eval.metrics import opens_reasoning, scored_text, without_reasoning
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Key, Prediction, RunInfo, read_info
@@ -292,10 +293,11 @@ def pair_rows(
             yield row, several
 
 
-def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
+def answer_of(run: RunInfo, prediction: Prediction | None, task: Task) -> str | None:
     """Return the text that is scored, without reasoning; None for a row without an answer."""
     if prediction is None or prediction.text is None:
         return None
     if run.protocol != "thinking":
-        return clean(prediction.text)
-    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))
+        return scored_text(prediction.text, task)
+    text = without_reasoning(prediction.text, opened=opens_reasoning(run.frame))
+    return scored_text(text, task)
