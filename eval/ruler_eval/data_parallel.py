@@ -50,14 +50,14 @@ def run_processes(
     gpus = devices(groups, job.config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]
-    answered = folder.answered()
+    answered = {key for key, one in folder.answers().items() if one.error is None}
     shares = shares_of(job.data, count, job.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
         running = True
         while running:
             running = any(process.poll() is None for process in processes.values())
-            for key, prediction in folder.predictions().items():
+            for key, prediction in folder.answers().items():
                 if key not in answered:
                     answered.add(key)
                     progress(prediction)

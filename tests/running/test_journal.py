@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
+from ruler_eval.answers import Answer
 from ruler_eval.journal import Journal, parse, read, to_line
-from ruler_eval.schema import Prediction
 
 HOSTILE = [
     "",
@@ -25,11 +25,11 @@ HOSTILE = [
 ]
 
 
-def answer(index: int, text: str | None = "yes", error: str | None = None) -> Prediction:
-    return Prediction("vt_4096", index, text, "stop", 10, 2, 0.5, error)
+def answer(index: int, text: str | None = "yes", error: str | None = None) -> Answer:
+    return Answer("vt_4096", index, text, "stop", 10, 2, 0.5, error)
 
 
-def written(path: Path, *answers: Prediction) -> bytes:
+def written(path: Path, *answers: Answer) -> bytes:
     with closing(Journal(path)) as journal:
         for one in answers:
             journal.add(one)
