@@ -20,7 +20,6 @@ from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.write_parquet import layout, write_rows
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
-    CONTEXT,
     SCHEMA,
     packed_rows,
     read_groups,
@@ -121,7 +120,9 @@ def write_plainly(groups: list[tuple[list[Row], list[str]]], task: Task, path: P
     with pq.ParquetWriter(path, SCHEMA, **layout(task)) as writer:
         for rows, contexts in groups:
             texts = pa.array(contexts, pa.string())
-            table = to_table(rows).set_column(CONTEXT, SCHEMA.field(CONTEXT), texts)
+            table = to_table(rows).set_column(
+                SCHEMA.get_field_index("context"), SCHEMA.field("context"), texts
+            )
             writer.write_table(table, row_group_size=len(rows))
 
 

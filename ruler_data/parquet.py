@@ -1,6 +1,6 @@
 """The parquet files of a dataset: their schema, and how rows become tables and are read back."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -142,5 +142,5 @@ def packed_rows(group: pa.Table) -> Generator[PackedRow, None, None]:
             yield PackedRow(**values, context=context, evidence=spans[start:end].astype(np.int64))
 
 
-def _tuples(columns: Sequence[pa.Array]) -> Iterator[tuple[object, ...]]:
+def _tuples(columns: Iterable[pa.Array]) -> Iterator[tuple[object, ...]]:
     return zip(*(column.to_pylist() for column in columns), strict=True)

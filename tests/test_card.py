@@ -9,6 +9,7 @@ import yaml
 from ruler_builders.audit.file_checks import text_findings
 from ruler_builders.card import (
     CROISSANT_CONFIGS,
+    Address,
     config_faults,
     eval_yaml,
     excerpt,
@@ -118,9 +119,12 @@ def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
         SourceInfo(one.name, one.title, "real", one.url, "0" * 64, one.licence, "", True, "")
         for one in CATALOGUE.values()
     ]
-    body = yaml.safe_load(front_matter(replace(manifest, sources=tuple(real))).strip("-"))
-    assert body["license"] == ["apache-2.0", "cc-by-sa-4.0", "other"]
-    assert body["license_link"] == "LICENSES.md" and body["license_name"]
+    released = replace(manifest, sources=tuple(real))
+    body = yaml.safe_load(front_matter(released, Address("org/ruler", "v1.2.0")))
+    assert body["license"] == ["apache-2.0", "cc-by-sa-4.0", "other"] and body["license_name"]
+    page = "https://huggingface.co/datasets/org/ruler/blob/v1.2.0/LICENSES.md"
+    assert body["license_link"] == page, "the Hub refuses the name of a file"
+    assert "license_link" not in yaml.safe_load(front_matter(released)), "a folder has no address"
     assert body["source_datasets"] == ["rajpurkar/squad_v2", "hotpotqa/hotpot_qa"]
     assert not {"license_name", "source_datasets"} & yaml.safe_load(front_matter(manifest)).keys()
 

@@ -161,7 +161,7 @@ def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None
     metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
     assert "Description-Content-Type: text/markdown" in wheel.read(metadata).decode()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-    assert tops == {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report"}
+    assert tops == {"ruler_data", "ruler_builders", "ruler_eval", "ruler_report", "ruler_cli.py"}
     assert "ruler_data/cards/dataset.md.j2" in names
     assert any(name.startswith("ruler_builders/sample/essays/") for name in names)
     assert "ruler_builders/sources/essays.sha256" in names

@@ -1,15 +1,12 @@
-"""A release stays readable for ever: by later versions, and by the version before.
+"""A release and a run stay readable for ever.
 
-`tests/frozen` holds releases as they were published, by the version that wrote them. They are never
-written again; a change of the format adds one.
+`tests/frozen` holds releases and `tests/frozen_runs` runs as they were written, by the version that
+wrote them. They are never written again; a change of the format adds one.
 """
 
 import dataclasses
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from typing import Any
 import pytest
 
 import ruler_builders
+import ruler_eval
 from ruler_data import RulerError, digest_rows, load
 from ruler_data.manifest import (
     ConfigInfo,
@@ -35,7 +33,12 @@ DIGESTS = {
     "0.1.0": {
         "vt_768": "sha256:417414c9bc4c3d2d7af73dfe6b4e688159e441e005223435c93dc46fbe1fbc95",
         "qa_1_768": "sha256:d5330bac28bb3238afa6efed597832913cee1d50a579d3947b670ea8a76fda77",
-    }
+    },
+    "1.0.0": {
+        "niah_single_2_1024": "sha256:8ee17d78d886609a4ae39c4d66b3d773f6d1330bda7bf7265f6c3f69b68833b1",  # noqa: E501
+        "vt_1024": "sha256:ad50c37747dd9286eecbeafc8dec9e418f5abde544a869aa538015dc6375caa6",
+        "qa_1_1024": "sha256:5643c27a294e9f47548300da279a2ea58da160dd0b1220dc9171fa13b66e20b6",
+    },
 }
 
 
@@ -79,7 +82,7 @@ def parts(body: dict[str, Any]) -> Iterator[tuple[type, dict[str, Any]]]:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(RELEASES[-1], tmp_path / "copy"))
+    return Path(shutil.copytree(RELEASES[0], tmp_path / "copy"))
 
 
 def rewrite(folder: Path, change: Callable[[type, dict[str, Any]], None]) -> None:
@@ -122,45 +125,8 @@ def test_of_a_newer_format_it_is_said_which_version_reads_it(copy: Path) -> None
     assert "\n" not in str(error.value)
 
 
-READ = """
-import json, sys
-from ruler_data import digest_rows, load
-print(json.dumps({name: digest_rows(rows) for name, rows in load(sys.argv[1]).items()}))
-"""
-
-
-def previous() -> str:
-    """Return what came before: RULER_PREVIOUS, the last release's tag, or the last frozen here."""
-    if named := os.environ.get("RULER_PREVIOUS"):
-        return named
-    tag = ("describe", "--tags", "--abbrev=0", "--match=v*", "HEAD^")
-    for question in (tag, ("log", "-1", "--diff-filter=A", "--format=%H", "--", str(FROZEN))):
-        git = ["git", "-C", str(FROZEN), *question]
-        said = subprocess.run(git, capture_output=True, text=True, check=False)
-        if commit := said.stdout.strip():
-            return commit
-    pytest.skip("no history in this copy")
-
-
-@pytest.mark.slow
-def test_the_previous_version_reads_what_is_written_today(
-    builds: Callable[..., Path], tmp_path: Path
-) -> None:
-    root, site = FROZEN.parent.parent, tmp_path / "site"
-    archive = subprocess.run(
-        ["git", "-C", root, "archive", previous()], capture_output=True, check=True
-    ).stdout
-    (tmp_path / "source").mkdir()
-    subprocess.run(["tar", "x", "-C", tmp_path / "source"], input=archive, check=True)
-    options = ("--quiet", "--no-deps", "--no-build-isolation", "--target", str(site))
-    install = [sys.executable, "-m", "pip", "install", *options, str(tmp_path / "source")]
-    subprocess.run(install, check=True)
-    folder = builds()
-    env = {**os.environ, "PYTHONPATH": str(site)}
-    read = subprocess.run(
-        [sys.executable, "-P", "-c", READ, folder],
-        cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert read.returncode == 0, read.stderr
-    written = load(folder).manifest.configs
-    assert json.loads(read.stdout) == {name: info.digest for name, info in written.items()}
+def test_a_run_of_an_older_version_is_scored(tmp_path: Path) -> None:
+    run = shutil.copytree(FROZEN.parent / "frozen_runs" / "1.0.0", tmp_path / "run")
+    scores = ruler_eval.score(run, FROZEN / "1.0.0")
+    found = {record["config"]: record["score"] for record in scores.to_records()}
+    assert found == {"niah_single_2_1024": 0.5, "vt_1024": 0.1, "qa_1_1024": 0.5}

@@ -51,36 +51,6 @@ def test_groups_of_long_rows_end_earlier(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [len(group) for group in row_groups(rows[:3])] == [1, 1, 1]
 
 
-def test_a_context_that_no_longer_fits_is_not_taken() -> None:
-    row = make("mistral", "vt", 0, 1024)
-    builder = TableBuilder(len(row.context) + 3)
-    builder.add(row, row.context.encode())
-    assert builder.has_room(b"abc") and not builder.has_room(b"abcd")
-    with pytest.raises(ValueError, match="structure"):
-        builder.add(row, row.context.encode())
-    assert builder.table().equals(to_table([row]))
-
-
-def test_rows_that_come_later_leave_a_table_as_it_was() -> None:
-    first, second = (
-        replace(make("mistral", "vt", 0, 1024), index=n, context=f"{n}") for n in (0, 1)
-    )
-    builder = TableBuilder(2)
-    builder.add(first, b"0")
-    table = builder.table()
-    builder.add(second, b"1")
-    assert table.equals(to_table([first])) and builder.table().equals(to_table([first, second]))
-
-
-def test_half_a_character_at_the_end_of_a_row_is_refused() -> None:
-    row = make("mistral", "vt", 0, 1024)
-    builder = TableBuilder(2)
-    for half in (b"\xc3", b"\xab"):
-        builder.add(row, half)
-    with pytest.raises(ValueError, match="UTF8"):
-        builder.table()
-
-
 def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
     rows = [replace(make("mistral", "vt", 0, 1024), index=index) for index in (100, 101)]
     table = to_table(rows)

@@ -34,6 +34,11 @@ class Address:
     repo: str
     revision: str
 
+    @property
+    def url(self) -> str:
+        """The page of the repo."""
+        return f"https://huggingface.co/datasets/{self.repo}"
+
 
 def card_files(
     manifest: Manifest, locate: Callable[[str], Path], address: Address | None = None
@@ -52,7 +57,7 @@ def card_files(
     variables = {
         "manifest": manifest,
         "address": address,
-        "front_matter": front_matter(manifest),
+        "front_matter": front_matter(manifest, address),
         "tasks": by_task,
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
         "examples": [_example(task, infos, locate) for task, infos in by_task],
@@ -68,8 +73,11 @@ def card_files(
     }
 
 
-def front_matter(manifest: Manifest) -> str:
+def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     """Return the card's YAML: what the Hub lists, and a config for every file that exists.
+
+    The Hub takes as `license_link` only `LICENSE`, `LICENSE.md` or an address, so the card of a
+    folder, which has no address, has no link.
 
     `datasets` caches a local folder by name and configs, so each config carries its version
     and its content digest: rebuilt rows are never served from the cache of earlier ones.
@@ -78,7 +86,9 @@ def front_matter(manifest: Manifest) -> str:
     limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
     named = (source.licence.lower() for source in manifest.sources)
     licences = {one if one in _LICENCES else "other" for one in named} | {"apache-2.0"}
-    own = {"license_name": "licences-of-the-sources", "license_link": "LICENSES.md"}
+    own = {"license_name": "licences-of-the-sources"}
+    if address:
+        own["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
     real = (source.name for source in manifest.sources if source.kind == "real")
     origins = [_DATASETS[name] for name in real if name in _DATASETS]
     body = {

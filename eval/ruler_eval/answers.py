@@ -75,11 +75,6 @@ class Answer:
         """The row and the sample that it belongs to."""
         return self.config, self.index, self.sample
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether its tokens ran out, or its reasoning never ended."""
-        return self.finish == "length" or (bool(self.reasoning) and not self.text)
-
 
 def why_unanswered(
     answer: Answer, *, budget: int | None = None, rendered: int | None = None, slack: int = 0
@@ -149,17 +144,22 @@ def settle(found: Iterable[tuple[Answer, T]]) -> dict[Key, tuple[T, str | None]]
     return settled
 
 
-def scored_text(answer: Answer, *, opened: bool = False) -> str:
-    """Return what is scored: the text without reasoning, cleaned as upstream does.
+def thought_and_text(answer: Answer, *, opened: bool = False) -> tuple[str | None, str]:
+    """Return the reasoning, and what is scored: the text without it, cleaned as upstream does.
 
     Args:
         answer: with a text.
         opened: whether the prompt itself opened a block of reasoning
             (`ruler_eval.reasoning.opens`).
     """
-    if answer.reasoning is None:
-        return clean(reasoning.split(answer.text or "", opened=opened)[1])
-    return clean(reasoning.split(answer.text or "")[1])
+    is_apart = answer.reasoning is not None
+    thought, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
+    return answer.reasoning if thought is None else thought, clean(text)
+
+
+def scored_text(answer: Answer, *, opened: bool = False) -> str:
+    """Return what is scored; see `thought_and_text`."""
+    return thought_and_text(answer, opened=opened)[1]
 
 
 @dataclass(frozen=True)
@@ -259,9 +259,13 @@ class Tally:
         self._models.update([answer.model] if answer.model is not None else [])
         if answer.error is not None or answer.text is None:
             return None
-        text = scored_text(answer, opened=self._opened)
-        inside = reasoning.is_in(text if self._thinking else answer.text)
-        self._counts.update(answered=1, empty=not text, cut_off=answer.is_cut_off, reasoning=inside)
+        thought, text = thought_and_text(answer, opened=self._opened)
+        self._counts.update(
+            answered=1,
+            empty=not text,
+            cut_off=answer.finish == "length" or (bool(thought) and not text),
+            reasoning=reasoning.is_in(text if self._thinking else answer.text),
+        )
         self._texts[hash(text)] += 1
         return text
 

@@ -46,7 +46,7 @@ def run_processes(
     """Run a shard in one process per group of GPUs, to the end of all of them."""
     if job.engine.open is not None:
         job.engine.open()
-    folder.begin(job.info)
+    folder.begin(job.info, shard)
     gpus = devices(groups, job.config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]

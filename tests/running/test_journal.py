@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ruler_data import RulerError
 from ruler_eval.answers import Answer
 from ruler_eval.journal import Journal, parse, read, to_line
+from ruler_eval.run_dir import RunFolder
 
 HOSTILE = [
     "",
@@ -29,11 +30,15 @@ def answer(index: int, text: str | None = "yes", error: str | None = None) -> An
     return Answer("vt_4096", index, text, "stop", 10, 2, 0.5, error)
 
 
-def written(path: Path, *answers: Answer) -> bytes:
-    with closing(Journal(path)) as journal:
+def write(folder: Path, *answers: Answer, shard: str = "0-of-1") -> Path:
+    with closing(Journal(folder, shard)) as journal:
         for one in answers:
             journal.add(one)
-    return path.read_bytes()
+    return journal.path
+
+
+def indices(path: Path, torn: list[str] | None = None) -> list[int]:
+    return [one.index for one, *_ in read(path, torn)]
 
 
 @given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
@@ -46,88 +51,102 @@ def test_any_answer_is_one_line_of_utf8_json_and_comes_back(text: str) -> None:
 
 
 @given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
-def test_any_reason_why_a_row_is_unscored_is_a_line_that_is_read_again(reason: str) -> None:
+def test_any_reason_why_a_row_is_unanswered_is_a_line_that_is_read_again(reason: str) -> None:
     found = parse(to_line(answer(0, None, reason)), "line").error
     assert found == reason or any(0xD800 <= ord(c) < 0xE000 for c in reason)
 
 
-def test_an_answer_of_a_megabyte_comes_back(tmp_path: Path) -> None:
-    written(tmp_path / "answers-0-of-1.jsonl", answer(0, "x" * 1_000_000))
-    assert len(next(read(tmp_path / "answers-0-of-1.jsonl")).text or "") == 1_000_000
-
-
 @given(cut=st.integers(0, 400))
-def test_a_journal_cut_anywhere_keeps_every_whole_line(
+def test_a_journal_cut_anywhere_keeps_every_whole_line_and_nothing_is_removed(
     tmp_path_factory: pytest.TempPathFactory, cut: int
 ) -> None:
-    path = tmp_path_factory.mktemp("cut") / "answers-0-of-1.jsonl"
-    data = written(path, *(answer(index) for index in range(3)))
-    cut = min(cut, len(data))
-    path.write_bytes(data[:cut])
-    whole = data[:cut].count(b"\n")
-    assert mend(path).cut == cut - (data[:cut].rfind(b"\n") + 1)
-    assert [one.index for one in read(path)] == list(range(whole))
-
-
-@pytest.mark.parametrize("tail", [b"\0" * 4096, b"\0" * 10 + b"}\n", b'{"config":', b"\n"])
-def test_what_a_power_cut_leaves_behind_is_cut_off(tmp_path: Path, tail: bytes) -> None:
-    path = tmp_path / "answers-0-of-1.jsonl"
-    data = written(path, answer(0), answer(1))
-    path.write_bytes(data + tail)
-    assert mend(path) == Mended(len(tail), 0, 2)
+    folder = tmp_path_factory.mktemp("cut")
+    path = write(folder, *(answer(index) for index in range(3)))
+    data = path.read_bytes()[:cut]
+    path.write_bytes(data)
+    whole = [n for n in range(3) if data.count(b"}") > n]
+    torn: list[str] = []
+    assert indices(path, torn) == whole
+    assert len(torn) == (not data.endswith((b"}", b"\n")) and len(data) > 0)
+    write(folder, *(answer(index) for index in range(3) if index not in whole))
+    assert sorted(RunFolder(folder).answers()) == [("vt_4096", index, 0) for index in range(3)]
     assert path.read_bytes() == data
-
-
-def test_an_empty_journal_is_a_journal(tmp_path: Path) -> None:
-    path = tmp_path / "answers-0-of-1.jsonl"
-    path.touch()
-    assert mend(path) == Mended(0, 0)
-
-
-def test_rows_that_could_not_be_answered_are_taken_out_to_be_asked_again(tmp_path: Path) -> None:
-    path = tmp_path / "answers-0-of-1.jsonl"
-    written(path, answer(0), answer(1, None, "server said 500"), answer(2))
-    assert mend(path) == Mended(0, 1, 2)
-    assert [one.index for one in read(path)] == [0, 2]
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    "line",
     [
-        (b"not json\n", "answers-0-of-1.jsonl:2: not a line of a journal"),
-        (b'{"config":"vt_4096"}\n', "answers-0-of-1.jsonl:2: not a line of a journal"),
-        (to_line(answer(5)).replace(b'"finish"', b'"finnish"'), "finnish: Unexpected"),
-        (to_line(answer(0)), "answers-0-of-1.jsonl:2: vt_4096/0 occurs twice"),
-        (to_line(answer(5, None)), "neither answered nor unscored"),
-        (b"[" * 100_000 + b'"\\ud800"\n', "not a line of a journal: Invalid JSON"),
+        b"\0" * 4096,
+        b"\0" * 10 + b"}\n",
+        b'{"config":',
+        b"not json\n",
+        b'{"config":"vt_4096"}\n',
+        to_line(answer(5)).replace(b'"index":5', b'"index":"5"'),
+        b"[" * 100_000 + b'"\\ud800"\n',
     ],
 )
-def test_a_bad_line_before_the_end_is_named_and_nothing_is_lost(
-    tmp_path: Path, line: bytes, said: str
+def test_a_line_that_is_no_record_is_told_and_its_row_asked_again(
+    tmp_path: Path, line: bytes
 ) -> None:
     path = tmp_path / "answers-0-of-1.jsonl"
-    data = to_line(answer(0)) + line + to_line(answer(1))
-    path.write_bytes(data)
-    with pytest.raises(RulerError, match=said):
-        mend(path)
-    assert path.read_bytes() == data
+    path.write_bytes(to_line(answer(0)) + line + b"\n" + to_line(answer(1)))
+    torn: list[str] = []
+    assert indices(path, torn) == [0, 1]
+    assert torn == [f"{path.name} line 2: torn or not a line of a journal; ignored"]
+
+
+def test_empty_journals_and_lines_are_no_fault(tmp_path: Path) -> None:
+    torn: list[str] = []
+    assert indices(write(tmp_path), torn) == [] == torn
+    (tmp_path / "answers-0-of-2.jsonl").write_bytes(b"\n\n" + to_line(answer(3)))
+    assert indices(tmp_path / "answers-0-of-2.jsonl", torn) == [3] and torn == []
+
+
+def test_an_answer_of_a_megabyte_and_keys_of_a_later_version_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, answer(0, "x" * 1_000_000))
+    path.write_bytes(path.read_bytes().replace(b"{", b'{"later":[1],', 1))
+    ((one, *_),) = read(path)
+    assert len(one.text or "") == 1_000_000
+
+
+def test_every_process_writes_a_file_of_its_own_and_the_first_answer_counts(tmp_path: Path) -> None:
+    written = {write(tmp_path, answer(0, f"text {n}")) for n in range(20)}
+    assert len(written) == 20
+    first = json.loads(min(written).read_text())["text"]
+    assert RunFolder(tmp_path).answers()["vt_4096", 0, 0].text == first
+
+
+def test_after_a_write_that_failed_the_next_record_begins_on_a_new_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Journal(tmp_path, "0-of-1")) as journal:
+        file = journal._file
+
+        class Full:
+            def write(self, line: bytes) -> int:
+                return file.write(line[:20])
+
+        monkeypatch.setattr(journal, "_file", Full())
+        with pytest.raises(RulerError, match="No space left on device; free space"):
+            journal.add(answer(0))
+        monkeypatch.undo()
+        journal.add(answer(1))
+    assert indices(journal.path) == [1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_on_a_full_disk_the_journal_stays_whole(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
-    path = place / "answers-0-of-1.jsonl"
     try:
-        with closing(Journal(path)) as journal:
+        with closing(Journal(place, "0-of-1")) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))
-            indices = [one.index for one in read(path)]
-            assert indices == list(range(len(indices))) and len(indices) > 10
-            assert path.read_bytes().endswith(b"}\n")
+            found = indices(journal.path)
+            assert found == list(range(len(found))) and len(found) > 10
     finally:
         subprocess.run(["umount", str(place)], check=True)

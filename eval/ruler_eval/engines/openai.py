@@ -267,8 +267,9 @@ class Client:
             raise RequestError(reason, temporary=True) from error
         beginning = quote(" ".join(reply.text[:400].split()), 120)
         if reply.status_code != 200:
+            msg = f"status {reply.status_code}: {beginning}"
             raise RequestError(
-                f"status {reply.status_code}: {beginning}",
+                msg,
                 reply.status_code,
                 reply.text,
                 temporary=reply.status_code in TEMPORARY,
@@ -278,7 +279,8 @@ class Client:
             found = reply.json()
             if isinstance(found, dict):
                 return found
-        raise RequestError(f"the reply is not an object of JSON: {beginning}", 200, temporary=True)
+        msg = f"the reply is not an object of JSON: {beginning}"
+        raise RequestError(msg, 200, temporary=True)
 
 
 def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
@@ -306,6 +308,7 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None,
         raise RequestError(reason) from error
     if called or not isinstance(text, str | None):
         reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
-        raise RequestError(f"{reason}, not text")
+        msg = f"{reason}, not text"
+        raise RequestError(msg)
     finish = choice.get("finish_reason")
     return text, finish, reasoning if isinstance(reasoning, str) and reasoning else None
