@@ -17,7 +17,7 @@ from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
-from ruler_builders.pipeline.write_parquet import layout, write_rows
+from ruler_builders.pipeline.write_parquet import parquet_options, write_rows
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
     SCHEMA,
@@ -118,7 +118,7 @@ def grouped(path: Path) -> list[tuple[list[Row], list[str]]]:
 
 def write_plainly(groups: list[tuple[list[Row], list[str]]], task: Task, path: Path) -> None:
     """Write rows to the same parquet, without digest, hash or checks."""
-    with pq.ParquetWriter(path, SCHEMA, **layout(task)) as writer:
+    with pq.ParquetWriter(path, SCHEMA, **parquet_options(task)) as writer:
         for rows, contexts in groups:
             texts = pa.array(contexts, pa.string())
             table = to_table(rows).set_column(

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from datasets import Dataset, disable_progress_bars
 from measuring import about, facts, table
 
-from ruler_builders.pipeline.write_parquet import layout, row_groups
+from ruler_builders.pipeline.write_parquet import parquet_options, row_groups
 from ruler_data import TASKS, Manifest, parse_config
 from ruler_data.parquet import SCHEMA, read_rows
 
@@ -46,7 +46,7 @@ def size(path: Path, **changes: object) -> int:
     """Return the bytes of a file's rows written with changed options."""
     task = TASKS[parse_config(path.parent.name)[0]]
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, SCHEMA, **{**layout(task), **changes}) as writer:
+    with pq.ParquetWriter(sink, SCHEMA, **{**parquet_options(task), **changes}) as writer:
         for group in row_groups(read_rows(path)):
             writer.write_table(group, row_group_size=len(group))
     return sink.tell()

@@ -47,7 +47,7 @@ def test_a_template_without_end_is_stopped_and_the_next_one_runs(name: str, tmp_
             assert load_tokenizer(str(model)).render("hello", "") == "hello!"
 
 
-def bomb(folder: Path, *, dictionary: bool) -> int:
+def bomb(folder: Path) -> int:
     """Write a small file of few rows that are gigabytes once decoded; return its bytes."""
     table = table_of(folder, "vt_1024")
     long = pa.array(["a" * (LARGEST_GROUP // 64)])
@@ -57,47 +57,17 @@ def bomb(folder: Path, *, dictionary: bool) -> int:
     path = folder / file_of("vt_1024")
     pq.write_table(
         rows.set_column(place, table.schema.field("context"), column.cast(pa.string())), path,
-        compression="zstd", use_dictionary=["context"] if dictionary else False,
-        dictionary_pagesize_limit=LARGEST_GROUP, row_group_size=100,
+        compression="zstd", use_dictionary=False, row_group_size=100,
     )  # fmt: skip
     return path.stat().st_size
 
 
-def varint(number: int, width: int = 0) -> bytes:
-    """A signed number in Thrift's compact protocol, padded to a width."""
-    number, parts = number << 1, bytearray()
-    while number > 127 or len(parts) < width - 1:
-        parts.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def belittle(path: Path) -> None:
-    """Let the footer of a file claim that each column holds a hundred bytes."""
-    metadata = pq.read_metadata(path)
-    group = metadata.row_group(0)
-    columns = [group.column(at) for at in range(group.num_columns)]
-    data = path.read_bytes()
-    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
-    footer = data[start:]
-    for size in {group.total_byte_size, *(one.total_uncompressed_size for one in columns)}:
-        if size > 1_000_000:
-            footer = footer.replace(varint(size), varint(100, len(varint(size))))
-    path.write_bytes(data[:start] + footer)
-    forged = pq.read_metadata(path).row_group(0)
-    assert all(forged.column(at).total_uncompressed_size <= 1_000_000 for at in range(len(columns)))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("forged", [False, True])
-@pytest.mark.parametrize("dictionary", [False, True])
 def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
-    dictionary: bool, forged: bool, builds: Builds, tmp_path: Path
+    builds: Builds, tmp_path: Path
 ) -> None:
     copy = copy_of(builds(), tmp_path)
-    assert bomb(copy, dictionary=dictionary) < 1_000_000
-    if forged:
-        belittle(copy / file_of("vt_1024"))
+    assert bomb(copy) < 1_000_000
     edit_file(copy, "vt_1024", (copy / file_of("vt_1024")).read_bytes())
     before = pa.total_allocated_bytes()
     pa.default_memory_pool().release_unused()

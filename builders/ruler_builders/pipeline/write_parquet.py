@@ -56,7 +56,7 @@ def write_rows(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            writer = pq.ParquetWriter(file, SCHEMA, **layout(task))
+            writer = pq.ParquetWriter(file, SCHEMA, **parquet_options(task))
             try:
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes
@@ -98,7 +98,7 @@ def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
         yield to_table(group)
 
 
-def layout(task: Task) -> dict[str, object]:
+def parquet_options(task: Task) -> dict[str, object]:
     """Return the options of the parquet writer for a task."""
     texts = isinstance(task.params, Niah) and task.params.haystack in ("essays", "domains")
     return {

@@ -33,7 +33,7 @@ def rng(seed: int, task: str, index: int, part: str) -> random.Random:
     return random.Random(f"ruler/{data_major()}/{seed}/{task}/{index}/{part}")
 
 
-def below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
+def randints_below(source: random.Random, bound: int, size: int) -> NDArray[np.uint64]:
     """Return `size` random numbers from 0 to bound - 1, for draws by the thousand.
 
     Each takes eight bytes of the generator, so drawing 3 and then 4 gives the same as drawing 7.
@@ -50,7 +50,7 @@ def draw_names(
     `alphabet` is of consecutive ASCII letters.
     """
     while len(found) < size:
-        drawn = below(source, len(alphabet), letters * (size - len(found)))
+        drawn = randints_below(source, len(alphabet), letters * (size - len(found)))
         text = (drawn + np.uint64(ord(alphabet[0]))).astype(np.uint8)
         found.update(dict.fromkeys(text.view(f"S{letters}").astype(str).tolist()))
 
@@ -60,7 +60,7 @@ def distinct(source: random.Random, bound: int, size: int) -> NDArray[np.intp]:
     assert size <= bound, (size, bound)
     found: dict[int, None] = {}
     while len(found) < size:
-        found.update(dict.fromkeys(below(source, bound, size - len(found)).tolist()))
+        found.update(dict.fromkeys(randints_below(source, bound, size - len(found)).tolist()))
     return np.fromiter(found, dtype=np.intp)
 
 

@@ -21,7 +21,14 @@ from numpy.typing import NDArray
 from ruler_builders import prompts
 from ruler_builders.rows.haystacks import BEGINNINGS, STRIDE
 from ruler_builders.rows.insert_needles import slots
-from ruler_builders.rows.randomness import below, depth, distinct, draw_names, permutation, rng
+from ruler_builders.rows.randomness import (
+    depth,
+    distinct,
+    draw_names,
+    permutation,
+    randints_below,
+    rng,
+)
 from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -104,7 +111,7 @@ def _matched(source: Random, edges: Edges, size: int, degree: int) -> Edges:
         bad = np.flatnonzero(~is_good)
         if not len(bad):
             break
-        again = np.union1d(bad, below(source, len(ends), 2 * len(bad)).astype(np.intp))
+        again = np.union1d(bad, randints_below(source, len(ends), 2 * len(bad)).astype(np.intp))
         ends[again] = ends[again][permutation(source, len(again))]
     order = permutation(source, int(is_good.sum()))
     return np.stack([starts[is_good][order], ends[is_good][order]], axis=1)
