@@ -1,5 +1,6 @@
 # ruler-data: RULER as frozen, tokenizer-specific datasets. `make help` lists the targets.
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
@@ -10,7 +11,9 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 # Most of what is installed is never imported: bytecode comes with the first import.
-PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile $(if $(CONSTRAINTS),--constraint '$(CONSTRAINTS)')
+# How far pip is: one line that counts packages on a terminal, nothing in a log.
+COUNTED = | awk -v told="$$(test -t 2 && echo 1)" '/^(Collecting|Obtaining) / {n++; if (told) printf "\rset-up: %d packages, now %-40.40s", n, $$2 > "/dev/stderr"} /^Installing/ {if (told) printf "\rset-up: installing %d packages%-40s\n", n, "" > "/dev/stderr"}'
 
 # Tests start many processes; without bytecode each of them compiles the code anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -61,11 +64,11 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[build]'
+	$(PIP) --editable '.[build]' $(COUNTED)
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[build,dev]'
+	$(PIP) --editable '.[build,dev]' $(COUNTED)
 	@touch $(VENV)/.build $@
 
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
@@ -84,7 +87,7 @@ release: $(VENV)/.build ## Build, verify and publish several tokenizers in locks
 
 # What an engine needs beyond the package is an extra of its name, if anything.
 $(VENV)/.engine-%: $(VENV)/.build
-	$(PIP) --editable '.[$*]'
+	$(PIP) --editable '.[$*]' $(COUNTED)
 	@touch $@
 
 # Engines take gigabytes: what is missing is said before any is installed.
@@ -122,12 +125,12 @@ engines: $(ENGINES)/.made ## Make .venv-engines with torch, transformers, Ray an
 $(ENGINES)/.vllm: $(CONSTRAINTS)
 	@test -n '$(PYTHON)' || { echo 'make: no Python 3.11 or newer found; install one, or say make PYTHON=/path/to/python' >&2; exit 1; }
 	$(PYTHON) -m venv $(ENGINES)
-	$(ENGINES_PIP) '$(VLLM)'
+	$(ENGINES_PIP) '$(VLLM)' $(COUNTED)
 	$(ENGINES)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
 $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
-	$(ENGINES_PIP) --editable '.[build,dev]'
+	$(ENGINES_PIP) --editable '.[build,dev,docs,ray]' $(COUNTED)
 	@touch $@
 
 # What the recipes import, and a model in GGUF; apart, as kvpress needs an older transformers.
@@ -136,11 +139,11 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
-	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py
+	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/test_docs_site.py
 
 # Reads the models' files, which are in GGUF.
 $(ENGINES)/.example: $(ENGINES)/.made
-	$(ENGINES_PIP) accelerate gguf
+	$(ENGINES_PIP) accelerate gguf $(COUNTED)
 	@touch $@
 
 example: $(ENGINES)/.example ## Two small real models, from download to report: ROWS, SOURCES, OUT
@@ -155,7 +158,7 @@ lowest: ## Run quick tests with the oldest versions of dependencies that are dec
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt --editable '.[build]' hypothesis pytest
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider $(LOWEST_TESTS)
 
-docs: $(VENV)/.dev ## Build the documentation's site, strictly -> build/site
+docs: $(VENV)/.engine-docs ## Build the documentation's site, strictly -> build/site
 	$(BIN)/python docs/build_site.py
 
 check: format lint types imports test-all ## All that CI checks

@@ -27,8 +27,8 @@ from pathlib import Path
 
 from measuring import table
 
-from ruler_eval.doctor.estimate import GPUS, shape_of
 from ruler_eval.engines import Request
+from ruler_eval.estimate import GPUS, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
@@ -65,7 +65,7 @@ def main() -> None:
     lines = []
     with tempfile.TemporaryDirectory() as scratch:
         model = make_model(Path(scratch, "model"), options.size, max(lengths))
-        shape = shape_of(json.loads((model / "config.json").read_text()))
+        shape = shape_of(json.loads((model / "config.json").read_text()), None, {})
         assert shape is not None
         for length in lengths:
             rows = options.rows or max(4, 400_000 // length)

@@ -265,10 +265,10 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
     if as_json:
         record = result.to_record() if hasattr(result, "to_record") else result
         out.print_json(json.dumps(record, default=str))
-    elif isinstance(result, str | Path):
-        say(str(result))
-    elif result is not None:
+    elif hasattr(result, "__rich__") or hasattr(result, "__rich_console__"):
         out.print(result, crop=False)
+    elif result is not None:
+        say(str(result))
     if failure := getattr(result, "failure", None):
         err.print(f"{program}: {_printable(failure)}")
     return int(getattr(result, "exit_status", 0))

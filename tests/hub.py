@@ -22,9 +22,7 @@ from tests.hub_store import Blob, Repo
 __all__ = ["READ", "WRITE", "Blob", "Hub", "Repo", "running"]
 
 #: Requests that change something; a commit's dry checks and reads are not among them.
-WRITES = re.compile(
-    r"POST /api/(repos/create|collections)|POST .*/(commit|tag)/|PUT |POST .*/info/lfs/verify"
-)
+WRITES = re.compile(r"POST /api/repos/create|POST .*/(commit|tag)/|PUT |POST .*/info/lfs/verify")
 
 
 @dataclass
@@ -42,7 +40,6 @@ class Hub:
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
         self.large: dict[str, bytes] = {}
-        self.collections: dict[str, list[str]] = {}
         self.xet: Path | None = None
         self.vault: dict[str, bytes] = {}
         self.xet_hashes: dict[str, str] = {}
@@ -98,17 +95,6 @@ class Hub:
             return held.commit({**held.files("main"), path: Blob(data, large=False)})
 
     # What the handler calls, under the lock.
-
-    def collection(self, slug: str) -> dict[str, Any]:
-        items = [
-            {"_id": str(n), "id": repo, "repoType": "dataset", "type": "dataset", "position": n}
-            for n, repo in enumerate(self.collections[slug])
-        ]
-        return {
-            "slug": slug, "title": slug, "owner": {"name": slug.split("/")[0]}, "items": items,
-            "lastUpdated": "2025-01-01T00:00:00.000Z", "position": 0, "private": False,
-            "theme": "blue", "upvotes": 0,
-        }  # fmt: skip
 
     def create(self, name: str) -> dict[str, Any]:
         url = f"{self.endpoint}/datasets/{name}"

@@ -111,8 +111,6 @@ class Handler(BaseHTTPRequestHandler):
             case ["api", "repos", "create"]:
                 asked = json.loads(self.body())
                 self.reply(200, self.hub.create(f"{asked['organization']}/{asked['name']}"))
-            case ["api", "collections", *rest]:
-                self.collection("/".join(rest[:2]), json.loads(self.body() or b"{}"))
             case ["api", "validate-yaml"]:
                 self.reply(200, {"errors": [], "warnings": []})
             case ["api", "datasets" | "models", owner, name, *rest]:
@@ -170,16 +168,6 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(200, {})
             case _:
                 raise Refused(404, "Not Found")
-
-    def collection(self, slug: str, asked: dict[str, Any]) -> None:
-        held, status = self.hub.collections, 200
-        if "title" in asked:
-            slug = f"{asked['namespace']}/{asked['title'].lower()}-1"
-            status = 409 if slug in held else 200
-            held.setdefault(slug, [])
-        elif "item" in asked:
-            held[slug].append(asked["item"]["id"])
-        self.reply(status, self.hub.collection(slug))
 
     def batch(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Say where the large files go that are not here yet."""

@@ -124,7 +124,6 @@ def installed(module: str) -> None:
     [
         ("lm_eval", "lm-eval", consumers.LM_EVAL),
         ("inspect_ai", "inspect", consumers.INSPECT),
-        ("lighteval", "lighteval", consumers.LIGHTEVAL),
     ],
 )
 def test_a_harness_reads_an_export_sends_each_prompt_as_it_is_and_is_read_back(
@@ -138,7 +137,6 @@ def test_a_harness_reads_an_export_sends_each_prompt_as_it_is_and_is_read_back(
     )
     assert done.returncode == 0, done.stderr
     shutil.copytree(tmp_path / "export", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "reader.py").write_text(consumers.LIGHTEVAL_MODEL, encoding="utf-8")
     said = run(code, PYTHON)
     assert "score 1.0" in said.splitlines(), said
     sent = (tmp_path / "sent").read_text(encoding="utf-8").splitlines()

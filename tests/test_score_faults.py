@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row
-from ruler_report.results import read_results
+from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, refused, silent
 

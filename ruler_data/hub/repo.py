@@ -199,24 +199,3 @@ def put_tag(repo: str, tag: str, commit: str) -> None:
             )
 
     with_retries(f"{repo}: tag {tag}", settle, also={EXISTS})
-
-
-def put_collection(owner: str, title: str, repos: Sequence[str]) -> str:
-    """Add dataset repos to a collection of an owner, which is created if there is none.
-
-    Returns:
-        its id.
-
-    Raises:
-        RulerError: the Hub refuses.
-    """
-
-    def settle() -> str:
-        collection = client().create_collection(title, namespace=owner, exists_ok=True)
-        held = {item.item_id for item in collection.items}
-        for repo in repos:
-            if repo not in held:
-                client().add_collection_item(collection.slug, repo, "dataset", exists_ok=True)
-        return collection.slug
-
-    return with_retries(f"{owner}: collection {title}", settle)

@@ -290,4 +290,4 @@ def test_a_server_is_asked_the_longest_row(
 def test_no_server_at_the_address_is_one_line_within_seconds(frozen: Path) -> None:
     asked = ("--base-url", "http://127.0.0.1:1/v1", "--option", "patience=1")
     done = evaluate("doctor", "--data", frozen, "--model", "m", *asked)
-    assert "start the server, or correct --base-url" in refusal(done, 1)
+    assert "start the server, or correct it" in refusal(done, 1)

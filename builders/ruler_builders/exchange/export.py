@@ -4,10 +4,9 @@
     upstream    4096/data/vt/validation.jsonl, the answer prefix at the end of `input`
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
-    inspect, lighteval   one module for all configs
-    croissant   JSON-LD for catalogues
+    inspect     one module for all configs
 
-`ruler.json` names the data, and for each config its limit, metric and digest. The last four read
+`ruler.json` names the data, and for each config its limit, metric and digest. The last two read
 the rows where they are: on the Hub at the commit of the revision, or in the folder of the build.
 """
 
@@ -24,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ruler_builders.exchange.croissant import write_croissant
 from ruler_builders.pipeline.build_config import parse_lengths, parse_tasks
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
@@ -37,7 +35,7 @@ from ruler_data.terminal import raise_if_interrupted
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
 
-Tool = Literal["kvpress", "lm-eval", "inspect", "lighteval", "upstream", "jsonl", "croissant"]
+Tool = Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"]
 #: Writes what a tool reads, from the rows and what `ruler.json` says of them.
 Write = Callable[[Source, Mapping[str, Any], Path], None]
 
@@ -230,12 +228,6 @@ _TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
         "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=vt_4096,cwe_4096 "
         "--log-dir OUT" + _SCORE.format("OUT", "chat"),
     ),
-    "lighteval": (
-        None,
-        "ruler_lighteval.py",
-        "lighteval accelerate model_name=MODEL ruler_vt_4096 --custom-tasks "
-        "EXPORT/ruler_lighteval.py --save-details --output-dir OUT" + _SCORE.format("OUT", "base"),
-    ),
     "upstream": (
         _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
         "",
@@ -248,5 +240,4 @@ _TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
         '# write {"id": ..., "prediction": ...} for each line'
         + _SCORE.format("predictions.jsonl", "PROTOCOL"),
     ),
-    "croissant": (write_croissant, "", "mlcroissant validate --jsonld EXPORT/croissant.json"),
 }

@@ -1,6 +1,6 @@
 """`ruler-data release`: the same data for several tokenizers, as sibling repos of one version.
 
-    build all -> verify and plan all -> publish each -> index.json of the first repo -> collection
+    build all -> verify and plan all -> publish each -> index.json of the first repo
 
 Every step first checks what was done before, so the same command completes an interrupted release.
 Nothing is published before everything is built, verified and planned.
@@ -18,12 +18,12 @@ from ruler_builders.publish.plan import FewerRowsOption, PublishConfig, UnequalR
 from ruler_builders.publish.release import ReleaseOutcome, Tell, carry_out, check_access, prepare
 from ruler_builders.publish.version_rules import Version
 from ruler_builders.sources.library import Kind
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.repo import PushFile, head, put_collection, put_files
+from ruler_data.errors import UsageError
+from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME, Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.options import Option
-from ruler_data.terminal import progress, warn
+from ruler_data.terminal import progress
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
 
@@ -52,9 +52,6 @@ class LockstepConfig:
     allow_sample: Annotated[bool, Option("Publish rows of the sample corpus.")] = False
     allow_fewer_rows: FewerRowsOption = False
     allow_unequal_rows: UnequalRowsOption = False
-    collection: Annotated[str, Option("Title of the collection on the Hub; empty for none.")] = (
-        "RULER"
-    )
     workers: WorkersOption = 1
 
     def __post_init__(self) -> None:
@@ -117,8 +114,6 @@ def release(config: LockstepConfig, tell: Tell) -> dict[str, ReleaseOutcome]:
         done = {repo: carry_out(*planned, tell) for repo, planned in ready.items()}
     if not config.dry_run:
         put_index(config.first, [sibling_of(repo, outcome) for repo, outcome in done.items()], tell)
-        if config.collection:
-            _collect(config, tell)
     return done
 
 
@@ -158,12 +153,3 @@ def put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
     names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
     commit, sent = put_files(repo, files, f"Index: {names}")
     tell(f"{repo}: {FILENAME} {'updated, commit ' + commit if sent else 'is up to date'}")
-
-
-def _collect(config: LockstepConfig, tell: Tell) -> None:
-    """Add the repos to the collection; the release is complete without it."""
-    try:
-        slug = put_collection(config.org, config.collection, [*config.repos.values()])
-        tell(f"{config.org}: collection {slug}")
-    except RulerError as error:
-        warn(f"{error}; the release is complete; the same command tries the collection again")

@@ -23,6 +23,7 @@ class SourceSpec:
         licence: SPDX id, or a note if it has none.
         local: patterns for the file name of a local copy; the first match is taken.
         mirrors: of the one file to download: its sha256 by address, in the order to try them.
+        bytes: size of that file, of the first mirror; None if not known.
     """
 
     name: str
@@ -32,6 +33,7 @@ class SourceSpec:
     attribution: str
     local: tuple[str, ...] = ()
     mirrors: Mapping[str, str] = field(default_factory=dict)
+    bytes: int | None = None
 
     @cached_property
     def downloads(self) -> tuple[Mapping[str, str], ...]:
@@ -89,6 +91,7 @@ CATALOGUE = {
                     "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"
                 )
             },
+            bytes=4_370_528,
         ),
         SourceSpec(
             name="hotpotqa",
@@ -106,6 +109,7 @@ CATALOGUE = {
                     "e3da074df24e8369009918aa5cdbdd254dadcde4c63f7569d36afd6f2268caa8"
                 ),
             },
+            bytes=46_320_117,
         ),
     )
 }

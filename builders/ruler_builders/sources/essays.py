@@ -26,7 +26,7 @@ PUNKT = {
     "ortho_context.tab": "4bbcca25ed3d3f06c02402abf8419b9f033b8adc06e7b482eca4e45f81a5dc4c",
     "sent_starters.txt": "f3f8535483e1dba487241b764945168123bca3209a9645e59acd1225dc76edac",
 }
-_PUNKT_URL = (
+PUNKT_URL = (
     "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/tokenizers/punkt_tab.zip"
 )
 
@@ -91,19 +91,36 @@ def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
         )
         if not allow_download:
             raise RulerError(msg)
-        folder = cache_dir("nltk_data", "tokenizers")
-        members = [f"punkt_tab/english/{name}" for name in PUNKT]
         try:
-            download(_PUNKT_URL, None, folder, unzip=members)
+            model = download_punkt(cache_dir("nltk_data"))
         except Unreachable as error:
             raise RulerError(msg) from error
-        model = folder / "punkt_tab" / "english"
+    check_punkt(model)
+    return model
+
+
+def download_punkt(root: Path) -> Path:
+    """Download the model into a folder of nltk's data, and return where it lies.
+
+    Raises:
+        Unreachable: the host does not answer, or downloads are off.
+    """
+    members = [f"punkt_tab/english/{name}" for name in PUNKT]
+    download(PUNKT_URL, None, root / "tokenizers", unzip=members)
+    return root / "tokenizers" / "punkt_tab" / "english"
+
+
+def check_punkt(model: Path) -> None:
+    """Check that a folder holds the pinned model.
+
+    Raises:
+        RulerError: a file is missing or has other content.
+    """
     hashes = hash_files(model, [*PUNKT])
     for name, expected in PUNKT.items():
         if (found := hashes.get(name, "no such file")) != expected:
             msg = f"{model / name}: sha256 expected {expected}, found {found}"
             raise RulerError(msg)
-    return model
 
 
 def _cut(words: str, model: Path) -> tuple[str, ...]:

@@ -2,28 +2,28 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, quote
 from ruler_data.row import Row
-from ruler_eval.doctor.estimate import BATCH, GPUS, USABLE, Estimate, estimate, shape_of
 from ruler_eval.engines import Request, prepare
 from ruler_eval.engines.interface import NotInstalled
+from ruler_eval.estimate import BATCH, BEST, GPUS, USABLE, WORST, Estimate, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.metrics import opens_reasoning
 from ruler_eval.models import text_part
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.run_status import duration
 from ruler_eval.sharding import items_of
 
 Level = Literal["error", "warning", "note"]
-#: Seconds that an examined server may take to be up, if no option says otherwise.
-PATIENCE = 10
-#: Tokens that an examined server is asked for.
-ASKED = 4
+#: Seconds that an examined server may take to be up, if no option says otherwise, and tokens that
+#: it is asked for.
+PATIENCE, ASKED = 10, 4
 
 
 @dataclass(frozen=True)
@@ -39,22 +39,97 @@ class Finding:
         return f"{self.level}: {self.about}: {self.message}"
 
 
-def diagnose(
-    config: EvalConfig, sample: int | None, gpu: str | None, progress: Callable[[str, int], None]
-) -> tuple[list[Finding], int, Estimate | None]:
-    """Return what was found, the number of rows examined, and the cost of the run on a GPU.
+@dataclass(frozen=True)
+class Diagnosis:
+    """What an examination found."""
 
-    The cost is None where the model's config does not say enough.
+    findings: list[Finding]
+    rows: int  # examined
+    cost: Estimate | None  # None for an architecture that is not supported
+    gpu: str | None = None
+    gpus: int = 1
+    price: float | None = None  # of one hour of a GPU
+
+    @property
+    def errors(self) -> int:
+        """Number of findings that make the run worthless."""
+        return sum(finding.level == "error" for finding in self.findings)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run should not be started; None if it may."""
+        return f"{counted(self.errors, 'error')}: fix before you run" if self.errors else None
+
+    @property
+    def exit_status(self) -> int:
+        """1 if there is an error, else 0."""
+        return int(self.errors > 0)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        hours = self.cost.gpu_hours if self.cost else None
+        price = [self.price * each for each in hours] if self.price and hours else None
+        found = [asdict(finding) for finding in self.findings]
+        cost = asdict(self.cost) if self.cost else None
+        record = {"rows": self.rows, "errors": self.errors, "findings": found}
+        return {**record, "estimate": cost, "price": price}
+
+    def __str__(self) -> str:
+        found = f"{counted(self.errors, 'error')}, {counted(len(self.findings), 'finding')}"
+        cost = _told(self.cost, self) if self.cost else ()
+        last = f"{counted(self.rows, 'row')} examined: {found}"
+        return "\n".join([*map(str, self.findings), *cost, last])
+
+
+def _told(cost: Estimate, found: Diagnosis) -> Iterator[str]:
+    yield (
+        f"prompts: {cost.prompt_tokens:,} tokens, {cost.prefill_flops:.2e} operations; answers: "
+        f"{cost.answer_tokens:,} tokens at most"
+    )
+    yield (
+        f"model: {cost.parameters / 1e9:.2f} B parameters, weights {cost.weight_bytes / 1e9:.1f} "
+        f"GB; keys and values of the longest row: {cost.kv_bytes_longest / 1e9:.2f} GB"
+    )
+    if cost.gpu_hours is None:
+        return
+    total, prefill, decoding, loading = (
+        " to ".join(dict.fromkeys(duration(3600 * each) for each in hours or ()))
+        for hours in (cost.gpu_hours, cost.prefill_hours, cost.decoding_hours, cost.loading_hours)
+    )
+    low, high = cost.gpu_hours
+    bill = "" if found.price is None else f", {found.price * low:.2f} to {found.price * high:.2f}"
+    parts = f"prefill {prefill}, decoding {decoding}, loading one copy {loading}"
+    yield f"GPU time on {found.gpu}: {total}{bill}: {parts}"
+    shared = f", {found.gpus} GPUs a copy keep {WORST.parallel:.0%} to {BEST.parallel:.0%}"
+    yield (
+        f"assumed: prefill reaches {WORST.prefill:.0%} to {BEST.prefill:.0%} of the peak, decoding "
+        f"{WORST.decoding:.0%} to {BEST.decoding:.0%} of the bandwidth"
+        + (f"{shared} of their speed at each doubling" if found.gpus > 1 else "")
+    )
+
+
+def diagnose(
+    config: EvalConfig,
+    sample: int | None,
+    gpu: str | None,
+    price: float | None,
+    progress: Callable[[str, int], None],
+) -> Diagnosis:
+    """Return what was found, and the cost of the run.
 
     Args:
         config: the options of the run.
         sample: rows of each config to render, evenly spread; all where None.
         gpu: its name; None for an estimate without times.
+        price: of one hour of it.
         progress: called with each config when its rows are examined, and their number.
     """
     if gpu is not None and gpu not in GPUS:
         option = f"--gpu {quote(gpu)}"
         raise UsageError(option, f"not known; known: {', '.join(GPUS)}")
+    if price is not None and (gpu is None or not price > 0):
+        option = f"--price {price}"
+        raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
     inputs = open_inputs(config)
@@ -63,7 +138,7 @@ def diagnose(
     cost = _estimate(inputs, gpu)  # only now are the engine's options known to be right
     findings += _examine_cost(inputs, gpu, cost)
     rows, examined = _examine_rows(inputs, sample, progress)
-    return [*findings, *rows], examined, cost
+    return Diagnosis([*findings, *rows], examined, cost, gpu, config.tensor_parallel, price)
 
 
 def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
@@ -152,8 +227,10 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
 
 def _examine_cost(inputs: Inputs, gpu: str | None, cost: Estimate | None) -> Iterator[Finding]:
     if cost is None and (inputs.model.config or gpu):
-        kind = "is of a kind that is not supported" if inputs.model.config else "is not here"
-        yield Finding("note", "estimate", f"none: the model's config.json {kind}")
+        kind = str(text_part(inputs.model.config).get("model_type"))
+        why = f"not supported for {quote(kind)}, or not as quantized here"
+        why = why if inputs.model.config else "the model's config.json is not here"
+        yield Finding("note", "estimate", f"none: {why}")
     if cost is not None and cost.fits is False:
         yield Finding(
             "error",
