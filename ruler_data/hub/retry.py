@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -17,6 +18,7 @@ from functools import cache
 from traceback import walk_tb
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ruler_data.errors import RulerError
 from ruler_data.files import TEMPORARY
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
 #: progress, after which a step is given up; of the first pause, which doubles each time.
 LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
-#: Attempts without progress, seconds of the longest pause, and those in which to connect.
+#: Attempts, seconds of the longest pause, and those in which to connect.
 ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
 UNREACHABLE = (
     "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
@@ -74,7 +76,7 @@ def seconds(variable: str) -> float:
 
 
 class Patience:
-    """Says how long to wait before the next attempt; bytes of files that moved start it anew."""
+    """Says how long to wait before the next attempt of a request or a step, and when to give up."""
 
     #: When the last bytes of a file moved, in either direction.
     moved = 0.0
@@ -84,12 +86,11 @@ class Patience:
 
     def pause(self, wanted: float | None = None) -> float | None:
         """Return the seconds to wait, as the server wants or growing; None to give up."""
-        if Patience.moved > self._begun:
-            self._begun, self._attempts = Patience.moved, 0
         self._attempts += 1
         growing = min(seconds("RULER_HUB_PAUSE") * 2 ** (self._attempts - 1), LONGEST)
         pause = growing if wanted is None else wanted
-        over = time.monotonic() - self._begun + pause > seconds("RULER_HUB_PATIENCE")
+        idle = time.monotonic() - max(self._begun, Patience.moved)
+        over = idle + pause > seconds("RULER_HUB_PATIENCE")
         return None if over or self._attempts >= ATTEMPTS else pause
 
 
@@ -119,14 +120,27 @@ def client() -> "HfApi":
 
 
 def check_network(doing: str) -> None:
-    """Find out in seconds that there is no network.
+    """Find out in seconds, before long work, that there is no network.
 
     Raises:
         HubDown: no connection can be made.
     """
-    from huggingface_hub import constants, get_session
+    if not is_reachable():
+        raise HubDown(doing, UNREACHABLE)
 
-    with_retries(doing, lambda: get_session().head(constants.ENDPOINT))
+
+def is_reachable() -> bool:
+    """Whether the Hub accepts connections; behind a proxy this is assumed."""
+    from huggingface_hub.constants import ENDPOINT
+
+    url = urlsplit(ENDPOINT)
+    host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
+    if {url.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
+        return True
+    with suppress(OSError):
+        socket.create_connection((host, port), timeout=CONNECT).close()
+        return True
+    return False
 
 
 def token() -> str | None:
