@@ -28,7 +28,8 @@ from dataclasses import dataclass
 
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Niah, PartType, Qa, Task
-from ruler_eval.metrics import Scorer, without_reasoning
+from ruler_eval.metrics import Scorer
+from ruler_eval.reasoning import split
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def plain(answer: str) -> str:
     >>> plain(r"**\boxed{QZKRA}**").strip()
     'QZKRA'
     """
-    return _MARKUP.sub(" ", without_reasoning(answer)).rstrip()
+    return _MARKUP.sub(" ", split(answer)[1]).rstrip()
 
 
 _LONGEST = 100  # characters of a word
@@ -206,7 +207,7 @@ _POLAR = frozenset({"yes", "no", "noanswer"})
 
 def short_answer(answer: str) -> str:
     r"""Return the answer without reasoning, `\boxed{}` and a lead-in such as `Answer:`."""
-    text = without_reasoning(answer)
+    text = split(answer)[1]
     boxed = _BOXED.findall(text)
     text = re.sub(r"\\[A-Za-z]+", " ", boxed[-1] if boxed else text)
     return _LEAD.sub("", re.sub(r"^[\s*_#>]+", "", text), count=1)
@@ -256,7 +257,7 @@ def strict_recall(answer: str, outputs: Sequence[str]) -> float:
     >>> strict_recall("QZKRAB, plmew", ["QZKRA", "PLMEW"])
     0.5
     """
-    answer = without_reasoning(answer).lower()
+    answer = split(answer)[1].lower()
     return sum(contains(answer, output.lower()) for output in outputs) / len(outputs)
 
 
@@ -268,7 +269,7 @@ def strict_any_of(answer: str, outputs: Sequence[str]) -> float:
     >>> strict_any_of("I do not know of any.", ["no"]), strict_any_of("No, she was not.", ["no"])
     (0.0, 1.0)
     """
-    answer = without_reasoning(answer).lower()
+    answer = split(answer)[1].lower()
     first = re.search(r"[^\W_]+", answer)
     return float(
         any(
