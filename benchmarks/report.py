@@ -16,7 +16,7 @@ from measuring import about, cpu, facts, table
 from ruler_data import TASKS
 from ruler_eval.schema import DataInfo, RunInfo
 from ruler_report import report
-from ruler_report.results import ConfigResult, Depth, Results
+from ruler_report.results_file import ConfigResult, Depth, Results
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
@@ -35,7 +35,7 @@ def results_of(run: int, rows: int) -> Results:
             configs[name] = ConfigResult(
                 digest=name, question_digest=task.name, family=task.params.family,
                 category=task.category, metric=task.metric, rows=rows, scores=scores,
-                strict=scores, exact=scores, f1=scores, characters=(20,) * rows, tokens=(7,) * rows,
+                exact=scores, f1=scores, characters=(20,) * rows, tokens=(7,) * rows,
                 truncated=wrong[:2], empty=wrong[2:3], failed=(), missing=(),
                 failures={"refusal": wrong[::2], "other": wrong[1::2]} if wrong else {},
                 depth=Depth((rows,) * 10, (rows - len(wrong),) * 10, (rows,) * 10),

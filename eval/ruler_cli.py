@@ -1,46 +1,38 @@
 """The program `ruler-eval`: the commands of the evaluator and of the reports."""
 
 import signal
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from ruler_data.terminal import Command
 
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
-#: Command: its module, and its line in `--help` (the first line of its docstring).
-COMMANDS = {
-    "score": ("ruler_report.cli", "Score answers against the frozen rows, and write results.json."),
-    "report": (
-        "ruler_report.cli",
-        "Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.",
-    ),
-    "compare": (
-        "ruler_report.cli",
-        "Compare two runs: differences with intervals, p-values, verdicts.",
-    ),
-    "gate": (
-        "ruler_report.cli",
-        "Test that a run is not inferior to a baseline: one line; exit status 1 if not shown.",
-    ),
-    "leaderboard": (
-        "ruler_report.cli",
-        "Rank any number of runs: one page to sort and filter, and leaderboard.json.",
-    ),
-    "publish": (
-        "ruler_report.cli",
-        "Publish predictions as a dataset, and scores on the model's page.",
-    ),
-    "doctor": (
-        "ruler_eval.cli.doctor",
-        "Check a run for problems without a GPU, and estimate its cost.",
-    ),
-    "run": (
-        "ruler_eval.cli.run",
-        "Run a model over the rows; the same command resumes an interrupted run.",
-    ),
-    "status": (
-        "ruler_eval.cli.status",
-        "Show how far a run is: rows of each config, and why rows are unscored.",
-    ),
-}
+
+def commands() -> dict[str, "Command"]:
+    """Return the commands by name; a pair is a module and the command's line in `--help`."""
+    from ruler_report import commands as reports
+
+    return {
+        "score": reports.results,
+        "report": reports.report,
+        "compare": reports.compare,
+        "gate": reports.gate,
+        "leaderboard": reports.leaderboard,
+        "publish": reports.publish,
+        "doctor": (
+            "ruler_eval.cli.doctor",
+            "Check a run for problems without a GPU, and estimate its cost.",
+        ),
+        "run": (
+            "ruler_eval.cli.run",
+            "Run a model over the rows; the same command resumes an interrupted run.",
+        ),
+        "status": (
+            "ruler_eval.cli.status",
+            "Show how far a run is: rows of each config, and why rows are unscored.",
+        ),
+    }
 
 
 def main() -> NoReturn:
@@ -49,7 +41,7 @@ def main() -> NoReturn:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from ruler_data.terminal import run_program
 
-    run_program("ruler-eval", ABOUT, COMMANDS)
+    run_program("ruler-eval", ABOUT, commands())
 
 
 if __name__ == "__main__":

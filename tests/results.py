@@ -7,7 +7,7 @@ from typing import Any
 
 from ruler_data import TASKS
 from ruler_eval.schema import DataInfo, RunInfo
-from ruler_report.results import ConfigResult, Depth, Results
+from ruler_report.results_file import ConfigResult, Depth, Results
 
 Scores = Mapping[str, Sequence[float | None]]
 
@@ -22,7 +22,6 @@ def config_result(scores: Sequence[float | None], **changes: Any) -> ConfigResul
         metric="all",
         rows=len(scores),
         scores=tuple(scores),
-        strict=tuple(scores),
         characters=tuple(None if score is None else 20 for score in scores),
         tokens=tuple(None if score is None else 7 for score in scores),
         truncated=wrong[:1],

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ruler_data.manifest import Floor
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 from ruler_report.stats.baseline import gate, retention
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from ruler_data import RulerError
-from ruler_report.results import Depth, Results, read_results, write_results
+from ruler_report.results_file import Depth, Results, read_results, write_results
 from ruler_report.stats.comparability import caveats
 from ruler_report.stats.comparison import compare, holm
 from tests.conftest import Cli
@@ -255,7 +255,6 @@ def test_results_that_are_none_are_refused(
 
 UNFIT = [
     ({"rows": 5}, "vt_4096: 5 rows, 4 scores"),
-    ({"strict": (1.0,)}, "vt_4096: 4 rows, 1 strict"),
     ({"scores": (1.0, 2.0, 0.0, 0.0)}, "a score is not between 0 and 1"),
     ({"missing": (1,)}, "the rows without a score are not the failed and missing ones"),
     ({"depth": Depth((1,), (1,), (1,))}, "depth does not have 10 cells"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ruler_data import RulerError
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 from ruler_report.stats.contamination import contamination
 from ruler_report.stats.intervals import mean_of, minus
 from tests.conftest import Cli

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row
-from ruler_report.results import read_results, write_results
+from ruler_report.results_file import read_results, write_results
 from ruler_report.stats.comparison import compare
 from ruler_report.stats.summary import summarize
 from tests.running.processes import evaluate
@@ -43,7 +43,7 @@ def test_a_listing_scores_100_and_is_never_exact(runs: tuple[Path, Path]) -> Non
         if name == "niah_multiquery_4096":  # all needles are asked for
             continue
         one = listed.configs[name]
-        assert set(one.scores) == set(one.strict) == {1.0}
+        assert set(one.scores) == {1.0}
         assert set(one.exact) == {0.0}
         assert all(score is not None and 0 < score < 1 for score in one.f1)
         assert one.failures == {"more than the gold answers": tuple(range(one.rows))}
@@ -58,14 +58,14 @@ def test_score_report_and_compare_show_it(
     done = evaluate("report", runs[1], "--out", tmp_path / "out", "--no-pictures")
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| score | floor | listing | strict | exact | F1 |" in page
+    assert "| score | floor | listing | exact | F1 |" in page
     assert "more than the gold answers" in page
     done = evaluate("compare", *runs)
     assert "exact score: " in done.stdout and "-66.7 [" in done.stdout
     done = evaluate("compare", *runs, "--score", "exact", "--json")
     assert json.loads(done.stdout)["overall"]["value"] == pytest.approx(-200 / 3)
     said = refused(evaluate("compare", *runs, "--score", "best"), code=2)
-    assert "--score 'best': not known; known: official, strict, exact, f1" in said
+    assert "--score 'best': not known; known: official, exact, f1" in said
 
 
 def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) -> None:

@@ -14,7 +14,7 @@ from ruler_data.suites import packaged
 from ruler_data.tasks import Niah
 from ruler_eval.metrics import clean, score_row
 from ruler_report.failures import MEANINGS, failure_of
-from ruler_report.results import BINS, ConfigResult
+from ruler_report.results_file import BINS, ConfigResult
 from ruler_report.scoring import evidence_of
 from tests.rows import counted, make, target
 from tests.wrong_answers import wrong_answers

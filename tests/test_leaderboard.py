@@ -10,7 +10,7 @@ import pytest
 
 from ruler_data import RulerError, UsageError
 from ruler_report.board import build, leaderboard
-from ruler_report.results import Results, write_results
+from ruler_report.results_file import Results, write_results
 from ruler_report.stats.effective_length import effective_length
 from ruler_report.stats.ranking import Ranking
 from tests.hub import Hub, Repo

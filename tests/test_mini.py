@@ -10,7 +10,7 @@ import pytest
 from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_report.pages.report import caveats_of
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT, Cli
 from tests.results import coin, results_of

@@ -12,7 +12,7 @@ from ruler_data.suites import load_suite
 from ruler_data.tasks import Niah, PartType, Task
 from ruler_eval.metrics import score_row
 from ruler_report.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
-from ruler_report.results import Results, read_results
+from ruler_report.results_file import Results, read_results
 from ruler_report.stats.summary import summarize
 from tests.conftest import Cli
 from tests.running.processes import evaluate

@@ -12,7 +12,7 @@ import pytest
 from ruler_report.figures import curves, heatmaps
 from ruler_report.figures.style import COLOURS, DARK, DASHES, MARKERS, Picture, render
 from ruler_report.pages.tables import correlations, depth_grid
-from ruler_report.results import Depth, Results
+from ruler_report.results_file import Depth, Results
 from ruler_report.stats.comparison import compare
 from ruler_report.stats.correlation import clustered, correlation_study
 from ruler_report.stats.depth import depth_grids, shown_by_depth

@@ -12,8 +12,8 @@ from ruler_builders.card import eval_yaml
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import TASKS, RulerError
 from ruler_eval.prompts import PROTOCOLS
-from ruler_report.publish import entries, file_name, kind_of, to_yaml
-from ruler_report.results import Results
+from ruler_report.publication import entries, file_name, kind_of, to_yaml
+from ruler_report.results_file import Results
 from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
 

@@ -123,7 +123,7 @@ def test_passing_faults_of_the_hub_cost_nothing(
 
 def _push(env: dict[str, str], repo: str, model: str, text: str) -> list[str]:
     """Publish a bundle in this process."""
-    from ruler_report.publish import Bundle, push
+    from ruler_report.publication import Bundle, push
 
     os.environ.update(env)
     bundle = Bundle({"results.json": b"{}"}, text, ".eval_results/ruler.yaml")

@@ -11,7 +11,7 @@ import pytest
 import ruler_builders
 from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, Manifest
-from ruler_report import score
+from ruler_report import results as score
 from tests.runs import golden, make_run
 from tests.tampering import copy_of, edit_config, manifest_of, question_digest, rows_of
 

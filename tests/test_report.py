@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from ruler_data import TASKS
-from ruler_report.results import Results, write_results
+from ruler_report.results_file import Results, write_results
 from tests.conftest import ROOT
 from tests.results import coin, results_of
 from tests.running.processes import evaluate

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from ruler_report.results import Example, Results
+from ruler_report.results_file import Example, Results
 from tests.running.processes import evaluate
 from tests.test_report import Page, few, save
 

@@ -14,7 +14,7 @@ import ruler_data
 import ruler_eval
 from ruler_data import TASKS, RulerError, UsageError
 from ruler_eval.data import open_dataset
-from ruler_report.results import read_results
+from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, patchy, rows_of
 from tests.test_score import adversarial, write_plain, write_samples, write_upstream

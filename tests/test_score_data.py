@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ruler_data.manifest import Manifest
-from ruler_report.results import read_results
+from ruler_report.results_file import read_results
 from tests.commands import Done
 from tests.conftest import Cli
 from tests.hub import Hub

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ruler_data import Row
-from ruler_report.results import read_results
+from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, refused, silent
 
@@ -89,14 +89,9 @@ def test_a_failed_row_is_unscored_and_an_answer_that_follows_it_counts(
     score(run, sample_build, "--partial")
     vt = read_results(run).configs["vt_4096"]
     assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
+    late = {"text": "late", "finish": "stop", "error": None}
     with first_journal(run).open("a") as file:
-        file.writelines(
-            json.dumps(
-                {**failure, "config": config, "text": "late", "finish": "stop", "error": None}
-            )
-            + "\n"
-            for config in FEW
-        )
+        file.writelines(json.dumps(failure | late | {"config": config}) + "\n" for config in FEW)
     score(run, sample_build)
     assert read_results(run).configs["vt_4096"].scores[2] == 0
 

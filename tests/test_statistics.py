@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from ruler_data import TASKS
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 from ruler_report.stats.comparison import Difference, compare, compare_all
 from ruler_report.stats.effective_length import weights
 from ruler_report.stats.score_table import Estimate

@@ -10,7 +10,7 @@ from ruler_data.suites import packaged
 from ruler_report.figures import curves, heatmaps
 from ruler_report.figures.style import render
 from ruler_report.pages.report import build
-from ruler_report.results import Results, read_results
+from ruler_report.results_file import Results, read_results
 from ruler_report.scoring import params_of
 from ruler_report.stats.score_table import configs_of
 from ruler_report.stats.summary import ScoredRun, summarize

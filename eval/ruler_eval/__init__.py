@@ -22,5 +22,5 @@ __getattr__, __dir__ = lazy(
         "run_status": ("Run", "status"),
         "runner": ("run",),
     },
-    {"ruler_report.results": ("Scores",), "ruler_report.scoring": ("score",)},
+    {"ruler_report.results_file": ("Scores",), "ruler_report.scoring": ("score",)},
 )

@@ -8,23 +8,25 @@ editions, suites or MAJOR versions. Size is read from the name of the model (`7B
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
-from ruler_data.names import check_repo, parse_length, quote
+from ruler_data.names import check_repo, counted, parse_length, quote
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
-from ruler_report.results import FILENAME, Results, read_results
+from ruler_report.results_file import FILENAME, Results, Run, read_results
 from ruler_report.stats.comparability import caveats, comparability
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.ranking import Ranking
 from ruler_report.stats.score_table import ScoreTable
 from ruler_report.stats.summary import CATEGORIES
+from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
 ALL = "all"
@@ -53,9 +55,9 @@ class Entry:
     scores: Cells
 
 
-@dataclass(frozen=True)
-class Board:
-    """A leaderboard.
+@dataclass(frozen=True, repr=False)
+class Board(Shown):
+    """A leaderboard; it prints as its file and the number of runs.
 
     Attributes:
         protocol: of all runs; `edition` and `suite` likewise.
@@ -76,10 +78,21 @@ class Board:
     tasks: dict[str, tuple[str, ...]]
     entries: tuple[Entry, ...]
     notes: tuple[str, ...]
+    file: Path | None = None
+
+    def shown(self) -> list[str]:
+        """Return the file and the number of runs."""
+        return [f"{self.file}: {counted(len(self.entries), 'run')}"]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the board as plain values, as in `leaderboard.json`."""
+        record = asdict(self)
+        del record["file"]
+        return record
 
 
 def leaderboard(
-    places: Sequence[str | Path | Results],
+    places: Sequence[Run],
     out: str | Path,
     *,
     weights: str = "",
@@ -107,12 +120,12 @@ def leaderboard(
     results = [_read(place) for place in places]
     _check(places, results)
     board = build(results, _weights(weights), threshold)
-    write_file(folder / "leaderboard.json", json.dumps(asdict(board), indent=1) + "\n")
-    write_file(folder / "index.html", board_page(asdict(board)))
-    return board
+    write_file(folder / "leaderboard.json", json.dumps(board.to_record(), indent=1) + "\n")
+    write_file(folder / "index.html", board_page(board.to_record()))
+    return replace(board, file=folder / "index.html")
 
 
-def _read(place: str | Path | Results) -> Results:
+def _read(place: Run) -> Results:
     """Return results from disk, or from a Hub repo of predictions."""
     if isinstance(place, Results) or Path(place).exists():
         return read_results(place)
@@ -128,7 +141,7 @@ def _read(place: str | Path | Results) -> Results:
     return read_results(path)
 
 
-def _check(places: Sequence[str | Path | Results], results: Sequence[Results]) -> None:
+def _check(places: Sequence[Run], results: Sequence[Results]) -> None:
     """Check that all runs can be compared with the first."""
     for place, one in zip(places[1:], results[1:], strict=True):
         if found := comparability(results[0], one).obstacles:

@@ -1,4 +1,4 @@
-r"""The exact and the strict score of one answer, reported beside the official one.
+r"""The exact score of one answer, reported beside the official one.
 
 The exact score wants every gold answer, and nothing else of its kind:
 
@@ -11,24 +11,17 @@ Recall alone cannot tell the third answer from the first, so listing every candi
 scores 100 %. The idea is exact match and F1 over answer sets, as SQuAD (Rajpurkar et al. 2016,
 arXiv 1606.05250) and HotpotQA (Yang et al. 2018, arXiv 1809.09600) score spans and sets of facts.
 What is of the kind of a gold answer is defined per family, in docs/scoring.md.
-
-The strict score counts gold answers as whole words only:
-
-    answer                       gold answers    official    strict
-    "They are QZKRAB."           QZKRA           1.0         0.0
-    "I do not know of any."      no              1.0         0.0
 """
 
 import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ruler_data.row import Row
-from ruler_data.tasks import Metric, Niah, PartType, Qa, Task
-from ruler_eval.metrics import Scorer
+from ruler_data.tasks import Niah, PartType, Qa, Task
 from ruler_eval.reasoning import split
 
 
@@ -249,37 +242,3 @@ def contains(text: str, words: str) -> bool:
             return True
         start = text.find(words, start + 1)
     return False
-
-
-def strict_recall(answer: str, outputs: Sequence[str]) -> float:
-    """Return the share of the gold answers that the answer contains as whole words.
-
-    >>> strict_recall("QZKRAB, plmew", ["QZKRA", "PLMEW"])
-    0.5
-    """
-    answer = split(answer)[1].lower()
-    return sum(contains(answer, output.lower()) for output in outputs) / len(outputs)
-
-
-def strict_any_of(answer: str, outputs: Sequence[str]) -> float:
-    """Return 1 if the answer contains any gold answer as whole words, else 0.
-
-    `yes` and `no` count only as the first word: both occur in almost any refusal.
-
-    >>> strict_any_of("I do not know of any.", ["no"]), strict_any_of("No, she was not.", ["no"])
-    (0.0, 1.0)
-    """
-    answer = split(answer)[1].lower()
-    first = re.search(r"[^\W_]+", answer)
-    return float(
-        any(
-            first is not None and first[0] == output
-            if output in ("yes", "no")
-            else contains(answer, output)
-            for output in map(str.lower, outputs)
-        )
-    )
-
-
-#: The strict scorers; `Task.metric` names one.
-STRICT: Mapping[Metric, Scorer] = {"all": strict_recall, "part": strict_any_of}

@@ -1,4 +1,4 @@
-"""Score predictions: official, exact and strict scores, failures, and evidence by depth.
+"""Score predictions: official and exact scores, failures, and evidence by depth.
 
 Rows and predictions are paired one at a time (`ruler_report.predictions.pair_rows`). Nothing that
 identifies a machine goes into the results: no path, address or secret, and no text longer than
@@ -23,7 +23,7 @@ from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
 from ruler_eval.schema import RunInfo
-from ruler_report.exact import STRICT, exact_scores
+from ruler_report.exact import exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.predictions import (
     Data,
@@ -34,7 +34,7 @@ from ruler_report.predictions import (
     pair_rows,
     read_run,
 )
-from ruler_report.results import (
+from ruler_report.results_file import (
     BINS,
     ConfigResult,
     Depth,
@@ -202,7 +202,6 @@ def _analyze(
     official = [score_row(row, task, text) for text in texts]
     pairs = list(zip(texts, official, strict=True))
     exact, f1 = zip(*(exact_scores(row, task, *pair) for pair in pairs), strict=True)
-    strict = [score_row(row, task, text, STRICT) for text in texts]
     evidence, shown = [0] * BINS, [0] * BINS
     for cell, is_shown in evidence_of(row, task, *pairs[0]):
         evidence[cell] += 1
@@ -210,7 +209,7 @@ def _analyze(
     kinds = ((failure_of(row, task, *pair, bare), pair[0]) for pair in pairs)
     failure, said = next((found for found in kinds if found[0]), (None, ""))
     return _Scored(
-        scores={"official": official, "strict": strict, "exact": exact, "f1": f1},
+        scores={"official": official, "exact": exact, "f1": f1},
         characters=len(answers[0][1].text or ""),
         tokens=answers[0][1].answer_tokens,
         truncated=any(one.finish == "length" for _, one in answers),
@@ -249,7 +248,6 @@ def _config_result(
         metric=task.metric,
         rows=len(rows),
         scores=means["official"],
-        strict=means["strict"],
         exact=means["exact"],
         f1=means["f1"],
         characters=tuple(row.characters if row else None for row in rows),

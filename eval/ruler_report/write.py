@@ -5,6 +5,7 @@ import io
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
@@ -16,10 +17,11 @@ from ruler_eval.schema import RUN_FILE
 from ruler_report.figures.style import FILES, Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
-from ruler_report.pages.report import Report, build
+from ruler_report.pages.report import Report, build, caveats_of
 from ruler_report.predictions import PREDICTIONS, load
-from ruler_report.results import FILENAME, Results, Run, read_results, write_results
+from ruler_report.results_file import FILENAME, Results, Run, read_results, write_results
 from ruler_report.scoring import name_of, read_bare, results_of
+from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
 Format = Literal["html", "latex"]
@@ -35,7 +37,7 @@ def score(
     protocol: str = "",
     partial: bool = False,
     out: str | Path | None = None,
-) -> Results:
+) -> ScoredRun:
     """Score a run, or the predictions of another tool, and write `results.json`.
 
     Args:
@@ -77,8 +79,11 @@ def score(
             f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"
         )
         raise RulerError(msg)
-    write_results(target, results, summarize(results).to_record())
-    return results
+    summary = summarize(results)
+    write_results(target, results, summary.to_record())
+    incomplete = [shortfall(results)] if results.scored < results.rows else []
+    notes = (*results.notes, *incomplete, *caveats_of(results))
+    return ScoredRun(labels_of([results.run])[0], results, summary, notes, target)
 
 
 def _check_same(target: Path, place: Path, model: str, protocol: str) -> None:
@@ -172,10 +177,11 @@ def report(
     else:
         write_file(page, markdown_page(made))
         write_file(folder / "index.html", html_page(made))
+        page = folder / "index.html"
     for name in earlier - {picture.name for picture in made.pictures}:
         for kind in FILES[medium]:
             (folder / "figures" / f"{name}.{kind}").unlink(missing_ok=True)
-    return made
+    return replace(made, file=page)
 
 
 def _pictures_of(page: Path) -> set[str]:
@@ -187,7 +193,7 @@ def _pictures_of(page: Path) -> set[str]:
 #: Columns of `report.csv`; scores are in percent.
 COLUMNS = (
     "model", "protocol", "edition", "tokenizer", "category", "task", "length", "score", "low",
-    "high", "n", "exact", "f1", "strict", "truncated",
+    "high", "n", "exact", "f1", "truncated",
 )  # fmt: skip
 
 
@@ -202,7 +208,7 @@ def csv_text(runs: Sequence[ScoredRun]) -> str:
             for length, cell in cells.items():
                 kind = (summary.category_of[task], task)
                 names = (run.label, info.protocol, info.data.edition, info.data.tokenizer, *kind)
-                means = (of[task].get(length) for of in (summary.exact, summary.f1, summary.strict))
+                means = (of[task].get(length) for of in (summary.exact, summary.f1))
                 config = run.results.configs[f"{task}_{length}"]
                 shares = (*means, 100 * len(config.truncated) / config.scored)
                 writer.writerow((

@@ -12,7 +12,7 @@ import pytest
 import ruler_eval
 from ruler_data import UsageError
 from ruler_eval import Request
-from ruler_report.publish import compose
+from ruler_report.publication import compose
 from tests.running.processes import evaluate
 
 

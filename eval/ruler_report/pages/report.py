@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ruler_data.manifest import BALANCED, IMPORTED
-from ruler_data.names import parse_config
+from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
 from ruler_report.figures import curves, heatmaps
 from ruler_report.figures.style import Drawing, Medium, Picture, render
 from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
-from ruler_report.results import Example, Results
+from ruler_report.results_file import Example, Results
 from ruler_report.stats.baseline import retention_table
 from ruler_report.stats.comparability import SAME_ROWS, caveats
 from ruler_report.stats.comparison import (
@@ -75,6 +76,7 @@ class Report(Shown):
         runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
+        file: the page that was written.
     """
 
     title: str
@@ -82,11 +84,18 @@ class Report(Shown):
     runs: tuple[ScoredRun, ...]
     chapters: tuple[Chapter, ...]
     notes: tuple[str, ...] = ()
+    file: Path | None = None
 
     def shown(self) -> list[Table | str]:
-        """Return the verdict, the means of all runs, and the comparisons."""
+        """Return the verdict, the means of all runs, the comparisons, and the file."""
         wanted = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
-        return [*self.verdict, *wanted]
+        counts = (counted(len(self.pictures), "picture"), counted(len(self.tables), "table"))
+        return [*self.verdict, *wanted, *([f"{self.file}: {', '.join(counts)}"] * bool(self.file))]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the verdict, the means and where the page is, as plain values."""
+        record = {"verdict": self.verdict, "notes": self.notes, "scores": self.to_records()}
+        return {**record, "file": str(self.file or "")}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each mean score; `task` is None in the mean over all tasks.

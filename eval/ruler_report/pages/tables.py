@@ -9,7 +9,7 @@ from ruler_data.names import parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
-from ruler_report.results import ConfigResult, Results
+from ruler_report.results_file import ConfigResult, Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
@@ -108,7 +108,7 @@ def how_answered(runs: Sequence[ScoredRun]) -> Table:
         )
         means = (
             [x for row in column.values() for x in row.values() if x is not None]
-            for column in (run.summary.official, run.summary.strict, run.summary.exact)
+            for column in (run.summary.official, run.summary.exact)
         )
         rows.append((
             run.label,
@@ -118,10 +118,10 @@ def how_answered(runs: Sequence[ScoredRun]) -> Table:
             f"{np.median(lengths):.0f}" if lengths else "",
         ))  # fmt: skip
     caption = (
-        "Answers: rows scored; mean of all configs of upstream's, the strict and the exact score; "
+        "Answers: rows scored; mean of all configs of upstream's and the exact score; "
         "answers cut off and empty; median length of an answer in tokens"
     )
-    head = ("model", "rows", "score", "strict", "exact", "cut off", "empty", "tokens")
+    head = ("model", "rows", "score", "exact", "cut off", "empty", "tokens")
     return Table("answered", caption, head, tuple(rows))
 
 
@@ -237,11 +237,11 @@ def by_task(run: ScoredRun) -> Table:
 def answers(run: ScoredRun) -> Table:
     """Return every score of a config; rows cut off, empty, unscored."""
     heads = (
-        "score", "floor", "listing", "strict", "exact", "F1", "completed only", "cut off", "empty",
+        "score", "floor", "listing", "exact", "F1", "completed only", "cut off", "empty",
         "unscored",
     )  # fmt: skip
     summary, rows = run.summary, []
-    columns = (summary.official, summary.strict, summary.exact, summary.f1, summary.completed)
+    columns = (summary.official, summary.exact, summary.f1, summary.completed)
     for name, config in run.results.configs.items():
         task, length = parse_config(name)
         score, *means = (format_number(column.get(task, {}).get(length)) for column in columns)
@@ -258,9 +258,8 @@ def answers(run: ScoredRun) -> Table:
         rows.append((*names, score, *floors, *means, *shares, f"{unscored:,}"))
     caption = (
         "Upstream's score, the floor of the headline score (best strategy without the question), "
-        "what listing every candidate scores, strict score (whole words; yes and no only first; "
-        "reasoning stripped), exact score (all gold answers, and no other of their kind), F1, and "
-        "score of the answers that were not cut off, in percent"
+        "what listing every candidate scores, exact score (all gold answers, and no other of "
+        "their kind), F1, and score of the answers that were not cut off, in percent"
     )
     return Table("answers", caption, ("task", "length", "rows", *heads), tuple(rows))
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_report.format import format_length
-from ruler_report.results import Results, Run
+from ruler_report.results_file import Results, Run
 from ruler_report.stats.comparability import comparability
 from ruler_report.stats.comparison import Comparison, Difference, compare, labels_of
 from ruler_report.stats.intervals import minus
@@ -46,11 +46,17 @@ class Gate(Shown):
     margin: float
     comparison: Comparison
     verdicts: dict[str, str]
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether every difference passed."""
         return set(self.verdicts.values()) == {PASSED}
+
+    @property
+    def exit_status(self) -> int:
+        """0 if it passed, else 1."""
+        return int(not self.passed)
 
     def shown(self) -> tuple[str]:
         """Return the line."""
@@ -66,7 +72,7 @@ class Gate(Shown):
         margin = f"margin {self.margin:g} points"
         return (f"{word}: {new} is {how} {base}, {margin}: {', '.join(parts)}",)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """Return the gate as plain values, as `ruler-eval gate --json` prints it."""
         parts = {
             name: {**asdict(gap), "verdict": self.verdicts[name]}
@@ -97,7 +103,7 @@ def gate(new: Run, baseline: Run, *, margin: float = MARGIN) -> Gate:
         return PASSED if gap.low > -margin else WORSE if gap.high < -margin else OPEN
 
     verdicts = {name: verdict(gap) for name, gap in comparison.means.items()}
-    return Gate(margin, comparison, verdicts)
+    return Gate(margin, comparison, verdicts, comparison.notes)
 
 
 @dataclass(frozen=True)

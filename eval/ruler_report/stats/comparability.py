@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RunInfo
 from ruler_report.format import visible
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"

@@ -21,7 +21,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
-from ruler_report.results import Results, Run, ScoreName, read_results
+from ruler_report.results_file import Results, Run, ScoreName, read_results
 from ruler_report.stats.comparability import Comparability, caveats, comparability
 from ruler_report.stats.intervals import LEVEL, minus
 from ruler_report.stats.score_table import Key, SharedScores
@@ -117,7 +117,7 @@ class Comparison(Shown):
         """The differences of the means over all lengths: `overall`, and by category."""
         return {"overall": self.overall, **self.categories}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
         first, second = (run.model for run in self.runs)
         runs: dict[str, Any] = {"first": first, "second": second}

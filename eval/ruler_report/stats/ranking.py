@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-from ruler_report.results import Results
+from ruler_report.results_file import Results
 from ruler_report.stats.comparability import comparability
 from ruler_report.stats.comparison import holm
 from ruler_report.stats.intervals import LEVEL, Statistic, minus

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ruler_data.names import parse_config
-from ruler_report.results import ConfigResult, Results
+from ruler_report.results_file import ConfigResult, Results
 from ruler_report.stats.effective_length import (
     OWN_SHARE,
     EffectiveLength,

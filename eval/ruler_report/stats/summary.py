@@ -6,6 +6,7 @@ means, as in the paper.
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
 from ruler_report.failures import ABSENT, FALSE_NONE, NEARBY, WRONG_NEEDLE
 from ruler_report.format import format_length, format_number
-from ruler_report.results import ConfigResult, Results
+from ruler_report.results_file import ConfigResult, Results
 from ruler_report.stats.effective_length import (
     OVERALL,
     OWN,
@@ -62,7 +63,6 @@ class Summary(Shown):
         category_of: by task.
         cells: mean scores by task and length.
         official: likewise, of upstream's scores.
-        strict: likewise, of the strict scores.
         exact: likewise, of the exact scores.
         f1: likewise, of the F1 of the answers.
         completed: likewise, over rows whose answer was not truncated.
@@ -90,7 +90,6 @@ class Summary(Shown):
     category_of: dict[str, str]
     cells: dict[str, dict[int, Estimate]]
     official: Means
-    strict: Means
     exact: Means
     f1: Means
     completed: Means
@@ -165,13 +164,37 @@ class Summary(Shown):
         return tuple(str(cells[length]) if length in cells else "" for length in self.lengths)
 
 
-@dataclass(frozen=True)
-class ScoredRun:
-    """A run with its summary and the name that a report gives it."""
+@dataclass(frozen=True, repr=False)
+class ScoredRun(Shown):
+    """A run with its summary and its name in a report; it prints as the table of its scores.
+
+    Attributes:
+        file: that the results were written to.
+    """
 
     label: str
     results: Results
     summary: Summary
+    notes: tuple[str, ...] = ()
+    file: Path | None = None
+
+    @property
+    def configs(self) -> dict[str, ConfigResult]:
+        """The results of each config."""
+        return self.results.configs
+
+    def shown(self) -> tuple[Table | str, ...]:
+        """Return the tables of scores, and where they were written."""
+        count = f"{self.results.scored:,} of {self.results.rows:,} rows scored"
+        return (*self.summary.shown(), f"{self.file}: {count}" if self.file else count)
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the statistics as plain values."""
+        return self.summary.to_record()
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return a flat record for each config, with its means in [0, 1]."""
+        return self.results.to_records()
 
 
 def summarize(results: Results) -> Summary:
@@ -188,7 +211,6 @@ def summarize(results: Results) -> Summary:
         category_of={task: config.category for (task, _), config in table.configs.items()},
         cells={task: table.means((task,)) for task in table.tasks},
         official=_means(table, lambda config: config.scores),
-        strict=_means(table, lambda config: config.strict),
         exact=_means(table, lambda config: config.scores_of("exact")),
         f1=_means(table, lambda config: config.scores_of("f1")),
         completed=_means(table, _completed),

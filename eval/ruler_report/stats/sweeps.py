@@ -17,7 +17,7 @@ import numpy as np
 
 from ruler_data.tasks import FAMILIES, TASKS
 from ruler_report.format import visible
-from ruler_report.results import Param
+from ruler_report.results_file import Param
 from ruler_report.stats.intervals import Floats
 from ruler_report.stats.score_table import Configs
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,8 +27,9 @@ from ruler_data.templates import template
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
-from ruler_report.results import FILENAME, Results, read_results, to_json
+from ruler_report.results_file import FILENAME, Results, read_results, to_json
 from ruler_report.stats.summary import Summary, summarize
+from ruler_report.table import Shown
 
 #: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
@@ -65,6 +67,33 @@ def compose(run: Path, repo: str, model_repo: str = "") -> Bundle:
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     text = to_yaml(entries(results, summary, _published_configs(results), source))
     return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
+
+
+@dataclass(frozen=True, repr=False)
+class Publication(Shown):
+    """What was published, or would be; it prints as a line for each file or commit."""
+
+    lines: tuple[str, ...]
+
+    def shown(self) -> tuple[str, ...]:
+        """Return the lines."""
+        return self.lines
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the lines as a plain value."""
+        return {"lines": list(self.lines)}
+
+
+def publish(
+    run: Path, repo: str, model_repo: str = "", *, private: bool = False, dry_run: bool = False
+) -> Publication:
+    """Publish a run; a dry run writes nothing and returns what would be written."""
+    bundle = compose(run, repo, model_repo)
+    if not dry_run:
+        return Publication(tuple(push(bundle, repo, model_repo, private=private)))
+    files = (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
+    entries = (f"{model_repo}: {line}" for line in bundle.entries.splitlines())
+    return Publication((*files, *entries))
 
 
 def push(
@@ -117,7 +146,7 @@ SCHEMA = pa.schema(
         ("prediction", pa.string()),
         ("finish", pa.string()),
         ("answer_tokens", pa.int32()),
-        *((name, pa.float64()) for name in ("score", "strict", "exact", "f1")),
+        *((name, pa.float64()) for name in ("score", "exact", "f1")),
         ("failure", pa.string()),
     ]
 )
@@ -140,7 +169,6 @@ def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[s
                 "finish": answer and answer.finish,
                 "answer_tokens": config.tokens[index],
                 "score": config.scores[index],
-                "strict": config.strict[index],
                 "exact": config.scores_of("exact")[index],
                 "f1": config.scores_of("f1")[index],
                 "failure": failures.get(index),

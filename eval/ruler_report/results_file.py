@@ -32,7 +32,7 @@ SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 BINS = 10
 Param = bool | int | float | str  # of a task
 #: A score of a row, by name.
-ScoreName = Literal["official", "strict", "exact", "f1"]
+ScoreName = Literal["official", "exact", "f1"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,6 @@ class ConfigResult:
         metric: `all` (share of the gold answers) or `part` (any of them).
         rows: number of rows, the first ones of the config.
         scores: of each row in order, in [0, 1]; None for an unscored row.
-        strict: strict score of each row, likewise.
         exact: exact score of each row, likewise; empty in results of versions without it.
         f1: F1 of the set that each answer names, likewise.
         headline: the score that means, intervals and comparisons are of.
@@ -91,7 +90,6 @@ class ConfigResult:
     metric: str
     rows: int
     scores: tuple[float | None, ...]
-    strict: tuple[float | None, ...]
     characters: tuple[int | None, ...]
     tokens: tuple[int | None, ...]
     truncated: tuple[int, ...]
@@ -295,8 +293,8 @@ def write_results(path: Path, results: Results, summary: dict[str, Any]) -> None
     write_file(path, to_json(results, summary))
 
 
-#: A run: its folder, the path of its `results.json`, or its results.
-Run = str | Path | Results
+#: A run: its folder, the path of its `results.json`, or its results (also as `results` of it).
+Run = str | Path | Results | Any
 
 
 def read_results(run: Run) -> Results:
@@ -306,6 +304,7 @@ def read_results(run: Run) -> Results:
         UsageError: the file does not exist.
         RulerError: its content is damaged, or of another format.
     """
+    run = getattr(run, "results", run)
     if isinstance(run, Results):
         return run
     if not isinstance(run, str | PathLike):
@@ -342,11 +341,11 @@ def _inconsistency(config: ConfigResult) -> str | None:
     """Return what contradicts the rest of a config's results; None if nothing does."""
     if not all(0 <= mean <= 1 for mean in config.samples):
         return "the mean of a sample is not between 0 and 1"
-    for column in ("scores", "strict", "characters", "tokens", "exact", "f1"):
+    for column in ("scores", "characters", "tokens", "exact", "f1"):
         count = len(getattr(config, column))
         if count != config.rows and (count or column not in ("exact", "f1")):
             return f"{config.rows} rows, {count} {column}"
-    scores = (*config.scores, *config.strict, *config.exact, *config.f1)
+    scores = (*config.scores, *config.exact, *config.f1)
     if not all(score is None or 0 <= score <= 1 for score in scores):
         return "a score is not between 0 and 1"
     if config.scored and None not in config.scores and None in config.headline_scores:

@@ -1,0 +1,258 @@
+"""The commands `ruler-eval score`, `report`, `compare`, `gate`, `leaderboard` and `publish`.
+
+Each is also a function of `ruler_report` (`score` is `results`). A run is given as its folder, as
+the path of its `results.json`, or as what `results` or `read_results` returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+if TYPE_CHECKING:
+    from ruler_report.board import Board
+    from ruler_report.pages.report import Report
+    from ruler_report.publication import Publication
+    from ruler_report.results_file import Results, Run, ScoreName
+    from ruler_report.stats.baseline import Gate
+    from ruler_report.stats.comparison import Comparison
+    from ruler_report.stats.summary import ScoredRun
+    from ruler_report.write import Format
+
+RUN = "Folder of a run, or its results.json."
+
+
+def results(
+    run: Annotated[
+        Path | str, typer.Argument(help="Folder of a run, or file or folder of predictions.")
+    ],
+    data: Annotated[
+        str | None,
+        typer.Option(help="Folder or Hub repo of the rows [default: those of the run]."),
+    ] = None,
+    revision: Annotated[str | None, typer.Option(help="Commit or tag of the Hub repo.")] = None,
+    *,
+    partial: Annotated[
+        bool, typer.Option(help="Score an incomplete run; reports then say n of N.")
+    ] = False,
+    no_context: Annotated[
+        Path | str | None,
+        typer.Option(help="Run of the same model without context, to classify failures."),
+    ] = None,
+    model: Annotated[
+        str, typer.Option(help="For predictions: name of the model, as published.")
+    ] = "",
+    protocol: Annotated[
+        str, typer.Option(help="For predictions: completion, base, chat or thinking.")
+    ] = "",
+    out: Annotated[
+        Path | str | None,
+        typer.Option(help="File to write [default: results.json beside the answers]."),
+    ] = None,
+) -> ScoredRun:
+    """Score answers against the frozen rows, and write results.json.
+
+    Raises:
+        UsageError: something is missing or contradictory.
+        RulerError: the answers are damaged or for other rows, or the run is incomplete and
+            `partial` is false.
+    """
+    from ruler_report import write
+
+    return write.score(
+        run,
+        data,
+        revision,
+        no_context=no_context,
+        model=model,
+        protocol=protocol,
+        partial=partial,
+        out=out,
+    )
+
+
+def report(
+    runs: Annotated[list[Path] | Sequence[Run] | Run, typer.Argument(help=RUN)],
+    out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("report"),
+    *,
+    baseline: Annotated[
+        Path | Run | None,
+        typer.Option(
+            help="Run that the others should equal, e.g. with full attention: how much of its "
+            "scores they retain."
+        ),
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="html, or latex: report.tex with booktabs, PDF and SVG as wide as a column.",
+        ),
+    ] = "html",
+    pictures: Annotated[
+        bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
+    ] = True,
+    force: Annotated[
+        bool, typer.Option(help="Compare even if protocols differ; the output states it.")
+    ] = False,
+) -> Report:
+    """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
+
+    Raises:
+        UsageError: there is no such run or format, it is not scored, or `out` is a file.
+        RulerError: the runs cannot be compared.
+    """
+    from ruler_report import write
+
+    return write.report(
+        runs, out, baseline=baseline, form=cast("Format", form), pictures=pictures, force=force
+    )
+
+
+def compare(
+    first: Annotated[Path | Run, typer.Argument(help=RUN)],
+    second: Annotated[Path | Run, typer.Argument(help=RUN)],
+    *,
+    contamination: Annotated[
+        bool,
+        typer.Option(
+            help="Test whether the model scores higher on public rows (first) than on rows of "
+            "another seed (second)."
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            max=100.0,
+            help="Smallest gap that matters with --contamination, in percentage points "
+            "[default: 2].",
+        ),
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(help="Score to compare: official, exact or f1 [default: the suite's]."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option(help="Compare even if protocols differ; the output states it.")
+    ] = False,
+) -> Comparison:
+    """Compare two runs: differences with intervals, p-values, verdicts.
+
+    Raises:
+        UsageError: there is no such run or score, or it is not scored.
+        RulerError: the runs cannot be compared and `force` is false, their editions differ, or
+            they share no task.
+    """
+    from ruler_data.errors import UsageError
+    from ruler_report.stats import comparison as paired
+    from ruler_report.stats import contamination as unpaired
+
+    if contamination and score:
+        msg = "--score: not with --contamination, which compares the headline score"
+        raise UsageError(msg)
+    if contamination:
+        gap = unpaired.MARGIN if margin is None else margin
+        return unpaired.contamination(first, second, margin=gap, force=force)
+    if margin is not None:
+        msg = "--margin: needs --contamination; a comparison has no margin"
+        raise UsageError(msg)
+    return paired.compare(first, second, force=force, score=cast("ScoreName | None", score))
+
+
+def gate(
+    new: Annotated[Path | Run, typer.Argument(metavar="RUN", help=RUN)],
+    baseline: Annotated[Path | Run, typer.Option(help="Run that it must not fall behind.")],
+    *,
+    margin: Annotated[
+        float, typer.Option(help="Percentage points that it may lose, overall and by category.")
+    ] = 1.0,
+) -> Gate:
+    """Test that a run is not inferior to a baseline: one line; exit status 1 if not shown.
+
+    Raises:
+        UsageError: there is no such run, it is not scored, or the margin is not positive.
+        RulerError: the runs cannot be compared.
+    """
+    from ruler_report.stats import baseline as stats
+
+    return stats.gate(new, baseline, margin=margin)
+
+
+def leaderboard(
+    runs: Annotated[
+        list[str] | Sequence[Run],
+        typer.Argument(help="Runs, their results.json, or Hub repos of predictions."),
+    ],
+    out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("leaderboard"),
+    *,
+    weights: Annotated[
+        str, typer.Option(help="Weights of lengths, e.g. 4096=3,32768=1 [default: all equal].")
+    ] = "",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=100.0,
+            help="Score that an effective length reaches [default: the paper's, 85.6 or 79.4].",
+        ),
+    ] = None,
+) -> Board:
+    """Rank any number of runs: one page to sort and filter, and leaderboard.json.
+
+    Raises:
+        UsageError: there is no such run, or weights name no length.
+        RulerError: runs cannot be compared, or the Hub is not available.
+    """
+    from ruler_report import board
+
+    return board.leaderboard(runs, out, weights=weights, threshold=threshold)
+
+
+def publish(
+    run: Annotated[Path | str, typer.Argument(help="Folder of a run.")],
+    repo: Annotated[str, typer.Option(help="Dataset repo for predictions, e.g. org/preds.")],
+    model_repo: Annotated[
+        str, typer.Option(help="Model repo whose page will show the scores.")
+    ] = "",
+    *,
+    private: Annotated[bool, typer.Option(help="Make a new dataset repo private.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option(help="Print what would be written; write nothing.")
+    ] = False,
+) -> Publication:
+    """Publish predictions as a dataset, and scores on the model's page.
+
+    Raises:
+        RulerError: the run is not what its answers say, or the Hub refuses.
+    """
+    from ruler_report import publication
+
+    return publication.publish(Path(run), repo, model_repo, private=private, dry_run=dry_run)
+
+
+def read_results(run: Run) -> Results:
+    """Return the results of a run, read from its `results.json`.
+
+    Raises:
+        UsageError: the file does not exist.
+        RulerError: its content is damaged, or of another format.
+    """
+    from ruler_report import results_file
+
+    return results_file.read_results(run)
+
+
+def contamination(
+    public: Run, fresh: Run, *, margin: float = 2.0, force: bool = False
+) -> Comparison:
+    """Test whether a model scores higher on public rows than on fresh rows of another seed.
+
+    As `compare(public, fresh, contamination=True)`; see `ruler_report.stats.contamination`.
+    """
+    from ruler_report.stats import contamination as stats
+
+    return stats.contamination(public, fresh, margin=margin, force=force)
