@@ -1,7 +1,7 @@
 """Write the tiny Llama as GGUF in float32: `python -m tests.engines.gguf_file MODEL OUT.gguf`.
 
-The names are those of `convert_hf_to_gguf.py` of llama.cpp, whose rotary embedding pairs
-neighbouring numbers, so that rows of queries and keys are put in another order.
+llama.cpp's rotary embedding pairs neighbouring numbers, so the rows of queries and keys are put in
+another order.
 """
 
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import gguf
 from safetensors.numpy import load_file
 
+#: Parts of the names of weights, there and here.
 NAMES = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
@@ -21,41 +22,39 @@ NAMES = {
 
 
 def main(model: Path, out: Path) -> None:
-    """Write weights, sizes and vocabulary."""
-    config = json.loads((model / "config.json").read_text())
-    made = gguf.GGUFWriter(out, "llama")
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    """Write sizes, vocabulary and weights."""
+    made, config = gguf.GGUFWriter(out, "llama"), json.loads((model / "config.json").read_text())
+    heads = {"attn_q.": config["num_attention_heads"], "attn_k.": config["num_key_value_heads"]}
     made.add_context_length(config["max_position_embeddings"])
     made.add_embedding_length(config["hidden_size"])
     made.add_block_count(config["num_hidden_layers"])
     made.add_feed_forward_length(config["intermediate_size"])
-    made.add_head_count(heads)
-    made.add_head_count_kv(kv_heads)
+    made.add_head_count(heads["attn_q."])
+    made.add_head_count_kv(heads["attn_k."])
     made.add_rope_dimension_count(config["head_dim"])
     made.add_rope_freq_base(10_000.0)
     made.add_layer_norm_rms_eps(config["rms_norm_eps"])
     made.add_file_type(gguf.LlamaFileType.ALL_F32)
     body = json.loads((model / "tokenizer.json").read_text())
-    tokens = {name: number for name, number in body["model"]["vocab"].items()}
     special = {one["content"]: one["id"] for one in body["added_tokens"]}
-    tokens |= special
+    ids: dict[str, int] = body["model"]["vocab"] | special
+    tokens = sorted(ids, key=ids.__getitem__)
+    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     made.add_tokenizer_model("gpt2")
     made.add_tokenizer_pre("gpt-2")
-    made.add_token_list(sorted(tokens, key=tokens.__getitem__))
-    control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
-    made.add_token_types(
-        [control if name in special else normal for name in sorted(tokens, key=tokens.__getitem__)]
-    )
+    made.add_token_list(tokens)
+    made.add_token_types([control if token in special else normal for token in tokens])
     made.add_token_merges([" ".join(pair) for pair in body["model"]["merges"]])
-    made.add_bos_token_id(tokens["<s>"])
-    made.add_eos_token_id(tokens["</s>"])
-    for name, weights in load_file(model / "model.safetensors").items():
-        for long, short in NAMES.items():
-            name = name.replace(long, short)
-        for part, count in (("attn_q.", heads), ("attn_k.", kv_heads)):
+    made.add_bos_token_id(ids["<s>"])
+    made.add_eos_token_id(ids["</s>"])
+    for long, weights in load_file(model / "model.safetensors").items():
+        name = long
+        for there, here in NAMES.items():
+            name = name.replace(there, here)
+        for part, count in heads.items():
             if part in name:
                 halves = weights.reshape(count, 2, -1, weights.shape[1])
-                weights = halves.swapaxes(1, 2).reshape(weights.shape)
+                weights = halves.swapaxes(1, 2).reshape(weights.shape)  # noqa: PLW2901
         made.add_tensor(name, weights)
     made.write_header_to_file()
     made.write_kv_data_to_file()

@@ -93,7 +93,9 @@ class Request:
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
-        return Answer(self.config, self.row.index, error=error, sample=self.sample)
+        digest = question_digest(self.row)
+        place = self.config, self.row.index
+        return Answer(*place, error=error, sample=self.sample, question_digest=digest)
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead

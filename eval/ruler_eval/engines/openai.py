@@ -303,8 +303,8 @@ class Client:
             reason = f"the reply is not an object of JSON: {beginning}"
             raise RequestError(reason, 200, temporary=True)
         if found.get("error") and not found.get("choices"):
-            error = found["error"]
-            message = error.get("message", error) if isinstance(error, dict) else error
+            inside = found["error"]
+            message = inside.get("message", inside) if isinstance(inside, dict) else inside
             reason = f"the server reports an error: {quote(str(message), 300)}"
             raise RequestError(reason, 200, reply.text, temporary=True)
         return found
