@@ -54,7 +54,7 @@ def main(model: Path, out: Path) -> None:
         for part, count in heads.items():
             if part in name:
                 halves = weights.reshape(count, 2, -1, weights.shape[1])
-                weights = halves.swapaxes(1, 2).reshape(weights.shape)  # noqa: PLW2901
+                weights = halves.swapaxes(1, 2).reshape(weights.shape)
         made.add_tensor(name, weights)
     made.write_header_to_file()
     made.write_kv_data_to_file()
