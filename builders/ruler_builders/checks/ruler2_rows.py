@@ -107,17 +107,19 @@ def _solve_documents(
 _GOLD = 2
 
 
+def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
+    """Return what the question is about: a key, a number, a text or a question; and the ordinal."""
+    if params.kind != "qa":
+        return _asked(row)
+    text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
+    query = text if params.level == "basic" else row.question.partition("Question: ")[2]
+    return query.partition("\nIndex of the most")[0], ""
+
+
 def template(params: Ruler2, row: Row) -> PromptTemplate:
     """Return the fixed text of a row's prompt, with what its question is about."""
-    examples = [
-        Example(number, text or "", letter)
-        for number, text, letter in _EXAMPLE.findall(row.question)
-    ]
-    if params.kind == "qa":
-        text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
-        query = text if params.level == "basic" else row.question.rpartition("Question: ")[2]
-        return prompts.ruler2(params, query.partition("\nIndex of the most")[0])
-    return prompts.ruler2(params, *_asked(row), examples)
+    examples = [Example(*found) for found in _EXAMPLE.findall(row.question)]
+    return prompts.ruler2(params, *query_of(params, row), examples)
 
 
 def parameter_findings(params: Ruler2, row: Row) -> Iterator[str]:
