@@ -4,7 +4,7 @@
 
 Home, caches and clone are new. What a machine for tests lacks is put in from outside, and no page
 knows of it: a Hub on loopback with the models' tokenizers, a server that stands for a model, the
-sources, and a shorter build (`LENGTHS=4k`; with `STRANGER_LENGTHS=` all of it). It needs RULER_SHARED.
+sources, and a shorter build (`LENGTHS=4k`; with `STRANGER_LENGTHS=` all). It needs RULER_SHARED.
 """
 
 import json
