@@ -19,9 +19,10 @@ from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
+from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
-from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.schema import RunInfo
 from ruler_report.exact import exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.predictions import (
@@ -177,13 +178,13 @@ def _score_config(
         asked.append(question_digest(row))
         if questions:  # data of a version that did not record the digest
             questions.add(row)
-        answers = [(answer_of(run, one), one) for one in several]
+        answers = [(answer_of(run, one, task), one) for one in several]
         known = [(text, one) for text, one in answers if one and text is not None]
         if len(known) < len(several):
             failed += [row.index] if any(several) else []
             rows.append(None)
             continue
-        scored = _analyze(row, task, known, answer_of(run, other))
+        scored = _analyze(row, task, known, answer_of(run, other, task))
         rows.append(scored)
         kind = scored.failure
         if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
@@ -198,7 +199,7 @@ def _score_config(
 
 
 def _analyze(
-    row: Row, task: Task, answers: Sequence[tuple[str, Prediction]], bare: str | None
+    row: Row, task: Task, answers: Sequence[tuple[str, Answer]], bare: str | None
 ) -> _Scored:
     texts = [text for text, _ in answers]
     official = [score_row(row, task, text) for text in texts]
@@ -215,7 +216,7 @@ def _analyze(
         characters=len(answers[0][1].text or ""),
         tokens=answers[0][1].answer_tokens,
         truncated=any(one.finish == "length" for _, one in answers),
-        empty=not all(texts),
+        empty=not all(text.strip() for text in texts),
         evidence=evidence,
         shown=shown,
         failure=failure,
