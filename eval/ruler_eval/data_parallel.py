@@ -9,18 +9,20 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from ruler_data import terminal
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.terminal import err
 from ruler_eval.run_dir import LOG, RunFolder
 from ruler_eval.sharding import Shard
 
 #: Seconds that processes have to end by themselves.
 GRACE = 60.0
+#: What a process does.
+WORK = "import ruler_eval; from ruler_eval.data_parallel import work; work(ruler_eval.run)"
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
@@ -50,7 +52,7 @@ def run_processes(
         for part, visible in zip(shards, gpus, strict=True):
             with folder.file(LOG, part).open("wb") as log:
                 processes[part] = subprocess.Popen(
-                    [sys.executable, "-m", "ruler_eval.data_parallel", "--shard", str(part)],
+                    [sys.executable, "-c", WORK, "--shard", str(part)],
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=log,
@@ -60,7 +62,9 @@ def run_processes(
             assert pipe is not None
             pipe.write(json.dumps({**arguments, "shard": str(part)}).encode() + b"\n")
             pipe.flush()  # it stays open: a process ends when it is closed
-        err.print(f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are")
+        terminal.err.print(
+            f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are"
+        )
         for process in processes.values():
             process.wait()
     finally:
@@ -87,20 +91,14 @@ def _last_error(log: Path, code: int) -> str:
     return errors[-1].removeprefix("ruler-eval: ") if errors else f"ended with {code}, see {log}"
 
 
-def _work() -> None:
+def work(run: Callable[..., Any]) -> None:
     """Run the shard whose arguments come on standard input; end when that is closed."""
-    import ruler_eval
-    from ruler_data.terminal import print_result, run
-
     arguments = json.loads(sys.stdin.buffer.readline())
 
     def end_with_parent() -> None:
-        sys.stdin.buffer.read()
+        os.read(0, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
     Thread(target=end_with_parent, daemon=True).start()
-    run("ruler-eval", lambda: sys.exit(print_result("ruler-eval", ruler_eval.run(**arguments))))
-
-
-if __name__ == "__main__":
-    _work()
+    program = "ruler-eval"
+    terminal.run(program, lambda: sys.exit(terminal.print_result(program, run(**arguments))))

@@ -29,7 +29,7 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import score_row
+from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder
@@ -171,11 +171,12 @@ def score_answers(
     for config in data.rows:
         task = data.manifest.table[parse_config(config)[0]]
         scores: list[float | None] = []
+        cleaned = task.metric in CLEANED
         with closing(data.read(config)) as rows:
             for row in rows:
                 budget = None if extra is None else row.max_new_tokens + extra
                 records = [answers.get((config, row.index, n)) for n in range(run.samples)]
-                texts = [tally.add(record, budget) for record in records]
+                texts = [tally.add(record, budget, cleaned=cleaned) for record in records]
                 known = [score_row(row, task, text) for text in texts if text is not None]
                 scores.append(fmean(known) if len(known) == len(texts) else None)
         configs[config] = tuple(scores)
