@@ -12,7 +12,7 @@ from ruler_eval.engines import vllm
 from ruler_eval.engines.interface import Request
 from ruler_eval.eval_config import EvalConfig
 
-ROWS = 400
+ROWS = 700
 
 
 class FakeLLM:
@@ -46,6 +46,6 @@ def test_rows_at_once_are_as_many_as_max_num_seqs_asks_for(
     monkeypatch.setitem(sys.modules, "vllm", fake)
     FakeLLM.peak = 0
     asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
-    config = EvalConfig("data", model="m")
+    config = EvalConfig()
     found = list(vllm._generate({"max_num_seqs": option}, config, asked))
     assert len(found) == ROWS and FakeLLM.peak == held
