@@ -15,7 +15,6 @@ What is of the kind of a gold answer is defined per family, in docs/scoring.md.
 """
 
 import re
-import string
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from dataclasses import dataclass
 
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Task, Vt
-from ruler_eval.metrics import without_reasoning
+from ruler_eval import reasoning
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
             found = iter(re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text))
         case Vt() | Graph():
             found = _variables(row, text)
-        case Cwe() | Fwe():
-            found = _list_words(row, text.lower(), gold)
+        case Cwe() | Fwe() as params:
+            found = _list_words(row, text.lower(), gold, numbered=isinstance(params, Cwe))
         case _:
             return None
     every = list(dict.fromkeys(found))
@@ -70,38 +69,32 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
     return Named(frozenset(every) & gold, tuple(others))
 
 
-#: Dashes as hyphens; digits of any script as ASCII.
-_FOLD = {code: "-" for code in (*range(0x2010, 0x2016), 0x2212)} | {
-    code: str(unicodedata.digit(chr(code)))
-    for code in range(0x660, 0x1_0000)
-    if unicodedata.category(chr(code)) == "Nd"
-}
+_DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
 _RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
 #: What is no text of an answer, and what stands in its place, in this order.
 _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
     (rf"(?m)^.*\|.*\n(?={_RULE}$)", ""),  # the head of a table
     (rf"(?m)^{_RULE}$", "\n"),
     (r'"[^"\n]{0,60}"[ \t]*:(?=\s*(?:["\[{](?!\d)|null))', "\n"),  # keys of JSON
-    (r'("[^"\n]{0,60}")[ \t]*:(?=.*\1[ \t]*:)', "\n"),
     (r"(?m)^[ \t]*```\w*", "\n"),
     (r"(?m)^#+ (.*)$", r"\1:"),
-    (r"</?[A-Za-z][^<>\n]{0,40}>", "\n"),
-    (r"\\(?:begin|end)\{\w+\}|\\item\b", "\n"),
+    (r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\\(?:begin|end)\{\w+\}|\\item\b", "\n"),
     (r"\{,\}", ","),
-    (r"\\[,;:! ]", " "),
-    (r"\\[A-Za-z]+|[*_`~{}$\\#]", " "),
-    (r"(?<![\d.,])(\d{1,3})([,.'\u2019 ])(\d{3})\2(\d{3})(?!\d)", r"\1\3\4"),  # 1,234,567
-    (r"(?<![\d.,])(\d{1,3}),(\d{3})(?![\d,])", r"\1\2"),
+    (r"\\[,;:! ]|\\[A-Za-z]+|[*_`~{}$\\#]", " "),
 ))  # fmt: skip
 
 
 def plain(answer: str) -> str:
     r"""Return the text of an answer: without reasoning, Markdown, LaTeX, keys of JSON, heads.
 
-    >>> plain(r"**\boxed{QZKRA}**").strip(), plain('{"answer": "1,234,567"}').strip()
-    ('QZKRA', '"1234567"')
+    >>> plain(r"**\boxed{QZKRA}**").strip(), plain('{"answer": "QZKRA"}').strip()
+    ('QZKRA', '"QZKRA"')
     """
-    text = unicodedata.normalize("NFKC", without_reasoning(answer)).translate(_FOLD)
+    text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_DASHES)
+    if not text.isascii():
+        text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
+    for key, times in Counter(re.findall(r'"[^"\n]{0,60}"[ \t]*:', text)).items():
+        text = text.replace(key, "\n") if times > 1 else text
     for pattern, by in _STRUCTURE:
         text = pattern.sub(by, text)
     return text.rstrip()
@@ -120,9 +113,11 @@ _KINDS: dict[PartType, re.Pattern[str]] = {
     "uuids": re.compile(r"(?<![a-z0-9])[0-9a-f]{4,}(?:-[0-9a-f]+){2,}(?![a-z0-9])"),
     "words": re.compile(r"(?<![a-z0-9])[a-z]+(?:-[a-z]+)+(?![a-z0-9])"),
 }
+#: 1,234,567 and 12,345
+_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,.'\u2019 ])\d{3}(?:\1\d{3})+|,\d{3})(?!,?\d)")
 #: Words with hyphens that answers have in their sentences.
 _COMPOUND = re.compile(
-    r"(?:well|double|so|above|long|two|one|in|re|non|follow|hyphen|follow)-\w+|\w+-(?:to|by)-\w+"
+    r"(?:well|double|so|above|long|two|one|in|re|non|follow|hyphen)-\w+|\w+-(?:to|by)-\w+"
 )
 
 
@@ -130,7 +125,7 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the kind that is asked for, without those of the question."""
     kind = _KINDS[params.value_type]
     asked = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
-    for value in kind.findall(text):
+    for value in kind.findall(_GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)):
         if value not in asked and (value in row.outputs or not _COMPOUND.fullmatch(value)):
             yield value
     if params.none != "no" and re.search(r"(?<![\w-])none(?![\w-])", text):
@@ -141,88 +136,78 @@ _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300
                       r"\u00b7\u30fb\u3001\u3002]|\s-\s)")  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 _SHORT = 3  # characters of words that join others, in most languages
+_SENTENCE = 25  # words
 
 
-def _segments(text: str) -> Iterator[tuple[str, bool, bool]]:
-    """Yield the parts of a text: whether a part is the label of the next, or an exclamation."""
+def _segments(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, and whether one is the label of the next, or an exclamation."""
     parts = [*_SEGMENT.split(text), "", ""]
     for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
-        yield part, end in (":", "=") and not re.match(r"\s*\d", after), end in ("!", "?")
+        yield part, end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
 
 
 def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables or nodes: those of the context, and capitals that look like one."""
-    size, asked, gold = len(row.outputs[0]), row.question.split(), {*row.outputs}
-    for part, label, _ in _segments(text):
+    size, asked = len(row.outputs[0]), {"VAR", *row.question.split()}
+    for part, label in _segments(text):
         words = _WORD.findall(part)
-        loud = any(word.isupper() and len(word) not in range(_SHORT + 1) and len(word) != size
-                   for word in words)  # fmt: skip
+        loud = label or any(word.isupper() and _SHORT < len(word) != size for word in words)
         for before, word in zip(["", *words], words, strict=False):
             name = word.upper()
-            known = name in gold or f"VAR {name} " in row.context or f"-> {name}" in row.context
-            looks = word.isupper() and len(word) == size and not (label or loud)
-            if name in ("VAR", *asked) or not (name.isascii() and name.isalpha()):
-                continue
-            if (known and (len(name) >= 5 or word.isupper())) or looks or (
-                    before == "VAR" and len(word) in (3, size)):  # fmt: skip
-                yield word.lower()
+            if name not in asked and name.isascii():
+                held = any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
+                known = (held or name in row.outputs) and (len(name) >= 5 or word.isupper())
+                looks = word.isupper() and len(word) == size and not loud
+                if known or looks or (before == "VAR" and len(word) in (3, size)):
+                    yield word.lower()
 
 
 #: Words of lead-ins, labels and notes in lists.
 _FILLER = frozenset("""
     sure okay yes certainly answer answers final word words list result results count counts times
     occurrences appearances frequency rank note explanation here text these most common frequent
-    appear appears claro klar gerne bien sicher natuerlich hier sind the and are for item items
+    appear appears claro gerne bien hier sind item items
 """.split())  # fmt: skip
 
 
-def _list_words(row: Row, text: str, gold: set[str]) -> Iterator[str]:
+def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Iterator[str]:
     """Yield listed words: gold ones anywhere, others where they stand as items, not in sentences.
 
-    An item is a part of at most one word, or of words most of which are in the list of the context.
-    Items that no list holds count next to such, or two in a row.
+    An item is a part of one word, or of words most of which are in the list of the context. Words
+    that are not in that list count beside such items, or two in a row.
     """
-    run: list[str] = []
-    seen = False  # whether the run has a word of the context
-    total = 0
-    for part, label, loud in (*_segments(text), (". ".join(["sentence"] * 9), False, False)):
-        words = _WORD.findall(part)
-        total += len(words)
-        known = [word for word in words if word in gold or _is_listed(row, word)]
-        new = [word for word in words if word not in known and len(word) > _SHORT
-               and word not in _FILLER]  # fmt: skip
+
+    def is_listed(word: str) -> bool:
+        if numbered:
+            return f". {word} " in row.context or f". {word}\n" in row.context
+        return len(word) == len(row.outputs[0]) and contains(row.context, word)
+
+    runs: list[list[str]] = [[]]
+    listed: set[str] = set()
+    for part, label in _segments(text):
+        words, counted = _WORD.findall(part), re.search(r"\d", part)
+        known = [word for word in words if word in gold or is_listed(word)]
+        listed.update(known)
         yield from (word for word in known if word in gold)
-        counted, ascii_only = bool(re.search(r"\d", part.lstrip(" 0123456789"))), part.isascii()
-        if not words or (counted and not known):
-            continue
-        item = not label and not loud and (len(known) >= len(new) if known else len(new) <= 1)
-        if item and (ascii_only or known):
-            run += known + (new if not known or len(known) > 2 else [])
-            seen = seen or bool(known)
+        if label or (max(1, 2 * len(known) + 1) < len(words) <= _SENTENCE and not counted):
+            runs.append([])
         else:
-            if seen or len(run) > 1 or total - 9 <= len(run) + 1:
-                yield from run
-            run, seen = [], False
+            new = (word for word in words if len(word) > _SHORT and word.isascii() and not counted)
+            runs[-1] += known + [word for word in new if word not in {*known, *_FILLER}]
+    few = len(_WORD.findall(text)) <= 3
+    for run in runs:
+        if few or len(run) > 1 or not listed.isdisjoint(run):
+            yield from run
 
 
-def _is_listed(row: Row, word: str) -> bool:
-    """Whether the context lists a word: numbered (cwe), or coded (fwe)."""
-    if f". {row.outputs[0]} " in row.context:
-        return f". {word} " in row.context or f". {word}\n" in row.context
-    return len(word) == len(row.outputs[0]) and contains(row.context, word)
-
-
-_ANSWER = (r"(?:answer|antwort|r\u00e9ponse|respuesta|risposta|resposta|antwoord|\u043e\u0442\u0432"
-           r"\u0435\u0442|\u7b54\u6848|\u7b54\u3048|\uc815\ub2f5|\u0627\u0644\u0625\u062c\u0627\u0628"
-           r"\u0629)")  # fmt: skip
+#: The word *answer* in some languages.
+_ANSWER = r"(?:answer|antwort|réponse|respuesta|risposta|resposta|antwoord|ответ|答案|答え|정답|الإجابة)"
 _LEAD = re.compile(
-    rf"(?:^|\n|[.!]\s+)\W*(?:[\w']{{2,4}}\W)?(?:[\w-]+ ){{0,2}}{_ANSWER}\s*(?:[\w ]{{0,30}}:|is\b"
-    r"|lautet|ist|est\b|es\b|\u00e8|\u00e9\b|\u662f|\u306f|\u0647\u064a)[:\s]*(.+)",
+    rf"(?:^|\n|[.!]\s+)\W*(?:[\w']{{2,4}}\W)?(?:[\w-]+ ){{0,2}}{_ANSWER}"
+    r"\s*(?:[\w ]{0,30}:|is\b|lautet|ist|est\b|es\b|è|é\b|是|は|هي)[:\s]*(.+)",
     re.IGNORECASE,
 )
-_BOXED = re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}")
-#: Answers that share no part with others (HotpotQA's evaluation).
-_POLAR = frozenset({"yes", "no", "noanswer"})
+_EDGES = " |>\"'\u300c\u300d\u3002\t-"
 
 
 def short_answers(answer: str) -> list[str]:
@@ -231,12 +216,11 @@ def short_answers(answer: str) -> list[str]:
     >>> short_answers("The final answer is \\boxed{\\text{Paris}}.")[-1]
     'Paris'
     """
-    boxed = _BOXED.findall(without_reasoning(answer))
-    text = plain(boxed[-1] if boxed else answer)
-    lines = [line.strip(" |>\"'\u300c\u300d\t-") for line in text.splitlines()]
+    boxed = re.findall(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", reasoning.split(answer)[1])
+    lines = (line.strip(_EDGES) for line in plain(boxed[-1] if boxed else answer).splitlines())
     text = "\n".join(line for line in lines if line)
     marked = _LEAD.findall(text) or re.findall(r"^[^\n:]{3,60}:\s+([^\n]+)$", text)
-    return [text, *(each.strip(" |>\"'\u300c\u300d\u3002.") for each in marked[-1:])]
+    return [text, *(each.strip(_EDGES + ".") for each in marked[-1:])]
 
 
 def normalized(text: str) -> str:
@@ -245,16 +229,13 @@ def normalized(text: str) -> str:
     >>> normalized("The U.S.  Army!")
     'us army'
     """
-    kept = (c for c in text.lower() if c not in _PUNCTUATION and unicodedata.category(c)[0] != "P")
+    kept = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in "$+<=>^`|~")
     return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", "".join(kept)).split())
-
-
-_PUNCTUATION = frozenset(string.punctuation)
 
 
 def _token_f1(given: str, wanted: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
-    if given != wanted and not _POLAR.isdisjoint((given, wanted)):
+    if given != wanted and not {"yes", "no", "noanswer"}.isdisjoint((given, wanted)):
         return 0.0
     said, gold = Counter(given.split()), Counter(wanted.split())
     shared = (said & gold).total()
@@ -267,11 +248,5 @@ def contains(text: str, words: str) -> bool:
     >>> contains("-cat", "cat"), contains("cat-food", "cat"), contains("cat.", "cat")
     (True, False, True)
     """
-    start = text.find(words)
-    while start >= 0:
-        end = start + len(words)
-        around = (text[max(0, start - 2) : start][::-1], text[end : end + 2])  # read away from it
-        if not any(re.match(r"-?\w", neighbor) for neighbor in around):
-            return True
-        start = text.find(words, start + 1)
-    return False
+    found = words in text and re.search(rf"(?<!\w)(?<!\w-){re.escape(words)}(?!-?\w)", text)
+    return bool(found)

@@ -7,8 +7,11 @@ often a label is right.
 """
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from importlib.resources import files
+from itertools import dropwhile
 
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Niah, Task, Vt
@@ -61,8 +64,8 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         return EMPTY
     if bare is not None and score == 0 and not denies(text) and _words(answer) == _words(bare):
         return PARAMETRIC
-    said, asked = {*_words(text)}, {*_words(row.question)}
-    if score == 0 and said <= asked and 2 * len(said) >= len(asked):
+    said, asked = {*_words(text)}, {*_words(row.question.rpartition("Question: ")[2])}
+    if score == 0 and ((said <= asked and 2 * len(said) >= len(asked)) or is_code(text)):
         return OTHER
     if named is None:
         return _of_free_words(row, answer, text)
@@ -97,7 +100,7 @@ def _of_rest(row: Row, task: Task, text: str, named: Named, score: float) -> str
         return FORM
     if score > 0:
         return INCOMPLETE
-    if is_code(text) or (len(text) >= _COPY and text[:_COPY] in row.context):
+    if len(text) >= _COPY and text[:_COPY] in row.context:
         return OTHER
     if denies(text, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
@@ -107,7 +110,7 @@ def _of_rest(row: Row, task: Task, text: str, named: Named, score: float) -> str
     ):
         return INCOMPLETE
     if isinstance(task.params, Niah) and task.params.value_type != "words":
-        parts = re.findall(r"[0-9a-f-]*[0-9][0-9a-f-]*", _LIST_NUMBER.sub("", lower))
+        parts = re.findall(r"[0-9a-f-]*[0-9][0-9a-f-]{2,}", _LIST_NUMBER.sub("", lower))
         return ABSENT if any(part not in row.question.lower() for part in parts) else OTHER
     return OTHER
 
@@ -125,35 +128,24 @@ def _spelled(gold: str, text: str) -> bool:
     return re.search(rf"(?<![^\W_]){pattern}(?![^\W_])", text) is not None
 
 
-#: Denials, which need a word of finding beside them; then those of other languages, which do not.
-_NO = (r"(?:\b(?:no|not|cannot|never|nothing|none|neither|nor|nowhere|unable|without|lack\w*|fail\w*"
-       r"|impossible|insufficient|missing|absent)\b(?!-)|n['\u2019]t\b)")  # fmt: skip
-_FIND = (r"(?:\b(?:f[io]u?nd|locat|see[ns]?\b|saw\b|identif|determin|men[tcz]i|stat(?:e|ing)|specif"
-         r"|provid|contai?n|inclu|list|appear|exist|present|given?\b|know|answer|inform|details?|enough"
-         r"|suffic|clear|sure\b|certain|able\b|possible|sa(?:y|id)|tell|told|refer|describ|availab"
-         r"|evidence|help|assist|access|recall|idea\b|such\b|occur|context|text|passage|document"
-         r"|encontr|respu|come across)\w*)")  # fmt: skip
+_WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
+
+
+def _any(*texts: str) -> str:
+    return f"(?:{'|'.join(re.escape(word) for text in texts for word in text.split())})"
+
+
+_NO = rf"(?:\b{_any(_WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
+_FIND = rf"\b{_any(_WORDING['find'])}"
 _DENIAL = re.compile(
-    rf"{_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?\n]{{0,70}}{_NO}|\bi(?:['\u2019]m| am| was) unable"
-    r"|\b(?:sorry|apologi[sz]e|unfortunately|un(?:clear|answerable|available|specified|known to))\b"
-    r"|\b(?:nicht|keine?\w?|pas|aucune?|n\u00e3o|nenhuma?|non(?!-)|niet|geen|nie|inte|ingen|inga|ikke"
-    r"|intet|ei|eiv\u00e4t|nen\u00ed|neuv\w+|ne(?:obs|na|by)\w+|yok|de\u011fil|tidak|bukan|belum"
-    r"|kh\u00f4ng|ch\u01b0a|nu|nem|nincs|\u03b4\u03b5\u03bd|\u03b4\u03b5|\u043d\u0435|\u043d\u0435\u0442"
-    r"|\u043d\u0456|\u043d\u0435\u043c\u0430\u0454|\u05dc\u05d0|\u05d0\u05d9\u05df|\u0644\u0627"
-    r"|\u0644\u0645|\u0644\u064a\u0633|\u0644\u0646|\u063a\u064a\u0631)\b"
-    r"|\w(?:m[ae]maktad|[ae]mad[\u0131i]|[ae]m[\u0131i]yor|lm[\u0131i]yor|nm[\u0131i]yor)"
-    r"|[\u6ca1\u6c92\u672a\u65e0\u7121\u4e0d]|\u306a\u3044|\u307e\u305b\u3093|\u306a\u3057"
-    r"|[\uc5c6\uc54a\ubabb]|\u0928\u0939\u0940\u0902|\u09a8\u09be|\u09a8\u09c7\u0987|\u0e44\u0e21\u0e48"
-    r"|\u0646\u06cc\u0633\u062a|\u0646\u062f\u0627\u0631\u062f|\u0646\u0634\u062f|\u0b87\u0bb2\u0bcd\u0bb2",
+    rf"{_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{_any(_WORDING['sorry'])}\b"
+    rf"|\b{_any(*_WORDING['denial_words'].values())}\b(?!-)|{_any(*_WORDING['denials'].values())}",
     re.IGNORECASE,
-)  # fmt: skip
+)
 _BARE = re.compile(
-    r"(?:(?:the )?answer(?: is|:)?\s*)?(?:none|nothing|nil|null|<?unk>?|n\s?/?\s?a|unsure|undefined"
-    r"|un(?:known|answerable|determined|specified|available)|missing|idk|dunno|(?:no|not|0|zero)"
-    r"(?: (?:answers?|informations?|results?|match(?:es)?|data|found|given|stated|specified|mentioned"
-    r"|available|applicable|sure|clear|known))?)",
+    rf"(?:(?:the )?answer(?: is|:)?\s*)?{_any(_WORDING['bare'])}(?: {_any(_WORDING['bare_after'])})?",
     re.IGNORECASE,
-)  # fmt: skip
+)
 
 
 def denies(text: str, *, names: bool = True) -> bool:
@@ -179,21 +171,8 @@ def is_code(text: str) -> bool:
     return len(_KEYWORD.findall(text)) >= 2 or bool(_KEYWORD.search(text) and _CALL.search(text))
 
 
-#: Words with which an answer speaks of the question or of itself.
-_META = frozenset("""
-    question questions text texts answer answers read reading document documents passage context
-    information help sure okay ok thank thanks please step steps think let look carefully ready
-    memorized certainly course happy glad great good interesting user assistant human plan code
-    frage texte texto testo pregunta system you're
-""".split())  # fmt: skip
-#: Words that begin sentences and are no part of a name.
-_LEADS = _META | frozenset("""
-    the a an of in on at to for from with by as that this these those it its i you we they he she my
-    your his her their not no if but so which what who there here according based correct final
-    after since because therefore however explanation note yes both also dr mr mrs st was were would
-    are is and or when while then thus hence where one found says i'll i'm i've let's don't first
-    die der das la le el los les il lo o os de het antwort r\u00e9ponse respuesta
-""".split())  # fmt: skip
+_META = frozenset(_WORDING["meta"].split())
+_LEADS = _META.union(_WORDING["leads"].split())
 #: The capital of a sentence that does not begin with a name of several words.
 _BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:!]+(?:[^A-Z\s]|I\b))")
 #: Proper names and numbers.
@@ -222,33 +201,32 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
         return CONTEXT if not contains(asked, said.lower()) else OTHER
     if len(said) >= _COPY and said[:_COPY].lower() in context:
         return CONTEXT
-    if is_code(text):
-        return OTHER
     if denies(text):
         return REFUSAL
     names = list(_names(_BEGINS.sub(lambda match: match[0].lower(), said), asked))
-    if any(_is_in(context, name.lower()) for name in names):
+    found = [name for name in names if _is_in(context, name.lower())]
+    if 2 * len("".join(found)) > len("".join(names)):
         return CONTEXT
-    words = {*_words(said)} - _LEADS
+    words = {word for word in _words(said) if word.isascii()} - _LEADS
     return ABSENT if names or (words and _META.isdisjoint(_words(said))) else OTHER
 
 
 def _folded(text: str) -> str:
     """Return a text as SQuAD compares it, also without accents, and small numbers as digits."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    return " ".join(_DIGITS.get(word, word) for word in normalized(bare.replace("-", " ")).split())
+    bare = re.sub(r"(\d)(?:st|nd|rd|th)\b|\b(?:on|of|in)\b", r"\1", bare.replace("-", " "))
+    return " ".join(_DIGITS.get(word, word) for word in normalized(bare).split())
 
 
-_DIGITS = {word: str(number) for number, word in enumerate(
-    "zero one two three four five six seven eight nine ten eleven twelve".split())}  # fmt: skip
+_DIGITS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
+           "seven": "7", "eight": "8", "nine": "9", "ten": "10"}  # fmt: skip
 
 
 def _names(text: str, question: str) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
-        words: Sequence[str] = match[0].split()
-        while words and re.split(r"['.\u2019]", words[0].lower())[0] in _LEADS:
-            words = words[1:]
+        lead = (re.split(r"['.\u2019]", word)[0] in _LEADS for word in match[0].lower().split())
+        words = dropwhile(lambda _: next(lead), match[0].split())
         name = " ".join(words).strip(".,")
         if len(name) > 1 and not contains(question, name.lower()):
             yield name
