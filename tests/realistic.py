@@ -1,3 +1,4 @@
+# ruff: noqa: E501, RUF001
 """Answers as models of 2026 write them, with labels assigned by hand: forms, languages, habits.
 
 Every table has two halves, by parity of the place: `ruler_report.failures` and `exact` were written
@@ -99,10 +100,10 @@ OTHER_FORMS: dict[str, Sequence[Callable[[str], str]]] = {
         lambda value: f"{int(value):,}".replace(",", "{,}"),
         lambda value: f"{int(value):,}".replace(",", "'"),
         lambda value: value.translate(
-            str.maketrans("0123456789", "\u0660\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668\u0669")
+            dict(zip(map(ord, "0123456789"), map(chr, range(0x660, 0x66A)), strict=True))
         ),
         lambda value: value.translate(
-            str.maketrans("0123456789", "\uff10\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19")
+            dict(zip(map(ord, "0123456789"), map(chr, range(0xFF10, 0xFF1A)), strict=True))
         ),
         lambda value: f"{int(value):,}".replace(",", "\\,"),
         lambda value: f"{value[:3]}-{value[3:]}",

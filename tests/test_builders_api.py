@@ -80,12 +80,12 @@ def test_a_length_that_is_too_short_names_task_need_and_limit(tmp_path: Path) ->
 
 
 def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
-    clean = ruler_builders.verify(builds(), count_lengths=False)
+    clean = ruler_builders.verify(builds(), rows=0)
     assert clean.clean and clean.to_records() == []
     assert repr(clean) == "<AuditReport: clean; 2 configs, 6 rows>"
     copy = copy_of(builds(), tmp_path)
     (copy / "<b>.txt").touch()
-    report = ruler_builders.verify(str(copy), count_lengths=False)
+    report = ruler_builders.verify(str(copy), rows=0)
     assert report.to_records() == [{"where": "<b>.txt", "finding": "not in the manifest"}]
     assert "1 finding" in repr(report)
     assert "<td>&lt;b&gt;.txt</td>" in report._repr_html_()

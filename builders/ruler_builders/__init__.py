@@ -1,23 +1,21 @@
 """Build and verify RULER as frozen, tokenizer-specific datasets.
 
-    import ruler_builders
+import ruler_builders
 
-    manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
-    report = ruler_builders.verify("dist/llama3")
-
-Names are loaded when they are first used, so importing the package costs nothing.
+manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
+report = ruler_builders.verify("dist/llama3")
 """
 
 from typing import TYPE_CHECKING
 
+from ruler_builders.commands import build, verify
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport, verify
+    from ruler_builders.audit.verify import AuditReport
     from ruler_builders.exchange.export import export
     from ruler_builders.exchange.identify import Identity, identify
     from ruler_builders.exchange.imports import Imported, import_rows
-    from ruler_builders.pipeline.build import build
 
 __all__ = [
     "AuditReport",
@@ -33,10 +31,9 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "audit.verify": ("AuditReport", "verify"),
+        "audit.verify": ("AuditReport",),
         "exchange.export": ("export",),
         "exchange.identify": ("Identity", "identify"),
         "exchange.imports": ("Imported", "import_rows"),
-        "pipeline.build": ("build",),
     },
 )

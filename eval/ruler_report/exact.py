@@ -15,14 +15,21 @@ What is of the kind of a gold answer is defined per family, in docs/scoring.md.
 """
 
 import re
+import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
 from ruler_eval import reasoning
+from ruler_report import exact_ruler2
+
+#: Words by language that lists, leads and failures are read by.
+WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
+_FILLER = frozenset(WORDING["filler"].split())
 
 
 @dataclass(frozen=True)
@@ -40,10 +47,13 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
     """
     named = named_in(row, task, answer)
     if named is None:  # an answer in free words is compared as a whole
-        given, wanted = [*map(normalized, short_answers(answer))], [*map(normalized, row.outputs)]
+        last = exact_ruler2.last_part(task.params, answer)
+        given, wanted = [*map(normalized, short_answers(last))], [*map(normalized, row.outputs)]
         f1 = max(_token_f1(said, output) for said in given for output in wanted)
         return float(score == 1 and not {*given}.isdisjoint(wanted)), f1
     gold = {output.lower() for output in row.outputs}
+    if task.metric == "soft_part" and named.gold:  # any of the documents is an answer
+        gold = set(named.gold)
     f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(set(named.others)))
     return float(score == 1 and named.gold == gold and not named.others), f1
 
@@ -54,6 +64,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
     match task.params:
         case Niah() as params:
             found = _values(row, params, text.lower())
+        case Ruler2() as params if not exact_ruler2.is_answered(params):
+            found = (one for one in exact_ruler2.named(row, params, answer) if one)
         case Vt() | Cwe() | Fwe() | Graph() if all(output.isdigit() for output in gold):
             found = iter(re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text))
         case Vt() | Graph():
@@ -162,14 +174,6 @@ def _variables(row: Row, text: str) -> Iterator[str]:
                     yield word.lower()
 
 
-#: Words of lead-ins, labels and notes in lists.
-_FILLER = frozenset("""
-    sure okay yes certainly answer answers final word words list result results count counts times
-    occurrences appearances frequency rank note explanation here text these most common frequent
-    appear appears claro gerne bien hier sind item items
-""".split())  # fmt: skip
-
-
 def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Iterator[str]:
     """Yield listed words: gold ones anywhere, others where they stand as items, not in sentences.
 
@@ -200,11 +204,10 @@ def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Itera
             yield from run
 
 
-#: The word *answer* in some languages.
-_ANSWER = r"(?:answer|antwort|réponse|respuesta|risposta|resposta|antwoord|ответ|答案|答え|정답|الإجابة)"
+_ANSWER, _IS = ("|".join(WORDING[name].split()) for name in ("answer", "is"))
 _LEAD = re.compile(
-    rf"(?:^|\n|[.!]\s+)\W*(?:[\w']{{2,4}}\W)?(?:[\w-]+ ){{0,2}}{_ANSWER}"
-    r"\s*(?:[\w ]{0,30}:|is\b|lautet|ist|est\b|es\b|è|é\b|是|は|هي)[:\s]*(.+)",
+    rf"(?:^|\n|[.!]\s+)\W*(?:[\w']{{2,4}}\W)?(?:[\w-]+ ){{0,2}}(?:{_ANSWER})"
+    rf"\s*(?:[\w ]{{0,30}}:|(?:{_IS})(?!\w))[:\s]*(.+)",
     re.IGNORECASE,
 )
 _EDGES = " |>\"'\u300c\u300d\u3002\t-"

@@ -7,15 +7,14 @@ often a label is right.
 """
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterator
-from importlib.resources import files
 from itertools import dropwhile
 
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Niah, Task, Vt
-from ruler_report.exact import Named, contains, named_in, normalized, plain, short_answers
+from ruler_data.tasks import Cwe, Niah, Ruler2, Task, Vt
+from ruler_eval.metrics import claim_of
+from ruler_report.exact import WORDING, Named, contains, named_in, normalized, plain, short_answers
 
 EMPTY = "empty"
 REFUSAL = "refusal"
@@ -59,6 +58,8 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     named, answer = named_in(row, task, answer), answer[:_READ]
     if score == 1:
         return EXTRA if named and named.others else None
+    if isinstance(task.params, Ruler2) and named and not named.gold:
+        score = 0.0  # a soft match is no gold answer
     text = plain(answer)
     if not re.search(r"[^\W_]", _LIST_NUMBER.sub("", text)):
         return EMPTY
@@ -69,6 +70,9 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         return OTHER
     if named is None:
         return _of_free_words(row, answer, text)
+    match task.params:
+        case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
+            return REFUSAL
     if named.others and not (len(named.others) <= _FEW and score == 0 and denies(text)):
         return _of_others(row, task, named)
     return _of_rest(row, task, text, named, score)
@@ -81,9 +85,11 @@ def _words(text: str) -> list[str]:
 def _of_others(row: Row, task: Task, named: Named) -> str:
     """Return the label of an answer that names others than gold answers."""
     wrong, every = set(named.others), {*named.gold, *named.others}
-    if row.outputs[0].isdigit() and not isinstance(task.params, Niah):
+    if row.outputs[0].isdigit() and not isinstance(task.params, Niah | Ruler2):
         return CONTEXT  # a count
-    start = example_end(row.context) if isinstance(task.params, Vt | Cwe) else 0
+    if all(len(word) == 1 for word in wrong):
+        return CONTEXT  # a letter of RULER v2
+    start = example_end(row, task)
     shown = {*_words(row.context[:start].rsplit(":", 1)[-1])} & wrong
     if shown and 2 * len(shown) >= len(every):
         return COPIED
@@ -128,22 +134,20 @@ def _spelled(gold: str, text: str) -> bool:
     return re.search(rf"(?<![^\W_]){pattern}(?![^\W_])", text) is not None
 
 
-_WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
-
-
 def _any(*texts: str) -> str:
     return f"(?:{'|'.join(re.escape(word) for text in texts for word in text.split())})"
 
 
-_NO = rf"(?:\b{_any(_WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
-_FIND = rf"\b{_any(_WORDING['find'])}"
+_NO = rf"(?:\b{_any(WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
+_FIND = rf"\b{_any(WORDING['find'])}"
 _DENIAL = re.compile(
-    rf"{_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{_any(_WORDING['sorry'])}\b"
-    rf"|\b{_any(*_WORDING['denial_words'].values())}\b(?!-)|{_any(*_WORDING['denials'].values())}",
+    rf"{_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{_any(WORDING['sorry'])}\b"
+    rf"|\b{_any(*WORDING['denial_words'].values())}\b(?!-)|{_any(*WORDING['denials'].values())}",
     re.IGNORECASE,
 )
 _BARE = re.compile(
-    rf"(?:(?:the )?answer(?: is|:)?\s*)?{_any(_WORDING['bare'])}(?: {_any(_WORDING['bare_after'])})?",
+    r"(?:(?:the )?answer(?: is|:)?\s*)?"
+    rf"{_any(WORDING['bare'])}(?: {_any(WORDING['bare_after'])})?",
     re.IGNORECASE,
 )
 
@@ -171,8 +175,8 @@ def is_code(text: str) -> bool:
     return len(_KEYWORD.findall(text)) >= 2 or bool(_KEYWORD.search(text) and _CALL.search(text))
 
 
-_META = frozenset(_WORDING["meta"].split())
-_LEADS = _META.union(_WORDING["leads"].split())
+_META = frozenset(WORDING["meta"].split())
+_LEADS = _META.union(WORDING["leads"].split())
 #: The capital of a sentence that does not begin with a name of several words.
 _BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:!]+(?:[^A-Z\s]|I\b))")
 #: Proper names and numbers.
@@ -222,11 +226,14 @@ _DIGITS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six"
            "seven": "7", "eight": "8", "nine": "9", "ten": "10"}  # fmt: skip
 
 
+def _leads(word: str) -> bool:
+    return re.split(r"['.\u2019]", word.lower())[0] in _LEADS
+
+
 def _names(text: str, question: str) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
-        lead = (re.split(r"['.\u2019]", word)[0] in _LEADS for word in match[0].lower().split())
-        words = dropwhile(lambda _: next(lead), match[0].split())
+        words = dropwhile(_leads, match[0].split())
         name = " ".join(words).strip(".,")
         if len(name) > 1 and not contains(question, name.lower()):
             yield name
@@ -237,13 +244,12 @@ def _is_in(text: str, words: str) -> bool:
     return words in text if len(words) >= _LONG else contains(text, words)
 
 
-def example_end(context: str) -> int:
-    r"""Return the character at which the in-context example of vt and cwe ends; 0 without one.
+def example_end(row: Row, task: Task) -> int:
+    r"""Return the character of the context at which the in-context example ends; 0 without one.
 
-    The instruction, a context's first line, is repeated there.
-
-    >>> example_end("Track it.\nVAR A = 1\nAnswer: A\n\nTrack it.\nVAR B = 2\n")
-    31
+    The instruction, a context's first line, is repeated there. Only vt and cwe have one.
     """
-    instruction = context[: context.find("\n")] if "\n" in context else ""
-    return max(0, context.find(instruction, 1)) if instruction else 0
+    if not isinstance(task.params, Vt | Cwe):
+        return 0
+    instruction, line, _ = row.context.partition("\n")
+    return max(0, row.context.find(instruction, 1)) if line and instruction else 0

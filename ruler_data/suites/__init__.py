@@ -67,7 +67,12 @@ class Suite:
 
 
 #: The benchmark itself.
-RULER = Suite("ruler", "The 13 tasks of the benchmark.", TASKS)
+RULER = Suite(
+    "ruler",
+    "The 13 tasks of the benchmark.",
+    TASKS,
+    lengths=(4096, 8192, 16384, 32768, 65536, 131072),
+)
 
 
 def packaged() -> dict[str, Suite]:
@@ -180,7 +185,7 @@ def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
         refuse(("name",), f"{suite.name} is a suite of the package; choose another")
     tasks = {name: TASKS[name] for name in suite.include}
     for name, task in suite.tasks.items():
-        if wrong_name := _wrong_name(name, task.family):
+        if wrong_name := _wrong_name(name, getattr(task, "kind", task.family)):
             refuse(("tasks", name), wrong_name)
         if task.impossible:
             key, _, reason = task.impossible.partition(": ")

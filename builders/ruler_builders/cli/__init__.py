@@ -2,13 +2,12 @@
 
 from typing import NoReturn
 
-from ruler_data.terminal import run_program
+from ruler_builders.commands import build, verify
+from ruler_data.terminal import Command, run_program
 
 ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific datasets."
 
 _ABOUT = {  # for each command, the first line of its docstring
-    "build": "Build a folder of frozen configs; resume an interrupted build.",
-    "verify": "Check everything that a folder or a release promises; exit 0 only if it is clean.",
     "show": "Print one row: context shortened, evidence highlighted; or the configs of a dataset.",
     "card": "Print the card of a folder or a release, or as it will be in a repo.",
     "publish": (
@@ -30,9 +29,14 @@ _SHARED = {
     **dict.fromkeys(("identify", "import", "export"), "exchange"),
     **dict.fromkeys(("find", "suites", "sources", "tokenizers"), "listings"),
 }
-#: Command: where it is, and its line in `--help`.
-COMMANDS = {
-    name: (f"ruler_builders.cli.{_SHARED.get(name, name)}", line) for name, line in _ABOUT.items()
+#: Command: the function, or where it is and its line in `--help`.
+COMMANDS: dict[str, Command] = {
+    "build": build,
+    "verify": verify,
+    **{
+        name: (f"ruler_builders.cli.{_SHARED.get(name, name)}", line)
+        for name, line in _ABOUT.items()
+    },
 }
 
 

@@ -24,9 +24,10 @@ from ruler_builders.checks.audit_rows import LEAST_FILL
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.solvers import solve
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
-from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption
+from ruler_builders.pipeline.build_config import SourcesOption
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
 from ruler_builders.sources.text_files import sha256_of
@@ -38,6 +39,7 @@ from ruler_data.names import config_file, config_name, parse_config, parse_lengt
 from ruler_data.options import Option, takes_options
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
+from ruler_data.suites import RULER
 from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
@@ -109,7 +111,7 @@ def import_rows(config: ImportConfig) -> Imported:
         msg = f"--out {quote(str(out.path), 200)}: exists already; name a new folder"
         raise UsageError(msg)
     files, repo = find_files(str(config.data), config.revision, config.files)
-    context = open_context(BuildConfig(config.tokenizer, sources_kind="sample"))
+    context = open_context(BuildPlan(config.tokenizer, RULER, Path(), 0, sources_kind="sample"))
     out.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.path.parent, prefix=f".{out.path.name}.") as scratch:
         spool = _Spool(Path(scratch), config, files)

@@ -7,13 +7,13 @@ Nothing is published before everything is built, verified and planned.
 """
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
-from ruler_builders.pipeline.build import build_folder
-from ruler_builders.pipeline.build_config import BuildConfig, SourcesOption, WorkersOption
+from ruler_builders.commands import build
+from ruler_builders.pipeline.build_config import SourcesOption, WorkersOption
 from ruler_builders.publish.plan import FewerRowsOption, PublishConfig, UnequalRowsOption
 from ruler_builders.publish.release import ReleaseOutcome, Tell, carry_out, check_access, prepare
 from ruler_builders.publish.version_rules import Version
@@ -78,8 +78,8 @@ class LockstepConfig:
         """Return the folder of a tokenizer's rows."""
         return self.out / Path(spec).name
 
-    def shared(self, other: type[BuildConfig | PublishConfig]) -> dict[str, Any]:
-        """Return the options that a build or a publication has too."""
+    def shared(self, other: type[PublishConfig]) -> dict[str, Any]:
+        """Return the options that a publication has too."""
         names = {one.name for one in fields(self)} & {one.name for one in fields(other)}
         return {name: getattr(self, name) for name in names}
 
@@ -95,9 +95,17 @@ def release(config: LockstepConfig, tell: Tell) -> dict[str, ReleaseOutcome]:
     siblings = listed(config.first)
     siblings |= {repo: Path(spec).name for spec, repo in config.repos.items()}
     for spec in config.repos:
-        options = BuildConfig(spec, **config.shared(BuildConfig) | {"out": config.folder(spec)})
-        with progress(options.tokens) as advance:
-            manifest, _ = build_folder(replace(options, progress=advance))
+        manifest = build(
+            spec,
+            suite=config.suite,
+            lengths=config.lengths,
+            tasks=config.tasks,
+            rows=config.rows,
+            sources=config.sources,
+            sources_kind=config.sources_kind,
+            out=config.folder(spec),
+            workers=config.workers,
+        )
         tell(f"{config.folder(spec)}: {len(manifest.configs)} configs")
     shared = config.shared(PublishConfig) | {"siblings": siblings}
     with progress(None) as advance:
