@@ -5,12 +5,12 @@
     python benchmarks/ruler2.py --gym Gym --sources DIR --tokenizer DIR/llama3     # -> a page
     python benchmarks/ruler2.py --gym Gym --freeze tests/golden/ruler2-prompts.json
 
-Their generators run as they are; only what loads data is replaced: `datasets.load_dataset` gives the
-local files, and `transformers.AutoTokenizer` a local `tokenizer.json`. MMLU's auxiliary_train is not
-among the sources, so their haystack is, as ours, of the test questions that are not asked for.
+Their generators run as they are; only what loads data is replaced: `datasets.load_dataset` gives
+the local files, and `transformers.AutoTokenizer` a local `tokenizer.json`. If the sources lack
+MMLU's auxiliary_train, their haystack is, as ours, of the test questions that are not asked for.
 
 Prompts: each of their rows is taken apart into labels, texts and what is asked, put together again
-with our prompts, and compared. Scores: right, wrong and damaged answers to our rows, scored by both.
+with our prompts, and compared. Scores: right, wrong and damaged answers to our rows, by both.
 `--freeze` writes what their rows of the sample corpus draw, with the sha256 of their `question`.
 """
 
@@ -20,17 +20,18 @@ import importlib.util
 import json
 import os
 import random
-import re
 import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ruler_builders.checks.ruler2_rows import labelled, template
+from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled, query_of
 from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
@@ -81,10 +82,10 @@ def main() -> None:
     tokenizer.use("auto")
     sources = TokenizedSources(42, Library(options.sources, "real"), tokenizer)
     reserve = template_reserve(tokenizer)
-    lines, same, total = [], 0, 0
+    data, lines, same, total = data_of(options.sources), list[str](), 0, 0
     for name, task in SUITE.tasks.items():
         for length in lengths:
-            found = theirs(options.gym, name, options.tokenizer, length, options.rows, data_of(options.sources))
+            found = theirs(options.gym, name, options.tokenizer, length, options.rows, data)
             again = [rebuilt(task.params, row) == row["question"] for row in found]
             same, total = same + sum(again), total + len(again)
             theirs_rows = [as_row(name, row) for row in found]
@@ -95,13 +96,13 @@ def main() -> None:
                 if who == "theirs":  # they count neither template nor answer
                     used = [one + reserve + task.max_new_tokens for one in used]
                 lines.append(measured(name, length, who, rows, used))
-    print(f"Prompts put together again from their rows: {same} of {total} equal to the character.\n")
+    print(f"Prompts of theirs put together again by ours: {same} of {total} are equal.\n")
     print(f"{compared(options.gym, sources, reserve, options.predictions)}\n")
     print(_HEAD + "\n".join(lines))
 
 
 _HEAD = (
-    "| task | length | rows | fill, mean | fill, least | over the length | depth, KS | gold text again |\n"
+    "| task | length | rows | fill, mean | fill, least | too long | depth, KS | ambiguous |\n"
     "|---|--:|---|--:|--:|--:|--:|--:|\n"
 )
 
@@ -116,7 +117,9 @@ def data_of(folder: Path | None) -> dict[str, Any]:
     if folder:
         items = json.loads(next(folder.glob("hotpot*.json")).read_text(encoding="utf-8"))
     else:
-        articles = [json.loads(path.read_text(encoding="utf-8")) for path in packaged_files("squad")]
+        articles = [
+            json.loads(path.read_text(encoding="utf-8")) for path in packaged_files("squad")
+        ]
         items = [
             {
                 **item,
@@ -185,36 +188,23 @@ def load_module(path: Path) -> Any:  # noqa: ANN401 - a module of theirs
     return module
 
 
-def as_row(task: str, row: dict[str, Any]) -> Row:
+def as_row(name: str, row: dict[str, Any]) -> Row:
     """Return a row of theirs in our columns, with the evidence that its gold answers show."""
-    question = row["question"]
-    context, asked = split(question)
+    context, asked = split(row["question"])
     expected = row["expected_answer"]
     outputs = tuple(expected) if isinstance(expected, list) else (str(expected),)
-    bare = Row(0, task, context, asked, "", outputs, 0, row["length"], ())
-    params = SUITE.tasks[task].params
+    params = SUITE.tasks[name].params
     assert isinstance(params, Ruler2)
-    gold = set(outputs)
-    label = next(iter(re.findall(r"Question (\d{7})(?! from .*\n)", asked)[-1:]), "")
-    if params.level == "basic" and params.kind != "qa":
-        found = [one for one in labelled(context) if one.text in gold]
-    elif params.kind == "qa" and params.level in ("basic", "easy"):
-        found = [one for one in labelled(context) if one.label in gold]
-    else:
-        found = [one for one in labelled(context) if one.label == label]
-    spans = tuple(
-        Span(place, place + len(one.whole))
-        for one in found
-        if (place := context.find(one.whole)) >= 0
-    )
-    return Row(0, task, bare.context, asked, "", outputs, 0, row["length"], spans)
+    bare = Row(0, name, context, asked, "", outputs, 0, row["length"], ())
+    query, _ = query_of(params, bare)
+    labels = {*outputs} if params.kind == "qa" else {query}
+    found = [one.whole for one in labelled(context) if one.label in labels]
+    places = sorted((context.find(whole), len(whole)) for whole in found)
+    return replace(bare, evidence=tuple(Span(at, at + size) for at, size in places))
 
 
-_OPENINGS = (
-    "Here are some examples to help you understand the task:\n\n",
-    *("Please copy", "Please solve", "Please find", "Please first", "Please answer"),
-    *("Text: ", "Question: "),
-)
+#: How the question of each kind of prompt begins.
+_OPENINGS = ("Here are some examples", "Text: ", "Question: ", "Please ")
 
 
 def split(question: str) -> tuple[str, str]:
@@ -222,9 +212,11 @@ def split(question: str) -> tuple[str, str]:
     if "special magic" in question[:60]:
         at = question.rindex("\nWhat ") + 1
         return question[:at], question[at:]
-    places = [question.rfind(f"\n\n{opening}") for opening in _OPENINGS]
-    examples = places[0]
-    at = (examples if examples >= 0 else min(p for p in (max(places[1:6]), *places[6:]) if p > 0)) + 2
+    if question.startswith("Below are some documents. I will ask"):
+        at = question.rindex("\n\nPlease ") + 2
+        return question[:at], question[at:]
+    places = (question.rfind(f"\n\n{opening}") for opening in _OPENINGS)
+    at = next(place for place in places if place >= 0) + 2
     return question[:at], question[at:]
 
 
@@ -237,20 +229,14 @@ def rebuilt(params: object, row: dict[str, Any]) -> str:
 
 def drawn_parts(params: Ruler2, row: Row) -> dict[str, Any]:
     """Return what a prompt draws: labels with texts, the query, the place, the examples."""
-    from ruler_builders.checks import ruler2_rows
-
-    examples = [list(found) for found in ruler2_rows._EXAMPLE.findall(row.question)]
-    head = template(params, row).head
-    query, place = ruler2_rows.query_of(params, row)
+    query, place = query_of(params, row)
     texts = [[one.label, one.text] for one in labelled(row.context)]
-    assert row.context.startswith(head)
+    examples = [list(one) for one in EXAMPLE.findall(row.question)]
     return {"texts": texts, "query": query, "place": place, "examples": examples}
 
 
 def joined(params: Ruler2, parts: dict[str, Any]) -> str:
     """Return the prompt of drawn parts, by our prompts alone."""
-    from ruler_builders import prompts_ruler2 as prompts
-
     examples = [prompts.Example(*one) for one in parts["examples"]]
     frame = prompts.ruler2(params, parts["query"], parts["place"], examples)
     basic = params.level == "basic" and params.kind != "qa"
@@ -272,8 +258,8 @@ def measured(name: str, length: int, who: str, rows: list[Row], used: list[int])
     over = sum(one > length for one in used)
     shown = f"{distance:.2f}" if size else "-"
     return (
-        f"| `{name}` | {length:,} | {who} | {fmean(used) / length:.3f} | {min(used) / length:.3f} | "
-        f"{over} | {shown} | {again} |"
+        f"| `{name}` | {length:,} | {who} | {fmean(used) / length:.3f} "
+        f"| {min(used) / length:.3f} | {over} | {shown} | {again} |"
     )
 
 
@@ -281,10 +267,7 @@ def depths_of(row: Row) -> Iterator[float]:
     """Yield the relative depth of each needle among the texts of the haystack."""
     places = {one.whole: at for at, one in enumerate(labelled(row.context))}
     for span in row.evidence:
-        at = places.get(row.context[span.start : span.end].rstrip(" \n."))
-        at = places.get(row.context[span.start : span.end]) if at is None else at
-        if at is not None:
-            yield (at + 0.5) / len(places)
+        yield (places[row.context[span.start : span.end]] + 0.5) / len(places)
 
 
 def is_repeated(row: Row) -> bool:
@@ -308,14 +291,14 @@ def compared(gym: Path, sources: TokenizedSources, reserve: int, count: int) -> 
         "soft_last": app.string_match_2steps_single,
         "letter": lambda text, outputs: float(app.extract_mcq_letter(text) == outputs[0]),
     }
-    source, equal, differ = random.Random(0), 0, 0
+    source, scores = random.Random(0), list[bool]()
     for task in SUITE.tasks.values():
-        rows = make_rows(task, sources, range(20), Target(4096, reserve))
-        texts = [(row, text) for packed in rows for row in [packed.unpack()] for text in said(row, source, count // 240 + 1)]
-        for row, text in texts:
-            same = SCORERS[task.metric](text, row.outputs) == functions[task.metric](text, list(row.outputs))
-            equal, differ = equal + same, differ + (not same)
-    return f"Scores of {equal + differ:,} answers: {equal:,} equal to the last digit, {differ} not."
+        theirs_of, ours_of = functions[task.metric], SCORERS[task.metric]
+        for packed in make_rows(task, sources, range(20), Target(4096, reserve)):
+            row = packed.unpack()
+            for text in said(row, source, count // 240 + 1):
+                scores.append(ours_of(text, row.outputs) == theirs_of(text, list(row.outputs)))
+    return f"Scores of {len(scores):,} answers: {sum(scores):,} are equal to the last digit."
 
 
 def said(row: Row, source: random.Random, count: int) -> Iterator[str]:
@@ -323,7 +306,7 @@ def said(row: Row, source: random.Random, count: int) -> Iterator[str]:
     texts = labelled(row.context)
     gold = gold_text(row)
     wrong = source.choice(texts)
-    forms = [
+    forms: list[Callable[[], str]] = [
         lambda: gold,
         lambda: gold.swapcase(),
         lambda: wrong.whole,

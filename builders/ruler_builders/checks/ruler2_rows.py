@@ -16,13 +16,11 @@ from ruler_builders.prompts_ruler2 import Example
 from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 
-_LINE = re.compile(
-    r"(One of the special magic numbers for ([a-z]+(?:-[a-z]+)+) is: )([1-9]\d{9})\."
-)
+_LINE = re.compile(r"(One of the special magic numbers for ([^:\n]+) is: )(\d{10})\.")
 _LABEL = re.compile(r"(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
-_KEY = re.compile(r" for (\S+) mentioned in the provided text\? ")
+_KEY = re.compile(r" for (.+?) mentioned in the provided text\? ")
 _NUMBER = re.compile(r"(?:the (\d\w\w) \(1 indexed\) )?Question (\d+)")
-_EXAMPLE = re.compile(
+EXAMPLE = re.compile(
     r"Question (\d+) from .*?\n(?:Question \d+: (.*)\n)?Solution: \\boxed\{([A-D])\}\n\n"
 )
 
@@ -118,7 +116,7 @@ def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
 
 def template(params: Ruler2, row: Row) -> PromptTemplate:
     """Return the fixed text of a row's prompt, with what its question is about."""
-    examples = [Example(*found) for found in _EXAMPLE.findall(row.question)]
+    examples = [Example(*found) for found in EXAMPLE.findall(row.question)]
     return prompts.ruler2(params, *query_of(params, row), examples)
 
 
@@ -130,7 +128,7 @@ def parameter_findings(params: Ruler2, row: Row) -> Iterator[str]:
     if max(often.values()) > params.copies or several > _INCOMPLETE * (params.copies > 1):
         yield f"labels are shared by up to {max(often.values())} texts, the task's {params.copies}"
     solved = params.kind == "mk_niah" and params.level in ("medium", "hard")
-    examples = _EXAMPLE.findall(row.question)
+    examples = EXAMPLE.findall(row.question)
     if len(examples) != _EXAMPLES * solved:
         yield f"{len(examples)} examples, the task has {_EXAMPLES * solved}"
     held = {(one.label, one.text) for one in texts}
