@@ -176,12 +176,8 @@ def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
             raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{wrong}")
         kind = _PARAMS[task.family]
         params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
-        about, budget, alike = (
-            task.about or suite.about,
-            task.max_new_tokens,
-            task.same_questions_as,
-        )
-        tasks[name] = task_of(name, params, about, budget, suite.headline, alike)
+        about, alike = task.about or suite.about, task.same_questions_as
+        tasks[name] = task_of(name, params, about, task.max_new_tokens, suite.headline, alike)
     if not tasks:
         raise UsageError(path.name, "names no task; give `tasks` or `include`")
     lengths = tuple(sorted(set(suite.lengths)))
@@ -194,8 +190,9 @@ def _wrong_task(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa
         return ": is the name of one of the thirteen; choose another"
     if not re.fullmatch(_NAME, name):
         return ": is not a name of a task; use a-z, 0-9 and _"
-    if not name.startswith(f"{task.family}_"):  # so that a name alone says how answers are scored
-        return f": must be named after its family, e.g. {task.family}_{name}"
+    begins = getattr(task, "kind", task.family)  # so that a name alone says how answers are scored
+    if not name.startswith(f"{begins}_"):
+        return f": must be named after its family, e.g. {begins}_{name}"
     if task.impossible:
         return f".{task.impossible}"
     if (other := task.same_questions_as) is None:
