@@ -8,21 +8,15 @@ in `index.json`, each with the fingerprint of its tokenizer.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field, TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.download import fetch_file
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
-from ruler_data.terminal import warn
-from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -47,9 +41,9 @@ class Sibling:
 
     repo: str
     tag: str
-    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    commit: str
     tokenizer: str
-    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    fingerprint: str
     models: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
 
@@ -86,6 +80,8 @@ class Index:
         Raises:
             RulerError: it is not an index of this format.
         """
+        from pydantic import TypeAdapter
+
         try:
             body = json.loads(data) if len(data) <= LARGEST else {}
             if body["format"] != FORMAT:
@@ -96,9 +92,12 @@ class Index:
                 check_repo(one.repo)
                 check_revision(one.tag)
                 check_name("tokenizer", one.tokenizer)
+                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", f"{one.commit} {one.fingerprint}"):
+                    msg = f"{one.repo}: commit or fingerprint is not a hash"
+                    raise ValueError(msg)
                 for config in one.configs:
                     parse_config(config)
-        except (ValidationError, ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
             reason = f"{type(no).__name__}: {quote(str(no).splitlines()[0], 120)}"
             raise RulerError(where, f"not an index of ruler-data ({reason})") from no
         return cls(siblings)
@@ -111,6 +110,8 @@ def read_index(repo: str, revision: str = "main") -> Index | None:
         UsageError: the repo's id is not valid.
         RulerError: the repo is not available, or the index is damaged.
     """
+    from ruler_data.hub.download import fetch_file
+
     where = f"{repo}: {FILENAME}"
     if (path := fetch_file(check_repo(repo), FILENAME, revision)) is None:
         return None
@@ -148,6 +149,8 @@ class Found:
     @property
     def run(self) -> str:
         """Command that runs the model on the rows; empty if there is no release."""
+        from ruler_data.tokenizers.registry import ALIASES, REGISTRY
+
         if (one := self.release) is None:
             return ""
         named = self.model in REGISTRY or self.model in ALIASES
@@ -167,6 +170,8 @@ def find(model: str | Path, repo: str | None = None) -> Found:
         UsageError: the model's tokenizer is not available, and no release lists the model.
         RulerError: the repo is not available, or has no index.
     """
+    from ruler_data.tokenizers.registry import REGISTRY
+
     model = str(model)
     index = read_index(repo) if repo else Index()
     if index is None:
@@ -182,6 +187,8 @@ def find(model: str | Path, repo: str | None = None) -> Found:
         return Found(model, None, release, build)
     release = index.of_tokenizer(info)
     if release is None and (release := index.of_model(model)):
+        from ruler_data.terminal import warn
+
         warn(
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
             "template that is not the model's; `ruler-eval doctor` says by how much they differ"
@@ -191,6 +198,8 @@ def find(model: str | Path, repo: str | None = None) -> Found:
 
 def _tokenizer(model: str, known: str | None) -> TokenizerInfo:
     """Return a model's tokenizer, or the one in the registry where the Hub gates the model's."""
+    from ruler_data.tokenizers.registry import ALIASES, REGISTRY, load_tokenizer
+
     try:
         return load_tokenizer(model).info
     except UsageError:

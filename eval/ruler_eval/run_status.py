@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ruler_data.dataset import html_table
+from ruler_data.views import html_table
 from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo, read_info
