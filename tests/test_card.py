@@ -8,7 +8,6 @@ import yaml
 
 from ruler_builders.audit.file_checks import text_findings
 from ruler_builders.card import (
-    CROISSANT_CONFIGS,
     Address,
     config_faults,
     eval_yaml,
@@ -19,7 +18,6 @@ from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
-from ruler_eval.prompts import PROTOCOLS
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 
@@ -139,17 +137,14 @@ def test_parts_of_an_example_begin_with_a_sentence(builds: Builds) -> None:
             assert row.context[:place].rstrip()[-1] in ".!?'\")" and part[0].isupper(), part
 
 
-def test_a_benchmark_has_leaderboards_by_protocol_for_all_lengths_and_each(builds: Builds) -> None:
+def test_a_benchmark_has_a_leaderboard_for_all_lengths_and_for_each(builds: Builds) -> None:
     names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
-    body = yaml.safe_load(eval_yaml(with_configs(manifest_of(builds()), names)))
-    assert set(body) == {"name", "description", "tasks"}
-    assert [task["id"] for task in body["tasks"]] == [
-        f"{name}_{protocol}_balanced"
-        for protocol in PROTOCOLS
-        for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
-    ]
-    assert all(task["split"] == "test" for task in body["tasks"])
-
-
-def test_the_papers_tasks_and_lengths_are_within_croissants_limits() -> None:
-    assert len(TASKS) * len(LENGTHS) <= CROISSANT_CONFIGS
+    plain = with_configs(manifest_of(builds()), names)
+    reserve = replace(plain, tokenizer=replace(plain.tokenizer, extra_reserve=16384))
+    for manifest, protocol in ((plain, "completion"), (reserve, "thinking")):
+        body = yaml.safe_load(eval_yaml(manifest))
+        assert set(body) == {"name", "description", "tasks"}
+        assert [task["id"] for task in body["tasks"]] == [
+            f"{name}_{protocol}_balanced" for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
+        ]
+        assert all(task["split"] == "test" for task in body["tasks"])

@@ -5,18 +5,18 @@
     manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
     report = ruler_builders.verify("dist/llama3")
 
-Names are loaded when they are first used, so importing the package costs nothing.
+Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
 
 from typing import TYPE_CHECKING
 
+from ruler_builders.commands import export, identify, import_rows
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_builders.audit.verify import AuditReport, verify
-    from ruler_builders.exchange.export import export
-    from ruler_builders.exchange.identify import Identity, identify
-    from ruler_builders.exchange.imports import Imported, import_rows
+    from ruler_builders.exchange.identify import Identity
+    from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import build
 
 __all__ = [
@@ -34,9 +34,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "audit.verify": ("AuditReport", "verify"),
-        "exchange.export": ("export",),
-        "exchange.identify": ("Identity", "identify"),
-        "exchange.imports": ("Imported", "import_rows"),
+        "exchange.identify": ("Identity",),
+        "exchange.imports": ("Imported",),
         "pipeline.build": ("build",),
     },
 )
