@@ -14,9 +14,9 @@ from measuring import Run, cpu, least, peak, run
 from upstream import Upstream
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.write_parquet import parquet_options, write_rows
 from ruler_data import TASKS, Row, Task
 from ruler_data.parquet import (
@@ -26,6 +26,7 @@ from ruler_data.parquet import (
     read_rows,
     to_table,
 )
+from ruler_data.suites import RULER
 from ruler_data.tokenizers.counters import CounterName
 
 #: Lines of a table: heading -> value.
@@ -129,7 +130,9 @@ def write_plainly(groups: list[tuple[list[Row], list[str]]], task: Task, path: P
 def warm_context(tokenizer: str, sources: Path, counter: CounterName = "auto") -> BuildContext:
     """Open a build context and make a row of each task, so that sources are read and counted."""
     context = open_context(
-        BuildConfig(tokenizer, sources=sources, sources_kind="real", counter=counter)
+        BuildPlan(
+            tokenizer, RULER, Path(), 42, sources=sources, sources_kind="real", counter=counter
+        )
     )
     seconds(context, 4096, 1)
     return context

@@ -27,12 +27,12 @@ from pathlib import Path
 
 from measuring import table
 
+from ruler_eval.answers import Answer
 from ruler_eval.engines import Request
 from ruler_eval.estimate import GPUS, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.schema import Prediction
 from ruler_eval.sharding import Shard, items_of
 from tests.running.tiny import config as tiny_config
 from tests.running.tiny import make_tokenizer
@@ -126,7 +126,7 @@ def throughput(job: RunJob, scratch: Path | None = None) -> float:
     times: list[float] = []
     inner = job.engine.generate
 
-    def timed(given: Iterator[Request | None]) -> Iterator[Prediction]:
+    def timed(given: Iterator[Request | None]) -> Iterator[Answer]:
         for prediction in inner(given):
             times.append(time.perf_counter())
             yield prediction
@@ -138,7 +138,7 @@ def throughput(job: RunJob, scratch: Path | None = None) -> float:
     return (len(times) - 2) / (times[-1] - times[0])
 
 
-def per_second(predictions: Iterable[Prediction]) -> float:
+def per_second(predictions: Iterable[Answer]) -> float:
     """Return rows per second after the first."""
     times = [time.perf_counter() for _ in predictions]
     return (len(times) - 1) / (times[-1] - times[0])

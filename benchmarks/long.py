@@ -23,13 +23,13 @@ from typing import Any
 from measuring import about, facts, table
 
 from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row, make_rows
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
-from ruler_data.suites import packaged
+from ruler_data.suites import RULER, packaged
 from ruler_data.tasks import Task
 
 LENGTHS = (131_072, 1_048_576, 2_097_152)
@@ -90,7 +90,9 @@ def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str,
 def child(options: argparse.Namespace) -> None:
     """Measure one task, in this process; print a line of JSON for each length."""
     shop = open_context(
-        BuildConfig(str(options.tokenizer), sources=options.sources, sources_kind="real")
+        BuildPlan(
+            str(options.tokenizer), RULER, Path(), 42, sources=options.sources, sources_kind="real"
+        )
     )
     task = task_of(options.task)
     start = {"engine": shop.tokenizer_info.engine, "start": peak()}

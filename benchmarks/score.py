@@ -20,9 +20,10 @@ from pathlib import Path
 from measuring import about, cpu, facts, run, table
 
 from ruler_data import TASKS, parse_config
+from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import SCORERS, clean
-from ruler_eval.schema import RUN_FILE, Prediction, RunInfo
+from ruler_eval.schema import RUN_FILE, RunInfo
 
 Said = dict[str, list[tuple[str, list[str]]]]
 #: What is scored: one in how many rows, answers padded to how many characters.
@@ -40,7 +41,7 @@ def make_run(folder: Path, data: Dataset, share: int, padding: int = 0) -> Path:
             for row, _ in zip(data.read(config), range(rows[config]), strict=False):
                 right = random.Random(f"{config}/{row.index}").random() < 0.7
                 text = (", ".join(row.outputs) if right else "It is not known.").ljust(padding)
-                answer = Prediction(config, row.index, text, "stop", row.length, 9, 0.1)
+                answer = Answer(config, row.index, text, "stop", row.length, 9, 0.1)
                 file.write(json.dumps(asdict(answer)) + "\n")
     return folder
 

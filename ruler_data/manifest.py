@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -303,7 +303,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
-        body = asdict(self)
+        values = asdict(self)
+        body = {one.name: values[one.name] for one in fields(Manifest)}
         return _layout({"digest": _self_digest(body), **body})
 
     @classmethod

@@ -270,7 +270,7 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
     elif result is not None:
         out.print(str(result), soft_wrap=True)
     if failure := getattr(result, "failure", None):
-        err.print(f"{program}: {_printable(failure)}")
+        err.print(f"{program}: {visible_line(failure)}")
     return int(getattr(result, "exit_status", 0))
 
 
@@ -288,17 +288,17 @@ def named_path(text: str | Path) -> Path:
 
 def say(line: str) -> None:
     """Print one line without wrapping it."""
-    out.print(_printable(line), soft_wrap=True)
+    out.print(visible_line(line), soft_wrap=True)
 
 
 def tell(line: str) -> None:
     """Print a line about a step on standard error."""
-    err.print(_printable(line))
+    err.print(visible_line(line))
 
 
 def warn(message: str) -> None:
     """Print a warning on standard error."""
-    err.print(f"warning: {_printable(message)}", style="yellow")
+    err.print(f"warning: {visible_line(message)}", style="yellow")
 
 
 def raise_if_interrupted() -> None:
@@ -396,7 +396,7 @@ def track(items: Collection[T], about: str) -> Iterator[T]:
 
 
 def _fail(program: str, message: str, code: int) -> int:
-    err.print(f"{program}: {_printable(message)}")
+    err.print(f"{program}: {visible_line(message)}")
     return code
 
 
@@ -416,7 +416,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
-def _printable(text: str) -> str:
+def visible_line(text: str) -> str:
     """Return text with control and unprintable characters as escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

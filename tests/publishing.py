@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ruler_data.version import DATA_VERSION
 from tests import commands, forks
 from tests.commands import HANG, Done, Process, call_in, spawn
 from tests.hub import Hub
@@ -18,6 +19,10 @@ class Server(Protocol):
 
     def env(self) -> dict[str, str]:
         """Return what makes the client use it."""
+
+
+#: Tag of a first release that names no version.
+FIRST = f"v{DATA_VERSION}"
 
 
 @dataclass(frozen=True)

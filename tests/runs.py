@@ -10,8 +10,9 @@ from typing import Any
 from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
+from ruler_eval.answers import Answer
 from ruler_eval.data import open_dataset
-from ruler_eval.schema import RUN_FILE, DataInfo, Prediction, RunInfo
+from ruler_eval.schema import RUN_FILE, DataInfo, RunInfo
 from tests.commands import Done, one_line
 
 Say = Callable[[str, Row], str | None]
@@ -83,9 +84,9 @@ def make_run(
             text = say(config, row)
             if text is not None:
                 cut = len(text) > 200
-                sent, said = row.length - row.max_new_tokens, len(text.split())
+                sent, said = row.length - row.max_new_tokens, max(1, len(text.split()))
                 finish = "length" if cut else "stop"
-                answer = Prediction(config, row.index, text, finish, sent, said, 0.01)
+                answer = Answer(config, row.index, text, finish, sent, said, 0.01)
                 lines[row.index % 2].append(json.dumps(asdict(answer)) + "\n")
     for shard, part in enumerate(lines):
         path = folder / f"answers-{shard}-of-2.jsonl"

@@ -18,6 +18,7 @@ from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
+from ruler_data.version import DATA_VERSION
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 
@@ -65,7 +66,7 @@ OF_CONFIGS = [
         "config_name: vt_1024\n",
         "expected '- config_name: fwe_1024', found '- config_name: vt_1024'",
     ),
-    ("version: 1.0.0\n", "version: 1.10\n", "expected '  version: 1.0.0'"),
+    (f"version: {DATA_VERSION}\n", "version: 1.10\n", f"expected '  version: {DATA_VERSION}'"),
     ("path: vt_1024/", "path: data/", "expected '    path: vt_1024/"),
 ]
 OTHERS = [

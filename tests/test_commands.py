@@ -21,7 +21,7 @@ COMMANDS: dict[str, set[str]] = {
         "--tokenizer", "--lengths", "--tasks", "--rows", "--seed", "--sources", "--sources-kind",
         "--out", "--workers", "--reserve", "--force", "--json",
     },
-    "verify": {"--rebuild", "--sources", "--workers", "--json"},
+    "verify": {"--rows", "--sources", "--workers", "--json"},
     "show": {"--json"},
     "sources": {"--json"},
     "tokenizers": {"--json"},

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
 
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import (
     PROBE_LENGTH,
     PROBES,
@@ -19,8 +18,10 @@ from ruler_builders.pipeline.build_context import (
     probes,
     worker_context,
 )
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.tasks import draw
 from ruler_data import TASKS, UsageError
+from ruler_data.suites import RULER
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import (
     FUZZ,
@@ -276,8 +277,8 @@ def test_every_process_that_builds_sees_for_itself_that_its_counter_is_exact(
     monkeypatch.setattr(Counter, "ids", wrong)
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    config = BuildConfig(tokenizer="mistral-v0.2", out=Path("out"), seed=42, sources_kind="sample")
-    for context in (open_context(config), worker_context(config)):
+    plan = BuildPlan("mistral-v0.2", RULER, Path("out"), 42, sources_kind="sample")
+    for context in (open_context(plan), worker_context(plan)):
         assert not context.tokenizer_info.engine.startswith("gigatoken")
 
 
@@ -291,7 +292,17 @@ def test_a_tokenizer_too_fine_for_some_task_builds_the_others(tmp_path: Path, cl
     folder = tmp_path / "letters"
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
-    common = ("build", "--tokenizer", folder, "--sources-kind", "sample", "--rows", 1)
+    common = (
+        "build",
+        "--tokenizer",
+        folder,
+        "--sources-kind",
+        "sample",
+        "--rows",
+        1,
+        "--lengths",
+        "4k",
+    )
     built = cli(*common, "--tasks", "niah_single_2", "--out", tmp_path / "out")
     assert built.returncode == 0, built.stderr
     refused = cli(*common, "--tasks", "cwe", "--out", tmp_path / "cwe")

@@ -27,7 +27,7 @@ def build(out: Path, *more: object, edition: str = NEW) -> tuple[object, ...]:
     """Return the command of a small build."""
     return (
         *("build", "--edition", edition, "--tokenizer", "mistral-v0.2", "--rows", 3),
-        *("--tasks", ",".join(TASK_NAMES), "--out", out, *more),
+        *("--tasks", ",".join(TASK_NAMES), "--lengths", 4096, "--out", out, *more),
     )
 
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_built_is_one_line(
 
 def test_the_function_builds_an_edition_too(folder: Path, tmp_path: Path) -> None:
     made = ruler_builders.build(
-        "mistral-v0.2", edition=NEW, tasks=["vt"], rows=3, out=tmp_path / "out", workers=1
+        "mistral-v0.2", edition=NEW, tasks=["vt"], lengths=[4096], rows=3, out=tmp_path / "out"
     )
     assert made.configs["vt_4096"] == read_manifest(folder).configs["vt_4096"]
 

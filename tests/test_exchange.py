@@ -184,7 +184,7 @@ def test_without_the_tokenizer_characters_tell_edition_and_words(tmp_path: Path)
 
 @pytest.mark.slow
 def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -> None:
-    ruler_builders.build("mistral", tasks=["vt", "fwe"], rows=2, out=tmp_path / "own")
+    ruler_builders.build("mistral", tasks=["vt", "fwe"], lengths="4k", rows=2, out=tmp_path / "own")
     found = ruler_builders.identify(tmp_path / "own")
     assert [(one.edition, one.tokenizer) for one in found] == [("balanced", "mistral")] * 2
     other = upstream_rows(NEW, "niah_single_1")
@@ -201,7 +201,13 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
 
 def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path) -> None:
     """Its lengths are of the prompts as they are sent, which upstream's are not."""
-    own = {"tasks": ["vt", "fwe"], "rows": 2, "edition": OLD, "template": "meta-llama3"}
+    own = {
+        "tasks": ["vt", "fwe"],
+        "lengths": [4096],
+        "rows": 2,
+        "edition": OLD,
+        "template": "meta-llama3",
+    }
     ruler_builders.build(TOKENIZER, **own, out=tmp_path / "own")  # type: ignore[arg-type]
     for one in ruler_builders.identify(tmp_path / "own", tokenizer=TOKENIZER):
         assert one.edition.startswith(OLD) and one.tokenizer == f"{TOKENIZER} (by its manifest)"

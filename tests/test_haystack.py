@@ -84,13 +84,13 @@ def test_verifying_needs_the_texts_only_to_rebuild_and_tells_others_apart(
     built: Path, texts: Path, tmp_path: Path, cli: Cli
 ) -> None:
     assert cli("verify", built).returncode == 0
-    same = cli("verify", built, "--no-lengths", "--rebuild", 9, "--haystack", texts)
+    same = cli("verify", built, "--rows", 9, "--haystack", texts)
     assert same.returncode == 0, same.stdout
-    without = cli("verify", built, "--no-lengths", "--rebuild", 1)
+    without = cli("verify", built, "--rows", 1)
     assert without.returncode == 1 and "give --haystack DIR" in without.stdout
     other = shutil.copytree(texts, tmp_path / "other")
     (other / "letters" / "c.py").write_text(TEXT, encoding="utf-8")
-    changed = cli("verify", built, "--no-lengths", "--rebuild", 1, "--haystack", other)
+    changed = cli("verify", built, "--rows", 1, "--haystack", other)
     assert changed.returncode == 1 and "source domain_letters: sha256 expected" in changed.stdout
 
 

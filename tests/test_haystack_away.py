@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import open_context, worker_context
 from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.ray_build import pack, unpack
-from ruler_data.suites import load_suite, with_own_domains
+from ruler_data.suites import RULER, load_suite, with_own_domains
 from tests.test_haystack import TEXT, folder_of
 
 FILES = {
@@ -23,20 +23,16 @@ def test_rows_made_from_a_bundle_are_those_made_here(
 ) -> None:
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # unpacking sets another
     folder = folder_of(tmp_path / "memos", FILES[what])
-    config = BuildConfig(
-        tokenizer="mistral-v0.2",
-        out=tmp_path / "out",
-        seed=42,
-        sources_kind="sample",
-        haystack=folder,
+    plan = BuildPlan(
+        "mistral-v0.2", RULER, tmp_path / "out", 42, sources_kind="sample", haystack=folder
     )
-    here = open_context(config)
+    here = open_context(plan)
     own = here.sources.library.own
     assert own
     suite = with_own_domains(load_suite("domains"), tuple(own.domains))
     tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
     made = [make_row(task, here.sources, 0, here.target(1024)).unpack() for task in tasks]
-    bundle = pack(config, here)
+    bundle = pack(plan, here)
     folder.rename(tmp_path / "gone")
     monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -34,7 +34,7 @@ def test_rows_are_as_long_as_they_are_and_verified_as_that(tmp_path: Path, cli: 
     assert done.returncode == 0, done.stderr
     rows = list(read_rows(tmp_path / "out/qa_1_no_context_4096/test-00000-of-00001.parquet"))
     assert all(row.length < 200 for row in rows)
-    assert cli("verify", tmp_path / "out", "--rebuild", 8).returncode == 0
+    assert cli("verify", tmp_path / "out").returncode == 0
     many = run(*options, "--lengths", 4096, "--rows", 400, "--out", tmp_path / "more")
     assert "qa_1_no_context: squad has 320 questions," in one_line(many, 2)
 

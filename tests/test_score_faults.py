@@ -37,11 +37,11 @@ TAILS = {"half a line": b'{"config": "vt_40', "nul": b"\0" * 512, "half a letter
 
 @pytest.mark.parametrize("tail", TAILS)
 def test_a_torn_end_is_left_out_and_told(tail: str, run: Path, sample_build: Path) -> None:
+    lines = first_journal(run).read_bytes().count(b"\n")
     with first_journal(run).open("ab") as file:
         file.write(TAILS[tail])
-    assert f"the last line is incomplete; {len(TAILS[tail])} bytes ignored" in score(
-        run, sample_build
-    )
+    told = f"answers-0-of-2.jsonl line {lines + 1}: torn or not a line of a journal; ignored"
+    assert told in score(run, sample_build)
     assert read_results(run).scored == 12
 
 
@@ -61,19 +61,15 @@ def refused_after_warnings(run: Path, data: Path) -> str:
     return done.stderr
 
 
-def test_a_bad_line_before_the_end_is_refused(run: Path, sample_build: Path) -> None:
+def test_a_bad_line_is_told_and_the_first_answer_to_a_row_counts(
+    run: Path, sample_build: Path
+) -> None:
     path = first_journal(run)
-    path.write_bytes(b"{}\n" + path.read_bytes())
-    said = refused(evaluate("score", run, "--data", sample_build))
-    assert "answers-0-of-2.jsonl line 1: not a line of a journal" in said
-
-
-def test_a_row_answered_twice_is_refused(run: Path, sample_build: Path) -> None:
-    path = first_journal(run)
-    path.write_bytes(path.read_bytes() + path.read_bytes().splitlines(keepends=True)[0])
-    assert "already has a prediction, in answers-0-of-2.jsonl line 1" in refused(
-        evaluate("score", run, "--data", sample_build)
-    )
+    data = path.read_bytes()
+    again = json.loads(data.splitlines()[0]) | {"text": "something else"}
+    path.write_bytes(b"{}\n" + data + json.dumps(again).encode() + b"\n")
+    assert "line 1: torn or not a line of a journal; ignored" in score(run, sample_build)
+    assert set(read_results(run).configs["vt_4096"].scores) == {1.0}
 
 
 def failing(_config: str, row: Row) -> str | None:
@@ -93,11 +89,9 @@ def test_a_failed_row_is_unscored_and_an_answer_that_follows_it_counts(
     score(run, sample_build, "--partial")
     vt = read_results(run).configs["vt_4096"]
     assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
+    late = {"text": "late", "finish": "stop", "error": None}
     with first_journal(run).open("a") as file:
-        file.writelines(
-            json.dumps({**failure, "config": config, "text": "late", "error": None}) + "\n"
-            for config in FEW
-        )
+        file.writelines(json.dumps(failure | late | {"config": config}) + "\n" for config in FEW)
     score(run, sample_build)
     assert read_results(run).configs["vt_4096"].scores[2] == 0
 

@@ -1,4 +1,4 @@
-"""A build spread over job arrays, workers or a Ray cluster: the same bytes again."""
+"""A build spread over workers or a Ray cluster: the same bytes again."""
 
 import multiprocessing
 import os
@@ -12,10 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ruler_builders.pipeline.build_config import BuildConfig
 from tests.builds import Asked, snapshot
 from tests.conftest import Cli
 
@@ -35,56 +32,6 @@ def alone(small: Asked, tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> d
     return snapshot(folder)
 
 
-def config_of(lengths: set[int], shard: tuple[int, int] | None) -> BuildConfig:
-    share = "{}/{}".format(*shard) if shard else ""
-    return BuildConfig(out=Path("out"), lengths=lengths, rows=1, shard=share)
-
-
-@given(shards=st.integers(1, 40), powers=st.sets(st.integers(9, 20), min_size=1))
-def test_every_config_is_in_exactly_one_shard(shards: int, powers: set[int]) -> None:
-    lengths = {2**power for power in powers}
-    parts = [config_of(lengths, (index, shards)).shard_configs for index in range(shards)]
-    together = [config for part in parts for config in part]
-    assert sorted(together) == sorted(config_of(lengths, None).configs)
-    loads = [sum(int(config.rsplit("_", 1)[1]) for config in part) for part in parts]
-    assert max(loads) - min(loads) <= max(lengths)
-
-
-def test_shards_in_any_order_and_the_same_command_without_one_give_the_same_folder(
-    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
-) -> None:
-    for shard in ("2/3", "0/3", "1/3"):
-        done = cli(*small, "--out", tmp_path, "--shard", shard)
-        assert done.returncode == 0, done.stderr
-        assert not (tmp_path / "manifest.json").exists()
-    done = cli(*small, "--out", tmp_path)
-    assert done.returncode == 0 and done.stdout.count("kept") == 8
-    assert snapshot(tmp_path) == alone
-
-
-def test_a_folder_that_lacks_a_shard_is_completed(
-    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
-) -> None:
-    cli(*small, "--out", tmp_path, "--shard", "0/2")
-    done = cli(*small, "--out", tmp_path)
-    assert done.returncode == 0 and done.stdout.count("kept") == 4
-    assert snapshot(tmp_path) == alone
-
-
-@pytest.mark.slow
-def test_shards_at_work_side_by_side_do_not_disturb_each_other(
-    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
-) -> None:
-    command = [sys.executable, "-m", "ruler_builders", *map(str, small), "--out", str(tmp_path)]
-    shards = [
-        subprocess.Popen([*command, "--shard", f"{index}/2"], stdout=subprocess.DEVNULL)
-        for index in range(2)
-    ]
-    assert [shard.wait(120) for shard in shards] == [0, 0]
-    assert cli(*small, "--out", tmp_path).returncode == 0
-    assert snapshot(tmp_path) == alone
-
-
 @pytest.mark.slow
 def test_workers_end_and_other_processes_of_the_caller_go_on(
     small: Asked, cli: Cli, tmp_path: Path
@@ -97,13 +44,6 @@ def test_workers_end_and_other_processes_of_the_caller_go_on(
     assert set(multiprocessing.active_children()) == before
     other.kill()
     other.join()
-
-
-@pytest.mark.parametrize("text", ["3/3", "1", "-1/2", "a/b", "1/0", "0/2/3"])
-def test_what_is_no_shard_is_refused(small: Asked, text: str, tmp_path: Path, cli: Cli) -> None:
-    said = cli(*small, "--out", tmp_path / "out", f"--shard={text}")
-    assert said.returncode == 2 and "--shard" in said.stderr
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")

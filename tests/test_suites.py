@@ -135,7 +135,7 @@ def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cl
         "vt_1024", "fwe_steep_1024", "niah_grid_1024", "vt_two_1024"
     ]  # fmt: skip
     assert sorted(manifest["tasks"]) == ["fwe_steep", "niah_grid", "vt_two"]
-    verified = cli("verify", folder, "--rebuild", 6)
+    verified = cli("verify", folder)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert "a grid" not in cli("show", folder, "niah_grid_1024", 3).stderr
     card = (folder / "README.md").read_text(encoding="utf-8")

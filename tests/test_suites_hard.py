@@ -303,7 +303,7 @@ def test_the_suite_is_built_verified_run_resumed_and_scored(tmp_path: Path, cli:
     built = cli("build", "--tokenizer", "mistral-v0.2", *options)
     assert built.returncode == 0, built.stderr
     assert "SAMPLE" not in built.stdout  # nothing of it is a source that may be missing
-    assert cli("verify", folder, "--rebuild", 24).returncode == 0
+    assert cli("verify", folder).returncode == 0
     for config in folder.glob("*_4096/*.parquet"):
         assert len(list(read_rows(config))) == 3
     broken = evaluate(*order(folder, out, "--option", "fail=1"))

@@ -96,5 +96,5 @@ def test_the_suite_is_built_and_verified(suite: str, tmp_path: Path, cli: Cli) -
     options = ("--suite", suite, "--lengths", 2048, "--rows", 4, "--sources-kind", "sample")
     built = cli("build", *options, "--out", tmp_path / "out")
     assert built.returncode == 0, built.stderr
-    verified = cli("verify", tmp_path / "out", "--rebuild", 4)
+    verified = cli("verify", tmp_path / "out")
     assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -499,7 +499,7 @@ def copy(clean: Path, tmp_path: Path) -> Path:
 
 
 def findings(folder: Path, **options: Any) -> tuple[str, ...]:  # noqa: ANN401 - of `verify`
-    return ruler_builders.verify(folder, count_lengths=False, **options).findings
+    return ruler_builders.verify(folder, **options).findings
 
 
 def test_the_clean_folder_is_clean_and_says_what_was_proved(clean: Path) -> None:
@@ -514,7 +514,7 @@ def test_rows_that_stay_solvable_are_found(attack: str, copy: Path) -> None:
     task, edit, words = ROWS[attack]
     forge(copy, f"{task}_4096", edit)
     assert rows_of(copy, f"{task}_4096") != []
-    found = ruler_builders.verify(copy, count_lengths=False, tasks=[task]).findings
+    found = ruler_builders.verify(copy, tasks=[task]).findings
     assert found and all(re.match(rf"{task}_4096(/\d+)?: ", line) for line in found), found
     assert any(words in line for line in found), found
 

@@ -47,7 +47,7 @@ def test_a_row_that_is_not_the_benchmarks_is_named(
     task, change, said = CHANGES[name]
     copy = copy_of(sample_build, tmp_path)
     forge(copy, f"{task}_4096", at(2, change))
-    must_find(cli("verify", copy, "--no-lengths"), f"{task}_4096/2: ", said)
+    must_find(cli("verify", copy, "--rows", 0), f"{task}_4096/2: ", said)
 
 
 def test_a_sample_that_is_called_real_is_named(
@@ -56,7 +56,7 @@ def test_a_sample_that_is_called_real_is_named(
     copy = copy_of(sample_build, tmp_path)
     sources = tuple(replace(one, kind="real") for one in manifest_of(copy).sources)
     edit_manifest(copy, sources=sources)
-    must_find(cli("verify", copy, "--no-lengths"), "source squad", "source essays")
+    must_find(cli("verify", copy, "--rows", 0), "source squad", "source essays")
 
 
 def test_sources_that_are_not_named_are_missed(
@@ -64,7 +64,7 @@ def test_sources_that_are_not_named_are_missed(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     edit_manifest(copy, sources=())
-    must_find(cli("verify", copy, "--no-lengths"), "does not name the source words")
+    must_find(cli("verify", copy, "--rows", 0), "does not name the source words")
 
 
 def test_a_folder_without_configs_is_not_clean(
@@ -72,7 +72,7 @@ def test_a_folder_without_configs_is_not_clean(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     edit_manifest(copy, configs={})
-    must_find(cli("verify", copy, "--no-lengths"), "names no config")
+    must_find(cli("verify", copy, "--rows", 0), "names no config")
 
 
 def test_a_manifest_leads_no_command_outside_its_folder(
@@ -85,6 +85,6 @@ def test_a_manifest_leads_no_command_outside_its_folder(
     configs = manifest_of(copy).configs
     stray = replace(configs["vt_4096"], file="../victim/test-00000-of-00001.parquet")
     edit_manifest(copy, configs={**configs, "../victim": stray})
-    must_find(cli("verify", copy, "--no-lengths"), "'../victim'")
+    must_find(cli("verify", copy, "--rows", 0), "'../victim'")
     cli("build", "--tasks", "vt", "--rows", 2, "--sources-kind", "sample", "--out", copy, "--force")
     assert (victim / "test-00000-of-00001.parquet").read_bytes() == b"precious"

@@ -24,7 +24,7 @@ from tests.tampering import (
 
 ROWS = 3
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-ALL = ("--no-lengths", "--rebuild", 2 * ROWS)
+ALL = ("--rows", 2 * ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def small(tmp_path_factory: pytest.TempPathFactory, cli: Cli) -> Path:
 def test_as_many_rows_are_rebuilt_as_asked_and_there_are(
     asked: int, rebuilt: int, small: Path, cli: Cli
 ) -> None:
-    done = cli("verify", small, "--no-lengths", "--rebuild", asked, "--json")
+    done = cli("verify", small, "--rows", asked, "--json")
     assert done.returncode == 0, done.stdout
     assert json.loads(done.stdout)["rebuilt"] == rebuilt
 
@@ -74,7 +74,7 @@ def test_a_forgery_that_nothing_else_shows_is_found_by_rebuilding(
     copy = copy_of(small, tmp_path)
     edit, indices = FORGERIES[forgery]
     forge(copy, "vt_1024", edit)
-    assert cli("verify", copy, "--no-lengths").returncode == 0
+    assert cli("verify", copy, "--rows", 0).returncode == 0
     must_find(cli("verify", copy), "vt_1024/2: differs from the row built again: context has")
     found = must_find(cli("verify", copy, *ALL))
     rows = [line.partition(":")[0] for line in found]
@@ -103,13 +103,13 @@ def test_a_damaged_config_is_named_though_it_is_to_be_rebuilt(
         configs = manifest_of(copy).configs
         edit_manifest(copy, configs={**configs, "tv_1024": configs["vt_1024"]})
     word = "tv_1024" if damage == "of no task" else file_of("vt_1024")
-    must_find(cli("verify", copy, "--no-lengths", "--rebuild", 99), word)
+    must_find(cli("verify", copy, "--rows", 99), word)
 
 
 def test_a_row_that_only_the_manifest_has_is_named(small: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(small, tmp_path)
     edit_config(copy, "vt_1024", rows=ROWS + 1)
-    done = cli("verify", copy, "--no-lengths", "--rebuild", 99)
+    done = cli("verify", copy, "--rows", 99)
     must_find(done, f"rows expected {ROWS + 1}, found {ROWS}", f"vt_1024/{ROWS}: ")
 
 
@@ -130,7 +130,7 @@ def test_an_edited_essay_is_found_without_the_model_that_cuts_sentences(
     assert "not built again: punkt_tab" in clean.stderr
     forge(folder, "niah_single_2_1024", at(1, other_word))
     words = "niah_single_2_1024/1: the haystack is not that of the essays"
-    must_find(cli(*verify, "--no-lengths", env=bare), words)
+    must_find(cli(*verify, "--rows", 0, env=bare), words)
 
 
 def other_word(row: Row) -> Row:
@@ -160,7 +160,7 @@ def test_rebuilding_from_other_sources_says_so(tmp_path: Path, cli: Cli) -> None
     options = ("--tasks", "qa_1", "--lengths", 512, "--rows", 2, "--sources-kind", "real")
     built = cli("build", *options, "--sources", mine, "--out", folder)
     assert built.returncode == 0, built.stderr
-    verify = ("verify", folder, "--no-lengths", "--rebuild", 2)
+    verify = ("verify", folder, "--rows", 2)
     again = cli(*verify, "--sources", mine)
     assert again.returncode == 0, again.stdout
     expected = f"source squad: sha256 expected {manifest_of(folder).sources[0].sha256}"

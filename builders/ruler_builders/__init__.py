@@ -10,14 +10,13 @@ Each function is a command of `ruler-data`; `ruler_builders.commands` has all of
 
 from typing import TYPE_CHECKING
 
-from ruler_builders.commands import export, identify, import_rows
+from ruler_builders.commands import build, export, identify, import_rows, verify
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport, verify
+    from ruler_builders.audit.verify import AuditReport
     from ruler_builders.exchange.identify import Identity
     from ruler_builders.exchange.imports import Imported
-    from ruler_builders.pipeline.build import build
 
 __all__ = [
     "AuditReport",
@@ -33,9 +32,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "audit.verify": ("AuditReport", "verify"),
+        "audit.verify": ("AuditReport",),
         "exchange.identify": ("Identity",),
         "exchange.imports": ("Imported",),
-        "pipeline.build": ("build",),
     },
 )

@@ -5,17 +5,40 @@ Bodies import what they need, so that `--help` and a listing load no builder.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ruler_data.terminal import progress as progress_bar
+from ruler_data.terminal import warn
+
 if TYPE_CHECKING:
+    from ruler_builders.audit.verify import AuditReport
     from ruler_builders.exchange.identify import Identities
     from ruler_builders.exchange.imports import Imported
+    from ruler_builders.pipeline.build import BuiltManifest
     from ruler_builders.publish.release import ReleaseOutcome, Releases
     from ruler_builders.show import FoundRows, Listing, ShownConfigs, ShownRow
+    from ruler_data.suites import Suite
+
+#: Called with the name of a config and the rows that were finished since the last call.
+Progress = Callable[[str, int], None]
+
+Sources = Annotated[
+    Path | str | None, typer.Option(help="Folder with real sources (default: RULER_SOURCES).")
+]
+Haystack = Annotated[
+    Path | str | None, typer.Option(help="Folder of your own texts, for suites of domains.")
+]
+Workers = Annotated[int, typer.Option(help="Number of processes.", min=1, max=1024)]
+Counter = Annotated[
+    Literal["auto", "tokenizers", "gigatoken"],
+    typer.Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
+]
+
 
 Data = Annotated[str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
 Revision = Annotated[str | None, typer.Option(help="Tag or commit of a release on the Hub.")]
@@ -31,6 +54,169 @@ Private = Annotated[bool, typer.Option(help="Create repos as private.")]
 AllowSample = Annotated[bool, typer.Option(help="Publish rows of the sample corpus.")]
 AllowFewer = Annotated[bool, typer.Option(help="Replace configs by ones with fewer rows.")]
 AllowUnequal = Annotated[bool, typer.Option(help="Publish configs with unequal numbers of rows.")]
+
+
+def build(
+    tokenizer: Annotated[
+        str, typer.Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
+    ] = "mistral",
+    *,
+    suite: Annotated[
+        str | Suite, typer.Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file.")
+    ] = "ruler",
+    lengths: Annotated[
+        str | Collection[int] | None,
+        typer.Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
+    ] = None,
+    tasks: Annotated[
+        str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
+    ] = "all",
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Rows of each config (default: the suite's; 500 of ruler).", min=1, max=1_000_000
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Seed of all draws (default: 42, that of published data).", min=0),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option(help="Use a new private seed, stored in the folder.")
+    ] = False,
+    sources: Sources = None,
+    haystack: Haystack = None,
+    sources_kind: Annotated[
+        Literal["auto", "real", "sample"],
+        typer.Option(help="Use real sources, the sample, or real ones where available."),
+    ] = "auto",
+    strict_sources: Annotated[
+        bool, typer.Option(help="Refuse sources that are not the pinned ones.")
+    ] = False,
+    out: Annotated[
+        Path | str | None, typer.Option(help="Folder to build (default: dist/TOKENIZER[-SUITE]).")
+    ] = None,
+    edition: Annotated[
+        str,
+        typer.Option(
+            help="`balanced`, or upstream's own rows, byte for byte: upstream-2026-07, "
+            "upstream-2025-01 or upstream-2024-04."
+        ),
+    ] = "balanced",
+    template: Annotated[
+        str, typer.Option(help="Chat template of upstream in its prompts, e.g. meta-llama3.")
+    ] = "base",
+    workers: Workers = 1,
+    reserve: Annotated[
+        int, typer.Option(help="Tokens to keep free, e.g. for reasoning.", min=0)
+    ] = 0,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where to build: this machine, or a Ray cluster (RAY_ADDRESS)."),
+    ] = "local",
+    counter: Counter = "auto",
+    force: Annotated[bool, typer.Option(help="Replace a build of other inputs.")] = False,
+    progress: bool | Progress = True,
+) -> BuiltManifest:
+    """Build a folder of frozen configs; resume an interrupted build.
+
+    The same options give the same bytes, on any machine and with any number of workers. A Python
+    script that sets `workers` needs the guard `if __name__ == "__main__":`, since workers import
+    it.
+
+        ruler-data build --tokenizer llama3
+        ruler-data build --tokenizer llama3 --lengths 4k,8k --tasks vt,cwe --workers 8
+
+    Raises:
+        UsageError: it cannot be built with these options; nothing was written.
+        RulerError: a fault of disk, sources or workers; finished configs are kept.
+    """
+    from ruler_builders.pipeline.build import build_folder
+    from ruler_builders.pipeline.build_dir import BuildDir
+    from ruler_builders.pipeline.plan import BuildPlan, default_folder, select_suite
+    from ruler_builders.pipeline.validate import check_options
+
+    chosen = select_suite(suite, tasks, lengths, rows, haystack)
+    folder = Path(out) if out else default_folder(tokenizer, chosen.name, edition, fresh=fresh)
+    plan = BuildPlan(
+        tokenizer,
+        chosen,
+        folder,
+        BuildDir(folder).choose_seed(seed, fresh=fresh),
+        sources=sources,
+        haystack=haystack,
+        sources_kind=sources_kind,
+        strict_sources=strict_sources,
+        edition=edition,
+        template=template,
+        reserve=reserve,
+        counter=counter,
+    )
+    check_options(plan, fresh=fresh)
+    on_ray = engine == "ray"
+    with _shown(progress, plan.tokens) as advance:
+        return build_folder(
+            plan, workers=workers, on_ray=on_ray, force=force, progress=advance, warn=warn
+        )
+
+
+def verify(
+    data: Annotated[
+        Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")
+    ],
+    *,
+    revision: Annotated[
+        str, typer.Option(help="Tag or commit of a release on the Hub; it is downloaded.")
+    ] = "",
+    tasks: Annotated[
+        str | Collection[str] | None, typer.Option(help="Verify only these, comma-separated.")
+    ] = "all",
+    lengths: Annotated[
+        str | Collection[int] | None, typer.Option(help="Verify only these (tokens).")
+    ] = "all",
+    rows: Annotated[
+        int | None, typer.Option(help="Make only so many rows of each config again.", min=0)
+    ] = None,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
+        ),
+    ] = None,
+    sources: Sources = None,
+    haystack: Haystack = None,
+    workers: Workers = 1,
+    counter: Counter = "auto",
+    progress: bool | Progress = True,
+) -> AuditReport:
+    """Make a folder or a release again and compare it; exit 0 only if all of it is proved.
+
+        ruler-data verify dist/llama3
+        ruler-data verify org/ruler --revision v1.0.0 --tasks vt
+
+    Raises:
+        UsageError: the folder does not exist, or it has no such task or length.
+        RulerError: there is no manifest, or it cannot be read.
+    """
+    from ruler_builders.audit.verify import VerifyConfig
+    from ruler_builders.audit.verify import verify as audit
+
+    config = VerifyConfig(
+        data,
+        revision=revision,
+        tasks=tasks,
+        lengths=lengths,
+        tokenizer=tokenizer,
+        count_lengths=rows is None,
+        rebuild=rows or 0,
+        sources=sources,
+        haystack=haystack,
+        workers=workers,
+        counter=counter,
+    )
+    config, _ = config.fetched()
+    with _shown(progress, config.tokens) as advance:
+        return audit(**(vars(config) | {"progress": advance}))
 
 
 def show(
@@ -102,7 +288,7 @@ def publish(
             help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Number of processes.", min=1, max=1024)] = 1,
+    workers: Workers = 1,
 ) -> ReleaseOutcome:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
 
@@ -164,9 +350,7 @@ def release(
     name: Annotated[
         str, typer.Option(help="Name of the first repo; the others are NAME-TOKENIZER.")
     ] = "ruler",
-    sources: Annotated[
-        Path | str | None, typer.Option(help="Folder with real sources (default: RULER_SOURCES).")
-    ] = None,
+    sources: Sources = None,
     sources_kind: Annotated[
         Literal["auto", "real", "sample"], typer.Option(help="As for `build`.")
     ] = "auto",
@@ -178,7 +362,7 @@ def release(
     allow_sample: AllowSample = False,
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
-    workers: Annotated[int, typer.Option(help="Number of processes.", min=1, max=1024)] = 1,
+    workers: Workers = 1,
 ) -> Releases:
     """Build, verify and publish the data of several tokenizers in lockstep; resumable.
 
@@ -188,7 +372,6 @@ def release(
         UsageError: it cannot be done with these options.
         RulerError: a fault of disk, sources or Hub; the same command continues.
     """
-    from ruler_builders.pipeline.build import build
     from ruler_builders.publish.release import prover
     from ruler_builders.publish.release import release as release_folders
     from ruler_builders.publish.siblings import sibling_builds
@@ -264,9 +447,7 @@ def identify(
     tokenizer: Annotated[
         str | None, typer.Option(help="Try only this one: registry name, folder or Hub id.")
     ] = None,
-    sources: Annotated[
-        Path | str | None, typer.Option(help="Folder with real sources (default: RULER_SOURCES).")
-    ] = None,
+    sources: Sources = None,
 ) -> Identities:
     """Say which edition, tokenizer, words and template made anybody's rows.
 
@@ -292,9 +473,7 @@ def import_rows(
     revision: Branch = None,
     files: Files = "**/*",
     length: Length = None,
-    sources: Annotated[
-        Path | str | None, typer.Option(help="Folder with real sources (default: RULER_SOURCES).")
-    ] = None,
+    sources: Sources = None,
     skip_bad: Annotated[bool, typer.Option(help="Leave out rows that cannot be read.")] = False,
 ) -> Imported:
     """Write anybody's rows as a frozen folder; print a report of their defects.
@@ -384,3 +563,10 @@ def tokenizers() -> Listing:
 
     keys = ("name", "source", "revision", "where", "fingerprint", "note")
     return Listing("name", inventory(), keys)
+
+
+def _shown(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:
+    """Return what reports progress: a bar of so many tokens, the caller's function, or nothing."""
+    if progress is True:
+        return progress_bar(tokens)
+    return nullcontext(progress or (lambda *_: None))

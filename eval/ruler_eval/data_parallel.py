@@ -46,18 +46,18 @@ def run_processes(
     """Run a shard in one process per group of GPUs, to the end of all of them."""
     if job.engine.open is not None:
         job.engine.open()
-    folder.begin(job.info)
+    folder.begin(job.info, shard)
     gpus = devices(groups, job.config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
     first, count = shard.index * groups, shard.count * groups
     shards = [Shard(first + group, count) for group in range(groups)]
-    answered = folder.answered()
+    answered = {key for key, one in folder.answers().items() if one.error is None}
     shares = shares_of(job.data, count, job.config.samples)
     pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
     with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
         running = True
         while running:
             running = any(process.poll() is None for process in processes.values())
-            for key, prediction in folder.predictions().items():
+            for key, prediction in folder.answers().items():
                 if key not in answered:
                     answered.add(key)
                     progress(prediction)

@@ -1,11 +1,12 @@
-"""The journal of a shard: append-only, one line for each row that was asked; survives crashes.
+"""The journal: one line for each row that was asked; append-only, so that it survives crashes.
 
-The last line may be cut off by a crash; readers leave it out, and the next start removes it. A row
-that could not be answered is asked again, and its answer follows as another line.
+Each process writes a file of its own, and nothing is ever removed. A line that a crash tore is
+ignored, and its row is asked again; the next line begins on a new one.
 """
 
 import json
 import os
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,38 +18,38 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError
 from ruler_data.files import unwritable
 from ruler_data.manifest import reader_of
-from ruler_eval.schema import Prediction, faults
+from ruler_eval.answers import Answer
 
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
 
 
 class Journal:
-    """A journal open for appending."""
+    """A journal of this process, open for appending."""
 
-    def __init__(self, path: Path) -> None:
-        """Open a journal, or create it; a line that a crash cut off is removed."""
-        self._path, self._synced = path, time.monotonic()
+    def __init__(self, folder: Path, shard: str) -> None:
+        """Create one, e.g. `answers-0-of-8.20261125T101502Z-9f3c.jsonl`."""
+        started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        self.path = folder / f"answers-{shard}.{started}-{secrets.token_hex(4)}.jsonl"
+        self._synced, self._is_torn = time.monotonic(), False
         try:
-            self._file = path.open("ab", buffering=0)
-            data = path.read_bytes().rstrip(b"\0")
-            self._file.truncate(data.rfind(b"\n") + 1)
+            self._file = self.path.open("xb", buffering=0)
         except OSError as error:
-            raise unwritable(path, error) from error
+            raise unwritable(self.path, error) from error
 
-    def add(self, prediction: Prediction) -> None:
-        """Append a prediction; if it cannot be written, the journal is as before."""
-        end, line = self._path.stat().st_size, to_line(prediction)
+    def add(self, answer: Answer) -> None:
+        """Append the record of a row."""
+        line = b"\n" * self._is_torn + to_line(answer)
         try:
+            self._is_torn = True
             if self._file.write(line) != len(line):
                 raise OSError(28, "No space left on device")
+            self._is_torn = False
             if time.monotonic() - self._synced > SYNC_SECONDS:
                 os.fsync(self._file)
                 self._synced = time.monotonic()
         except OSError as error:
-            with suppress(OSError):
-                self._file.truncate(end)
-            raise unwritable(self._path, error) from error
+            raise unwritable(self.path, error) from error
 
     def close(self) -> None:
         """Sync and close it."""
@@ -57,12 +58,10 @@ class Journal:
         self._file.close()
 
 
-def to_line(prediction: Prediction) -> bytes:
-    """Return a prediction as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
-    record = asdict(prediction)
-    if not prediction.sample:
-        del record["sample"]  # as in runs of versions without samples
-    valid = {n: _valid(each) if isinstance(each, str) else each for n, each in record.items()}
+def to_line(answer: Answer) -> bytes:
+    """Return a record as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
+    known = {name: each for name, each in asdict(answer).items() if each is not None}
+    valid = {n: _valid(each) if isinstance(each, str) else each for n, each in known.items()}
     return json.dumps(valid, separators=(",", ":")).encode("ascii") + b"\n"
 
 
@@ -70,21 +69,28 @@ def _valid(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def parse(line: bytes, where: object) -> Prediction:
-    """Return the prediction of a line; `where` is its place, for the error."""
+def parse(line: bytes, where: object) -> Answer:
+    """Return the record of a line; `where` is its place, for the error."""
     try:
-        found: Prediction = reader_of(Prediction).validate_json(line, strict=True, extra="forbid")
+        found: Answer = reader_of(Answer).validate_json(line, strict=True, extra="ignore")
     except ValidationError as error:
-        reason = f"not a line of a journal: {faults(error)}; was it edited? remove the line"
-        raise RulerError(where, reason) from error
-    if (found.text is None) == (found.error is None):
-        raise RulerError(where, "not a line of a journal: neither answered nor unscored")
+        raise RulerError(where, "torn or not a line of a journal; ignored") from error
     return found
 
 
-def read(path: Path) -> Iterator[Prediction]:
-    """Yield the predictions of a journal, without an incomplete last line."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
+def read(path: Path, torn: list[str] | None = None) -> Iterator[tuple[Answer, int, int]]:
+    """Yield the records of a journal, each with its offset in bytes and its number from 1.
+
+    Args:
+        path: of the journal.
+        torn: where to add a note of each line that is ignored.
+    """
+    offset = 0
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if line.endswith(b"\n"):
-                yield parse(line, f"{path.name}:{number}")
+            if line.strip():
+                try:
+                    yield parse(line, f"{path.name} line {number}"), offset, number
+                except RulerError as error:
+                    (torn if torn is not None else []).append(str(error))
+            offset += len(line)

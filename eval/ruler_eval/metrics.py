@@ -8,8 +8,8 @@
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
 `postprocess_pred`. The scores of `ruler_report.exact` are reported beside these.
 
-Two things are not upstream's: the reasoning block of a thinking model is removed before the answer
-is scored, and the suite `no_needle` asks questions that may have no answer (`claim_of`).
+One thing is not upstream's: the suite `no_needle` asks questions that may have no answer
+(`claim_of`). Reasoning is taken out before an answer comes here (`ruler_eval.answers`).
 """
 
 import re
@@ -72,7 +72,7 @@ def score_row(
     Args:
         row: the question and its gold answers.
         task: of the row.
-        answer: the text to score (`ruler_report.predictions.answer_of`).
+        answer: the text to score (`ruler_eval.answers.scored_text`).
         scorers: by metric.
     """
     score = scorers[task.metric](answer, row.outputs)
@@ -126,48 +126,3 @@ def _value_starts(row: Row, params: Niah, answer: str) -> Iterator[int]:
         plain_word = params.value_type == "words" and match[0] not in row.context.lower()
         if match[0] not in row.question.lower() and not plain_word:
             yield match.start()
-
-
-#: How models open and close a block of reasoning (Qwen3, DeepSeek-R1 and many; Magistral; gpt-oss).
-BLOCKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
-)
-
-
-def without_reasoning(text: str, *, opened: bool = False) -> str:
-    r"""Return what follows the reasoning block.
-
-    A block that is never closed has no answer after it: the model ran out of tokens.
-
-    Args:
-        text: as generated.
-        opened: whether the prompt itself opened the block (`opens_reasoning`).
-
-    >>> without_reasoning("<think>Let me see.</think>\n\nIt is 5.")
-    'It is 5.'
-    >>> without_reasoning("Let me see.</think>It is 5.", opened=True)
-    'It is 5.'
-    >>> without_reasoning("<think>Let me see.")
-    ''
-    >>> without_reasoning("Let me see.", opened=True)
-    ''
-    >>> without_reasoning("It is 5.")
-    'It is 5.'
-    """
-    for start, end in BLOCKS:
-        if end in text:
-            return text.rpartition(end)[2].lstrip()
-        if text.lstrip().startswith(start):
-            return ""
-    return "" if opened else text
-
-
-def opens_reasoning(frame: str | None) -> bool:
-    r"""Whether a prompt template ends inside a block of reasoning; None is an unknown template.
-
-    >>> opens_reasoning("<|im_start|>assistant\n<think>\n")
-    True
-    """
-    return frame is not None and frame.rstrip().endswith(tuple(start for start, _ in BLOCKS))

@@ -14,9 +14,9 @@ from ruler_eval.engines.interface import NotInstalled
 from ruler_eval.estimate import BATCH, BEST, GPUS, USABLE, WORST, Estimate, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
-from ruler_eval.metrics import opens_reasoning
 from ruler_eval.models import text_part
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.reasoning import opens
 from ruler_eval.run_status import duration
 from ruler_eval.sharding import items_of
 
@@ -173,10 +173,10 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             "it has no generation prompt: the model would continue as the user; use a template "
             "that supports add_generation_prompt",
         )
-    if protocol.name != "thinking" and opens_reasoning(chat):
+    if protocol.name != "thinking" and opens(chat):
         message = "it opens a block of reasoning, which would be scored; use --protocol thinking"
         yield Finding("warning", "template", message)
-    if protocol.name == "thinking" and chat == thinking and not opens_reasoning(thinking):
+    if protocol.name == "thinking" and chat == thinking and not opens(thinking):
         yield Finding(
             "warning",
             "template",

@@ -2,7 +2,7 @@
 
 runs/x/run.json                 everything that decides on the answers
 runs/x/starts.jsonl             one line for each start: what may differ between them
-runs/x/answers-0-of-8.jsonl     the journal of one shard
+runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,14 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import quote
 from ruler_data.version import __version__
 from ruler_eval import journal
-from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, Key, Prediction, RunInfo
+from ruler_eval.answers import Answer, Key, settle
+from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, RunInfo
 from ruler_eval.sharding import Shard
 
 STARTS = "starts.jsonl"
 #: The files of a shard.
-JOURNAL, FAILURE, LOG = "answers-{}.jsonl", "failure-{}.txt", "shard-{}.log"
-LOCK = ".answers-{}.lock"
-_SHARD = re.compile(r"\.?answers-([0-9]+)-of-([0-9]+)\.(?:jsonl|lock)")
+FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
+_LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class RunFolder:
     path: Path
 
     def file(self, name: str, shard: Shard) -> Path:
-        """Return the path of a file of a shard, e.g. of its `JOURNAL`."""
+        """Return the path of a file of a shard, e.g. its `LOCK`."""
         return self.path / name.format(shard.name)
 
-    def begin(self, info: RunInfo, held: Shard | None = None) -> None:
+    def begin(self, info: RunInfo, held: Shard) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
         That of a run without answers is replaced, unless a shard other than `held` runs.
@@ -60,10 +60,11 @@ class RunFolder:
                 except (ValueError, TypeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
-                differing = list(_differences(present, json.loads(text)))
+                differing = _differences(present, json.loads(text))
                 if not differing:
                     return
-                if self.answered() or self.others_run(held):
+                answered = any(one.error is None for one in self.answers().values())
+                if answered or self.running() - {held}:
                     what = f"holds another run: {'; '.join(differing[:3])}"
                     remedy = "give the options that it was started with, or another --out"
                     raise UsageError(self.path, f"{what}; {remedy}")
@@ -100,11 +101,10 @@ class RunFolder:
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
         with self._locked():
-            for other in self._shards(LOCK.format("*")):
-                if other.count != shard.count and self.is_running(other):
-                    raise RulerError(
-                        self.path, f"shard {other} is running; wait for it, or stop it"
-                    )
+            for other in sorted(self.running()):
+                if other.count != shard.count:
+                    reason = f"shard {other} is running; wait for it, or stop it"
+                    raise RulerError(self.path, reason)
             lock = FileLock(self.file(LOCK, shard), timeout=0)
             try:
                 lock.acquire()
@@ -124,10 +124,6 @@ class RunFolder:
         except Timeout:
             return True
 
-    def others_run(self, held: Shard | None) -> bool:
-        """Whether a shard other than `held` is running."""
-        return any(map(self.is_running, {*self._shards(LOCK.format("*"))} - {held}))
-
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
         at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -142,36 +138,43 @@ class RunFolder:
                 with suppress(ValueError, TypeError, RecursionError):  # a crash may have cut a line
                     yield dict(json.loads(line))
 
-    def journals(self) -> list[Shard]:
-        """Return the shards that have a journal."""
-        return self._shards(ANSWER_FILES)
+    def running(self) -> set[Shard]:
+        """Return the shards that a process runs, on this machine or one that shares its locks."""
+        found = (_LOCKED.fullmatch(path.name) for path in self.path.glob(LOCK.format("*")))
+        shards = {Shard(int(match[1]), int(match[2])) for match in found if match}
+        return set(filter(self.is_running, shards))
 
-    def _shards(self, pattern: str) -> list[Shard]:
-        matches = (_SHARD.fullmatch(path.name) for path in self.path.glob(pattern))
-        return sorted({Shard(int(match[1]), int(match[2])) for match in matches if match})
+    def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
+        """Return the record of each row: the first answer of the run's model, else the last error.
 
-    def predictions(self) -> dict[Key, Prediction]:
-        """Return the prediction of each row: the first answer of any shard, else the last error."""
-        found: dict[Key, Prediction] = {}
-        for shard in self.journals():
-            for prediction in journal.read(self.file(JOURNAL, shard)):
-                before = found.get(prediction.key)
-                if before is None or before.error is not None:
-                    found[prediction.key] = prediction
-        return found
-
-    def answered(self) -> set[Key]:
-        """Return the rows that any shard has answered; running shards may add to them."""
-        return {key for key, each in self.predictions().items() if each.error is None}
+        Args:
+            torn: where to add a note of each line that is ignored.
+        """
+        journals = sorted(self.path.glob(ANSWER_FILES))
+        found = (one for path in journals for one, *_ in journal.read(path, torn))
+        return {
+            key: one if reason is None else replace(one, text=None, error=reason)
+            for key, (one, reason) in settle((one, one) for one in found).items()
+        }
 
 
-def _differences(there: Any, here: Any, name: str = "") -> Iterator[str]:  # noqa: ANN401
+def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    """Return what differs between two descriptions, one line for each part; rows and model first.
+
+    >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
+    ["model is 'a' in the folder and 'b' now"]
+    """
+    parts = dict.fromkeys(("data", "model", *there, *here))
+    lines = (next(_differing(there.get(part), here.get(part), part), None) for part in parts)
+    return [line for line in lines if line is not None]
+
+
+def _differing(there: Any, here: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - JSON
     """Yield each value that differs, as `name is X in the folder and Y now`."""
     if isinstance(there, dict) and isinstance(here, dict):
-        for key in sorted(there.keys() | here.keys()):
-            inner = f"{name}.{key}" if name else key
+        for key in dict.fromkeys((*there, *here)):
             if not (name == "engine_info.options" and key in FREE):  # older versions had these
-                yield from _differences(there.get(key), here.get(key), inner)
+                yield from _differing(there.get(key), here.get(key), f"{name}.{key}")
     elif there != here:
         before, now = ("missing" if one is None else quote(str(one)) for one in (there, here))
         yield f"{name} is {before} in the folder and {now} now"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.dataset import html_table
+from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import Key, Prediction, RunInfo, read_info
+from ruler_eval.schema import RunInfo, read_info
 
 
 @dataclass
@@ -72,7 +73,7 @@ class Run:
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict per row that has a prediction, e.g. for `pandas.DataFrame`."""
-        return [asdict(prediction) for prediction in RunFolder(self.folder).predictions().values()]
+        return [asdict(prediction) for prediction in RunFolder(self.folder).answers().values()]
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
@@ -103,7 +104,7 @@ class Run:
 
 def summarize(folder: RunFolder, info: RunInfo, outcome: Outcome) -> Run:
     """Return what all shards of a run have so far."""
-    found = list(folder.predictions().values())
+    found = list(folder.answers().values())
     unscored = {
         row_name(each.key, info.samples): each.error for each in found if each.error is not None
     }
@@ -120,7 +121,7 @@ def status(folder: str | Path) -> Run:
     return summarize(RunFolder(Path(folder)), read_info(Path(folder)), Outcome())
 
 
-def tally(info: RunInfo, predictions: Iterable[Prediction]) -> tuple[ConfigSummary, ...]:
+def tally(info: RunInfo, predictions: Iterable[Answer]) -> tuple[ConfigSummary, ...]:
     """Return what predictions make of each config of a run."""
     configs = {
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()

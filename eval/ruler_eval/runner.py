@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -24,13 +24,15 @@ from ruler_data.names import counted
 from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
+from ruler_eval.answers import Answer
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig, RunConfig
 from ruler_eval.inputs import Inputs, open_inputs
-from ruler_eval.run_dir import FAILURE, JOURNAL, RunFolder
+from ruler_eval.reasoning import opens, split
+from ruler_eval.run_dir import FAILURE, RunFolder
 from ruler_eval.run_status import Outcome, Run, summarize
-from ruler_eval.schema import FREE, Prediction, RunInfo, faults
+from ruler_eval.schema import FREE, RunInfo, faults
 from ruler_eval.sharding import Item, Shard, cost, shares_of
 
 #: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
@@ -64,6 +66,13 @@ class RunJob(Inputs):
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
         )
+
+    def reasoning_apart(self, answer: Answer) -> Answer:
+        """Return an answer of protocol `thinking` with its reasoning beside its text."""
+        if self.prompts.protocol.name != "thinking" or not answer.text or answer.reasoning:
+            return answer
+        thought, text = split(answer.text, opened=opens(self.info.frame))
+        return answer if thought is None else replace(answer, text=text, reasoning=thought)
 
 
 def open_job(config: EvalConfig) -> RunJob:
@@ -102,15 +111,13 @@ def run(config: RunConfig) -> Run:
 
 def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
     """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
-    if job.engine.open is None:  # else the server is asked first, once the shard is held
-        folder.begin(job.info)  # names what differs in the folder of another run that is running
     with folder.hold(shard):
         if job.engine.open is not None:
             job.engine.open()
-        folder.begin(job.info, shard)  # another run may have replaced it before the shard was held
+        folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
         errors: list[str | None] = []  # of each row that was asked
-        answers = journal.Journal(folder.file(JOURNAL, shard))
+        answers = journal.Journal(folder.path, shard.name)
         with closing(answers), bar(pending) as progress:
             for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
                 answers.add(prediction)
@@ -123,7 +130,10 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     """Return the rows of a shard that is held without an answer."""
-    found = folder.predictions()
+    torn: list[str] = []
+    found = folder.answers(torn)
+    for note in torn[:3]:
+        warn(note)
     answered = {key for key, each in found.items() if each.error is None}
     if len(found) > len(answered):
         warn(f"retrying {counted(len(found) - len(answered), 'row')} that failed before")
@@ -154,14 +164,14 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
                 yield Request(config, row, ids, job.room(row), sample=sample)
 
 
-def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Prediction]:
+def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Answer]:
     """Yield the engine's predictions; an exception of it becomes one line, and a file."""
     if not pending:
         return
     with closing(prefetch(requests(job, pending), AHEAD)) as ready:
         predictions = job.engine.generate(ready)
         try:
-            yield from predictions
+            yield from map(job.reasoning_apart, predictions)
         except RulerError:
             raise
         except Exception as error:  # engines are other people's programs and raise anything
@@ -178,7 +188,7 @@ def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Predic
 
 
 @contextmanager
-def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
+def bar(pending: Sequence[Item]) -> Iterator[Callable[[Answer], None]]:
     """Yield a function that advances a bar by a prediction.
 
     The bar moves by the cost of rows, so that short rows promise nothing about long ones.
@@ -193,7 +203,7 @@ def bar(pending: Sequence[Item]) -> Iterator[Callable[[Prediction], None]]:
         total, first = sum(map(cost, tokens.values())), f"0/{len(pending)} rows"
         task = bars.add_task("waiting for the first answer", total=total, items=first, speed="")
 
-        def advance(prediction: Prediction) -> None:
+        def advance(prediction: Answer) -> None:
             nonlocal done, prefilled
             raise_if_interrupted()
             length, seconds = tokens.get(prediction.key, 0), time.monotonic() - started

@@ -1,4 +1,4 @@
-"""The files of a run: its description, and one prediction for each row.
+"""The files of a run: its description, and one answer for each row (`ruler_eval.answers`).
 
     runs/x/run.json                 everything that decides on the answers, and its fingerprint
     runs/x/answers-0-of-8.jsonl     the journal of one shard, one line for each row
@@ -21,9 +21,6 @@ from ruler_data.names import quote
 
 #: Version of the layout of both files.
 FORMAT = 1
-
-#: A sample of a row: its config, its index, and the number of the sample (0 unless several).
-Key = tuple[str, int, int]
 
 RUN_FILE = "run.json"
 ANSWER_FILES = "answers-*.jsonl"
@@ -162,30 +159,6 @@ def faults(error: ValidationError) -> str:
         ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"])))
         for each in error.errors()[:3]
     )
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The answer to one row, or why there is none; one line of a journal.
-
-    What an engine does not report is None; so is all but the error, if the row is unscored.
-    """
-
-    config: str
-    index: int
-    text: str | None  # generated, unchanged
-    finish: str | None  # `stop` or `length`; also None in other tools' predictions
-    prompt_tokens: int | None
-    answer_tokens: int | None
-    seconds: float | None  # from sending the request to the last token
-    error: str | None = None  # why the row is unscored; None if it was answered
-    cached_tokens: int | None = None  # prompt tokens that a prefix cache held
-    sample: int = 0  # number of the sample; a journal names it only if it is not 0
-
-    @property
-    def key(self) -> Key:
-        """The row and the sample that it belongs to."""
-        return self.config, self.index, self.sample
 
 
 def published_seed(manifest: Manifest) -> int:

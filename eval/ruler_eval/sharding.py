@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ruler_data import sharding
+from ruler_eval.answers import Key
 from ruler_eval.data import Dataset
-from ruler_eval.schema import Key
 
 #: c of Llama 3.1 8B: 8.03e9 parameters, 32 layers of 4,096. Models of its kind are close to it.
 CROSSOVER = 61_000

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from ruler_data.row import Row
 from ruler_data.tasks import Niah, PartType, Qa, Task
-from ruler_eval.metrics import without_reasoning
+from ruler_eval.reasoning import split
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def plain(answer: str) -> str:
     >>> plain(r"**\boxed{QZKRA}**").strip()
     'QZKRA'
     """
-    return _MARKUP.sub(" ", without_reasoning(answer)).rstrip()
+    return _MARKUP.sub(" ", split(answer)[1]).rstrip()
 
 
 _LONGEST = 100  # characters of a word
@@ -200,7 +200,7 @@ _POLAR = frozenset({"yes", "no", "noanswer"})
 
 def short_answer(answer: str) -> str:
     r"""Return the answer without reasoning, `\boxed{}` and a lead-in such as `Answer:`."""
-    text = without_reasoning(answer)
+    text = split(answer)[1]
     boxed = _BOXED.findall(text)
     text = re.sub(r"\\[A-Za-z]+", " ", boxed[-1] if boxed else text)
     return _LEAD.sub("", re.sub(r"^[\s*_#>]+", "", text), count=1)

@@ -29,11 +29,11 @@ from ruler_data.errors import RulerError
 from ruler_data.names import config_name, quote
 from ruler_data.parquet import opened
 from ruler_data.tasks import TASKS
-from ruler_eval.schema import Prediction
+from ruler_eval.answers import Answer
 
 
 @dataclass(frozen=True)
-class ImportedPrediction(Prediction):
+class ImportedPrediction(Answer):
     """A prediction that another tool wrote.
 
     Attributes:

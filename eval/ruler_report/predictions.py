@@ -23,11 +23,12 @@ from ruler_data.names import is_repo, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
 from ruler_eval import journal
+from ruler_eval.answers import Answer, Key, scored_text, settle
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.metrics import clean, opens_reasoning, without_reasoning
 from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, Key, Prediction, RunInfo, read_info
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, RunInfo, read_info
 from ruler_report.prediction_formats import (
     READERS,
     ImportedPrediction,
@@ -43,7 +44,7 @@ PREDICTIONS = "predictions"
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: Reads one line; a RulerError names the line and what is wrong with it.
-Parser = Callable[[bytes, Line], Prediction]
+Parser = Callable[[bytes, Line], Answer]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Predictions:
     `entries` has each row's prediction or the line that holds it, which `parse` reads.
     """
 
-    entries: Mapping[Key, Prediction | Line]
+    entries: Mapping[Key, Answer | Line]
     parse: Parser
     notes: tuple[str, ...] = ()
 
@@ -62,7 +63,7 @@ class Predictions:
         """The configs that have a prediction."""
         return {config for config, *_ in self.entries}
 
-    def of(self, config: str, rows: int, sample: int = 0) -> Iterator[Prediction | None]:
+    def of(self, config: str, rows: int, sample: int = 0) -> Iterator[Answer | None]:
         """Yield the predictions for the first rows of a config; None for a row without one."""
         files: dict[Path, BinaryIO] = {}
         with ExitStack() as stack:
@@ -79,7 +80,7 @@ class Predictions:
 def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     """Return the description of a run and its predictions.
 
-    A last line that a crash cut off is left out and noted.
+    A line that a crash tore is left out and noted; of two answers to a row the first counts.
 
     Raises:
         UsageError: the folder holds no run, or the run has no prediction yet.
@@ -90,9 +91,18 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     if not files:
         msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
         raise UsageError(msg)
-    notes: list[str] = []
-    entries = _index(_read(files, journal.parse, notes), run.data.rows)
-    return run, Predictions(entries, journal.parse, tuple(notes))
+    torn: list[str] = []
+    found = (
+        (answer, Line(path, offset, number))
+        for path in files
+        for answer, offset, number in journal.read(path, torn)
+    )
+    entries: dict[Key, Answer | Line] = {}
+    for (config, index, sample), (line, reason) in settle(found).items():
+        if 0 <= index < run.data.rows.get(config, 0):
+            failed = Answer(config, index, error=reason, sample=sample)
+            entries[config, index, sample] = failed if reason else line
+    return run, Predictions(entries, journal.parse, tuple(torn))
 
 
 def _read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
@@ -124,21 +134,16 @@ def _read_records(
     return Predictions(_index(_parsed(records, Path(), "record", rows), rows), parse_line)
 
 
-_Located = tuple[Prediction, Line]
+_Located = tuple[Answer, Line]
 
 
-def _read(
-    files: Sequence[Path], parse: Parser, torn: list[str] | None = None
-) -> Iterator[_Located]:
-    """Yield the predictions of files; if `torn` is given, notes of unfinished lines go there."""
+def _read(files: Sequence[Path], parse: Parser) -> Iterator[_Located]:
+    """Yield the predictions of files."""
     for path in files:
         offset = 0
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                if torn is not None and not line.endswith(b"\n"):
-                    ignored = f"{len(line)} bytes ignored"
-                    torn.append(f"{path.name}: the last line is incomplete; {ignored}")
-                elif line.strip():
+                if line.strip():
                     where = Line(path, offset, number)
                     yield parse(line, where), where
                 offset += len(line)
@@ -161,11 +166,9 @@ def _parsed(
         yield parse_record(record, where, configs), where
 
 
-def _index(
-    predictions: Iterable[_Located], rows: Mapping[str, int]
-) -> dict[Key, Prediction | Line]:
+def _index(predictions: Iterable[_Located], rows: Mapping[str, int]) -> dict[Key, Answer | Line]:
     """Return where the prediction for each row is; a failed request gives way to an answer."""
-    entries: dict[Key, Prediction | Line] = {}
+    entries: dict[Key, Answer | Line] = {}
     failed: set[Key] = set()
     for prediction, where in predictions:
         key = prediction.key
@@ -270,7 +273,7 @@ def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
 
 def pair_rows(
     data: Dataset, predictions: Predictions, config: str, samples: int = 1
-) -> Iterator[tuple[Row, tuple[Prediction | None, ...]]]:
+) -> Iterator[tuple[Row, tuple[Answer | None, ...]]]:
     """Yield each row of a config with the predictions of its samples, None where there is none.
 
     Raises:
@@ -292,10 +295,8 @@ def pair_rows(
             yield row, several
 
 
-def answer_of(run: RunInfo, prediction: Prediction | None) -> str | None:
+def answer_of(run: RunInfo, prediction: Answer | None) -> str | None:
     """Return the text that is scored, without reasoning; None for a row without an answer."""
     if prediction is None or prediction.text is None:
         return None
-    if run.protocol != "thinking":
-        return clean(prediction.text)
-    return clean(without_reasoning(prediction.text, opened=opens_reasoning(run.frame)))
+    return scored_text(prediction, opened=opens(run.frame))

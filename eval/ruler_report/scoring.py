@@ -19,9 +19,10 @@ from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
+from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
-from ruler_eval.schema import Prediction, RunInfo
+from ruler_eval.schema import RunInfo
 from ruler_report.exact import exact_scores
 from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
 from ruler_report.predictions import (
@@ -195,7 +196,7 @@ def _score_config(
 
 
 def _analyze(
-    row: Row, task: Task, answers: Sequence[tuple[str, Prediction]], bare: str | None
+    row: Row, task: Task, answers: Sequence[tuple[str, Answer]], bare: str | None
 ) -> _Scored:
     texts = [text for text, _ in answers]
     official = [score_row(row, task, text) for text in texts]

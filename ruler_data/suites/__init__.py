@@ -67,7 +67,12 @@ class Suite:
 
 
 #: The benchmark itself.
-RULER = Suite("ruler", "The 13 tasks of the benchmark.", TASKS)
+RULER = Suite(
+    "ruler",
+    "The 13 tasks of the benchmark.",
+    TASKS,
+    lengths=(4096, 8192, 16384, 32768, 65536, 131072),
+)
 
 
 def packaged() -> dict[str, Suite]:

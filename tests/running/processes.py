@@ -25,12 +25,12 @@ def started(*arguments: object) -> AbstractContextManager[Process]:
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    """Return every line of every journal of a run, read without our own reader."""
+    """Return every whole line of every journal of a run, read without our own reader."""
     return [
         json.loads(line)
         for path in sorted(folder.glob("answers-*.jsonl"))
         for line in path.read_bytes().split(b"\n")
-        if line
+        if line.endswith(b"}")
     ]
 
 

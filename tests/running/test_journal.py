@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
+from ruler_eval.answers import Answer
 from ruler_eval.journal import Journal, parse, read, to_line
-from ruler_eval.schema import Prediction
+from ruler_eval.run_dir import RunFolder
 
 HOSTILE = [
     "",
@@ -25,15 +26,19 @@ HOSTILE = [
 ]
 
 
-def answer(index: int, text: str | None = "yes", error: str | None = None) -> Prediction:
-    return Prediction("vt_4096", index, text, "stop", 10, 2, 0.5, error)
+def answer(index: int, text: str | None = "yes", error: str | None = None) -> Answer:
+    return Answer("vt_4096", index, text, "stop", 10, 2, 0.5, error)
 
 
-def written(path: Path, *answers: Prediction) -> bytes:
-    with closing(Journal(path)) as journal:
+def write(folder: Path, *answers: Answer, shard: str = "0-of-1") -> Path:
+    with closing(Journal(folder, shard)) as journal:
         for one in answers:
             journal.add(one)
-    return path.read_bytes()
+    return journal.path
+
+
+def indices(path: Path, torn: list[str] | None = None) -> list[int]:
+    return [one.index for one, *_ in read(path, torn)]
 
 
 @given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
@@ -46,31 +51,102 @@ def test_any_answer_is_one_line_of_utf8_json_and_comes_back(text: str) -> None:
 
 
 @given(st.text(st.characters(), max_size=200) | st.sampled_from(HOSTILE))
-def test_any_reason_why_a_row_is_unscored_is_a_line_that_is_read_again(reason: str) -> None:
+def test_any_reason_why_a_row_is_unanswered_is_a_line_that_is_read_again(reason: str) -> None:
     found = parse(to_line(answer(0, None, reason)), "line").error
     assert found == reason or any(0xD800 <= ord(c) < 0xE000 for c in reason)
 
 
-def test_an_answer_of_a_megabyte_comes_back(tmp_path: Path) -> None:
-    written(tmp_path / "answers-0-of-1.jsonl", answer(0, "x" * 1_000_000))
-    assert len(next(read(tmp_path / "answers-0-of-1.jsonl")).text or "") == 1_000_000
+@given(cut=st.integers(0, 400))
+def test_a_journal_cut_anywhere_keeps_every_whole_line_and_nothing_is_removed(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    folder = tmp_path_factory.mktemp("cut")
+    path = write(folder, *(answer(index) for index in range(3)))
+    data = path.read_bytes()[:cut]
+    path.write_bytes(data)
+    whole = [n for n in range(3) if data.count(b"}") > n]
+    torn: list[str] = []
+    assert indices(path, torn) == whole
+    assert len(torn) == (not data.endswith((b"}", b"\n")) and len(data) > 0)
+    write(folder, *(answer(index) for index in range(3) if index not in whole))
+    assert sorted(RunFolder(folder).answers()) == [("vt_4096", index, 0) for index in range(3)]
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\0" * 4096,
+        b"\0" * 10 + b"}\n",
+        b'{"config":',
+        b"not json\n",
+        b'{"config":"vt_4096"}\n',
+        to_line(answer(5)).replace(b'"index":5', b'"index":"5"'),
+        b"[" * 100_000 + b'"\\ud800"\n',
+    ],
+)
+def test_a_line_that_is_no_record_is_told_and_its_row_asked_again(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = tmp_path / "answers-0-of-1.jsonl"
+    path.write_bytes(to_line(answer(0)) + line + b"\n" + to_line(answer(1)))
+    torn: list[str] = []
+    assert indices(path, torn) == [0, 1]
+    assert torn == [f"{path.name} line 2: torn or not a line of a journal; ignored"]
+
+
+def test_empty_journals_and_lines_are_no_fault(tmp_path: Path) -> None:
+    torn: list[str] = []
+    assert indices(write(tmp_path), torn) == [] == torn
+    (tmp_path / "answers-0-of-2.jsonl").write_bytes(b"\n\n" + to_line(answer(3)))
+    assert indices(tmp_path / "answers-0-of-2.jsonl", torn) == [3] and torn == []
+
+
+def test_an_answer_of_a_megabyte_and_keys_of_a_later_version_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path, answer(0, "x" * 1_000_000))
+    path.write_bytes(path.read_bytes().replace(b"{", b'{"later":[1],', 1))
+    ((one, *_),) = read(path)
+    assert len(one.text or "") == 1_000_000
+
+
+def test_every_process_writes_a_file_of_its_own_and_the_first_answer_counts(tmp_path: Path) -> None:
+    written = {write(tmp_path, answer(0, f"text {n}")) for n in range(20)}
+    assert len(written) == 20
+    first = json.loads(min(written).read_text())["text"]
+    assert RunFolder(tmp_path).answers()["vt_4096", 0, 0].text == first
+
+
+def test_after_a_write_that_failed_the_next_record_begins_on_a_new_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Journal(tmp_path, "0-of-1")) as journal:
+        file = journal._file
+
+        class Full:
+            def write(self, line: bytes) -> int:
+                return file.write(line[:20])
+
+        monkeypatch.setattr(journal, "_file", Full())
+        with pytest.raises(RulerError, match="No space left on device; free space"):
+            journal.add(answer(0))
+        monkeypatch.undo()
+        journal.add(answer(1))
+    assert indices(journal.path) == [1]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_on_a_full_disk_the_journal_stays_whole(tmp_path: Path) -> None:
+def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
     place = tmp_path / "small"
     place.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
-    path = place / "answers-0-of-1.jsonl"
     try:
-        with closing(Journal(path)) as journal:
+        with closing(Journal(place, "0-of-1")) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))
-            indices = [one.index for one in read(path)]
-            assert indices == list(range(len(indices))) and len(indices) > 10
-            assert path.read_bytes().endswith(b"}\n")
+            found = indices(journal.path)
+            assert found == list(range(len(found))) and len(found) > 10
     finally:
         subprocess.run(["umount", str(place)], check=True)

@@ -9,8 +9,8 @@ import pytest
 from ruler_data import Row, UsageError
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer
-from ruler_eval.metrics import opens_reasoning, without_reasoning
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from ruler_eval.reasoning import opens, split
 from tests.running import tiny
 
 Load = Callable[[str], PromptTokenizer]
@@ -124,9 +124,9 @@ def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -
 def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
     frame = PromptFormat(PROTOCOLS["thinking"], 0).frame(tokenizer)
-    assert opens_reasoning(frame)
-    assert without_reasoning("It must be 12", opened=opens_reasoning(frame)) == ""
-    assert without_reasoning("It must be 12</think>\n12", opened=True) == "12"
+    assert opens(frame)
+    assert split("It must be 12", opened=opens(frame))[1] == ""
+    assert split("It must be 12</think>\n12", opened=True)[1] == "12"
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Pa
     ],
 )
 def test_what_follows_the_reasoning_is_the_answer(said: str, answer: str) -> None:
-    assert without_reasoning(said) == answer
+    assert split(said)[1] == answer

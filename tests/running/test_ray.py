@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 
 from ruler_data.row import Row
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Request
 from ruler_eval.engines.ray import Copy, Rows, dispatch
-from ruler_eval.schema import Prediction
 from tests.builds import until
 from tests.commands import finish, spawn
 from tests.running.processes import (
@@ -95,7 +95,7 @@ class OneCopy:
     def drop(self, copy: Copy) -> None:
         self.all.remove(copy)
 
-    def serve(self, held: deque[Request]) -> Iterator[Prediction | None]:
+    def serve(self, held: deque[Request]) -> Iterator[Answer | None]:
         yield None
         while True:
             request = held.popleft()

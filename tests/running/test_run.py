@@ -4,11 +4,9 @@ import json
 import shutil
 import signal
 import time
-from collections import Counter
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 
 import pytest
 
@@ -16,9 +14,9 @@ import ruler_eval
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval import run_dir
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo
+from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
 from tests.running import tiny
@@ -76,12 +74,13 @@ def test_killed_at_any_time_and_resumed_every_row_is_there_once(
             until(partial(_has_lines, tmp_path, wanted), process)
             process.kill()
     before = whole_lines(tmp_path)
-    torn = next(tmp_path.glob("answers-*"))
+    torn = min(tmp_path.glob("answers-*"))
     torn.write_bytes(torn.read_bytes() + b'{"config":"vt_2048","ind')
     done = evaluate(*slow)
     assert done.returncode == 0, done.stderr
-    assert "24 bytes removed" in done.stderr
+    assert "torn or not a line of a journal; ignored" in done.stderr
     assert before >= 17 and keys(tmp_path) == all_keys(frozen)
+    assert b'"ind' in torn.read_bytes()  # nobody changes what another process wrote
 
 
 def test_sigterm_flushes_and_ends_with_143(frozen: Path, tmp_path: Path) -> None:
@@ -101,13 +100,11 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     said = refusal(done, 1)
     assert "2 rows could not be answered" in said and "0 were not run" in said
-    failed = [line for line in lines(tmp_path) if line["error"]]
-    assert [(line["index"], line["text"]) for line in failed] == [(3, None)] * 2
-    run = json.loads((tmp_path / "run.json").read_text())
-    run["engine_info"] = {}
+    failed = [line for line in lines(tmp_path) if "error" in line]
+    assert [(line["index"], line.get("text")) for line in failed] == [(3, None)] * 2
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     assert again.returncode == 1 and "retrying 2 rows that failed before" in again.stderr
-    assert Counter(keys(tmp_path)) == Counter(all_keys(frozen))
+    assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42
 
 
 def test_weights_that_cannot_be_read_are_named(frozen: Path, tmp_path: Path) -> None:
@@ -123,7 +120,7 @@ def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
     other = order(frozen, tmp_path, "--protocol", "base")
     with started(*order(frozen, tmp_path, "--option", "seconds=60")) as process:
         until(lambda: list(tmp_path.glob("answers-*.jsonl")), process)
-        assert "holds another run" in refusal(evaluate(*other))
+        assert "shard 0/1 is running" in refusal(evaluate(*other), 1)
         process.kill()
         finish(process)
     done = evaluate(*other)
@@ -192,32 +189,6 @@ def test_of_two_counts_of_shards_begun_at_once_one_runs_and_one_is_refused(
         assert len(set(keys(out))) == whole_lines(out) and len(list(out.glob("answers-*"))) == 1
 
 
-def test_a_shard_that_another_machine_runs_is_noticed_and_one_that_it_left_is_taken_over(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run_dir, "BEAT", 0.2)
-    monkeypatch.setattr(run_dir, "DEAD", 2.0)
-    alive = tmp_path / ".answers-0-of-3.alive"
-    alive.write_text("elsewhere 1")
-    ended = Event()
-
-    def beat() -> None:
-        while not ended.wait(0.1):
-            alive.write_text(f"elsewhere {time.time_ns()}")
-
-    thread = Thread(target=beat)
-    thread.start()
-    try:
-        said = refusal(evaluate(*order(frozen, tmp_path, "--shard", "0/2")), 1)
-        assert "shard 0/3 is running; wait for it, or stop it (on another machine)" in said
-    finally:
-        ended.set()
-        thread.join()
-    done = evaluate(*order(frozen, tmp_path))  # it has died meanwhile
-    assert done.returncode == 0 and "another machine had this shard" in done.stderr
-    assert keys(tmp_path) == all_keys(frozen) and not list(tmp_path.glob(".*.alive"))
-
-
 def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
     frozen: Path, begun: Path, tmp_path: Path
 ) -> None:
@@ -231,11 +202,11 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
     old = info(max_num_seqs=8, quantization="fp8")
     written = {"fingerprint": old.fingerprint, **asdict(old)}
     (folder.path / "run.json").write_text(json.dumps(written))
-    folder.begin(info(quantization="fp8"))
+    folder.begin(info(quantization="fp8"), Shard())
     with pytest.raises(
         UsageError, match=r"engine_info\.options\.quantization is 'fp8' in the folder"
     ):
-        folder.begin(info(quantization="int8"))
+        folder.begin(info(quantization="int8"), Shard())
     assert json.loads((folder.path / "run.json").read_text()) == written
 
 
@@ -247,7 +218,7 @@ def test_what_is_not_a_shard_is_refused(share: str) -> None:
 
 def test_stopping_takes_no_time(frozen: Path, tmp_path: Path) -> None:
     with started(*order(frozen, tmp_path, "--option", "seconds=1000")) as process:
-        until(lambda: (tmp_path / "answers-0-of-1.jsonl").exists(), process)
+        until(lambda: any(tmp_path.glob("answers-*.jsonl")), process)
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert finish(process).returncode == 130

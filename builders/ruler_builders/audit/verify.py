@@ -14,6 +14,8 @@ from html import escape
 from pathlib import Path
 from typing import Annotated
 
+from rich.text import Text
+
 from ruler_builders.audit.config_audit import ConfigVerdict, verify_config
 from ruler_builders.audit.file_checks import (
     file_findings,
@@ -23,18 +25,10 @@ from ruler_builders.audit.file_checks import (
     text_findings,
 )
 from ruler_builders.audit.source_check import Available, find_sources, is_text, open_tokenizer
-from ruler_builders.pipeline.build_config import (
-    CounterOption,
-    HaystackOption,
-    ProgressOption,
-    SourcesOption,
-    WorkersOption,
-    parse_lengths,
-    parse_tasks,
-    silent,
-)
+from ruler_builders.pipeline.build_config import SourcesOption, WorkersOption
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.pool import run_jobs
+from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
+from ruler_builders.pipeline.pool import Progress, run_jobs, silent
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest
@@ -42,7 +36,9 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.options import Option, takes_options
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import Qa, Task, config_place
+from ruler_data.terminal import visible_line
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import LOCAL_COPY, REGISTRY, find_by_fingerprint
 
@@ -72,7 +68,31 @@ class AuditReport:
         """Whether nothing is wrong."""
         return not self.findings
 
-    def to_dict(self) -> dict[str, object]:
+    @property
+    def exit_status(self) -> int:
+        """0: nothing is wrong; 1: there are findings."""
+        return int(not self.clean)
+
+    @property
+    def failure(self) -> str:
+        """The outcome in a line, if anything is wrong."""
+        found = counted(len(self.findings), "finding")
+        return "" if self.clean else f"verification failed: {found}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be tested."""
+        return self.untested if self.clean else ()
+
+    def __rich__(self) -> Text:
+        lines = list(self.findings)
+        if self.clean:
+            rebuilt = f", {counted(self.rebuilt, 'row')} rebuilt" if self.rebuilt else ""
+            checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
+            lines = [*(f"proved: {line}" for line in self.proved), f"clean: {checked}{rebuilt}"]
+        return Text("\n".join(map(visible_line, lines)), no_wrap=True, overflow="ignore")
+
+    def to_record(self) -> dict[str, object]:
         """Return the report as plain values."""
         return {"clean": self.clean, **asdict(self)}
 
@@ -121,13 +141,13 @@ class VerifyConfig:
         int, Option("Insist on building rows again: all, or this many with --no-lengths.", min=0)
     ] = 0
     sources: SourcesOption = None
-    haystack: HaystackOption = None
+    haystack: Annotated[Path | str | None, Option("Folder of your own texts.")] = None
     workers: WorkersOption = 1
-    counter: CounterOption = "auto"
+    counter: Annotated[CounterName, Option("Library that counts tokens.")] = "auto"
     strays: Annotated[
         bool, Option("Report files that the manifest does not name.", command=False)
     ] = True
-    progress: ProgressOption = silent
+    progress: Annotated[Progress, Option("Called with rows.", command=False)] = silent
 
     @property
     def tokens(self) -> int | None:
@@ -232,7 +252,7 @@ def _tokenizer_spec(spec: str | None, manifest: Manifest) -> str:
     if found is None:
         msg = (
             f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
-            "available; give --tokenizer FOLDER, or --no-lengths to verify all but the lengths"
+            "available; give --tokenizer FOLDER, or --rows 0 to verify without it"
         )
         raise UsageError(msg)
     return found

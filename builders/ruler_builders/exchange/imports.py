@@ -23,9 +23,9 @@ from ruler_builders.checks.audit_rows import LEAST_FILL
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.solvers import solve
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.sources import Library
 from ruler_builders.sources.text_files import sha256_of
@@ -36,6 +36,7 @@ from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
+from ruler_data.suites import RULER
 from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
@@ -108,7 +109,7 @@ def import_rows(
         raise UsageError(msg)
     size = None if length is None else parse_length(str(length), "--length")
     paths, repo = find_files(str(data), revision, files)
-    context = open_context(BuildConfig(tokenizer, sources_kind="sample"))
+    context = open_context(BuildPlan(tokenizer, RULER, Path(), 0, sources_kind="sample"))
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
         spool = _Spool(Path(scratch), _gold_documents(sources))

@@ -4,85 +4,159 @@ check the options -> read sources -> lock the folder -> keep what is intact
 -> build what is missing (`build_one`) -> card and licences -> manifest, last
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from rich.console import Group, RenderableType
+from rich.table import Table
 
-from ruler_builders.card import card_files
-from ruler_builders.pipeline.build_config import BuildConfig, silent
 from ruler_builders.pipeline.build_context import BuildContext, open_context
-from ruler_builders.pipeline.build_dir import BuildDir, locked, workers_lock
+from ruler_builders.pipeline.build_dir import BuildDir, locked
 from ruler_builders.pipeline.build_one import Built, build_in_worker, build_one
-from ruler_builders.pipeline.pool import run_jobs
-from ruler_builders.pipeline.validate import check_domains, check_inputs, check_options
+from ruler_builders.pipeline.plan import BuildPlan
+from ruler_builders.pipeline.pool import Progress, run_jobs
+from ruler_builders.pipeline.validate import check_domains, check_inputs
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME, Manifest, shown_seed
-from ruler_data.names import parse_config
-from ruler_data.options import takes_options
+from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
 
 
-@takes_options(BuildConfig)
-def build(config: BuildConfig) -> Manifest:
-    """Build a folder of frozen configs and return its manifest; resume an interrupted build.
+@dataclass(frozen=True, eq=False)
+class BuiltManifest(Manifest):
+    """The manifest of a folder that was just built.
 
-    The same options give the same bytes, on any machine and with any number of workers. A script
-    that sets `workers` needs the guard `if __name__ == "__main__":`, since workers import it. A
-    shard returns the manifest of its configs and writes none.
+    Attributes:
+        folder: that was built.
+        seconds: that each config took; one that was kept is not among them.
+    """
+
+    folder: Path = field(kw_only=True)
+    seconds: Mapping[str, float] = field(kw_only=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Manifest) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the folder and its configs with their figures."""
+        configs = {
+            name: {**asdict(info), "seconds": self.seconds.get(name)}
+            for name, info in self.configs.items()
+        }
+        return {"folder": str(self.folder), "configs": configs}
+
+    def __rich__(self) -> RenderableType:
+        """A line for each config and a summary; one line if there was nothing to do."""
+        suite = "" if self.suite == "ruler" else f" of the suite {self.suite}"
+        size = sum(info.bytes for info in self.configs.values()) / 1e6
+        total = f"{self.folder}: {counted(len(self.configs), 'config')}{suite}, {size:.1f} MB"
+        if not self.seconds:
+            return f"{total}: complete, nothing to do"
+        what = "checked"
+        if self.is_upstream:
+            what = f"the rows of {self.edition} with its known defects"
+        elif self.is_sample:
+            what += ", a SAMPLE build, not comparable with RULER"
+        lines = [f"{total}, {what}"]
+        if self.is_private:
+            lines.append(
+                f"{self.folder}: built from a private seed, which its manifest contains: do not "
+                "share the folder; the same command resumes with this seed"
+            )
+        return Group(self._table(), *lines)
+
+    def _table(self) -> Table:
+        table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for name, info in self.configs.items():
+            table.add_row(
+                name,
+                str(info.rows),
+                f"{info.fill_mean:.4f}",
+                f"{info.fill_min:.4f}",
+                f"{info.bytes / 1e6:.2f}",
+                f"{self.seconds[name]:.1f}" if name in self.seconds else "kept",
+            )
+        return table
+
+
+def build_folder(
+    plan: BuildPlan,
+    *,
+    workers: int,
+    on_ray: bool,
+    force: bool,
+    progress: Progress,
+    warn: Callable[[str], None],
+) -> BuiltManifest:
+    """Build what is missing in a folder, and return its manifest.
 
     Raises:
         UsageError: it cannot be built with these options; nothing was written.
         RulerError: a fault of disk, sources or workers; finished configs are kept.
     """
-    return build_folder(config)[0]
-
-
-def build_folder(config: BuildConfig) -> tuple[Manifest, dict[str, float]]:
-    """Do as `build`, and return the seconds that each config took, unless it was kept.
-
-    After shards, the same options without a shard build what is still missing and write the
-    manifest.
-    """
-    check_options(config)
-    folder = BuildDir(config.folder)
+    folder = BuildDir(plan.folder)
     folder.check()
-    seed = folder.choose_seed(config.seed, fresh=config.fresh)
-    chosen = replace(config, suite=config.selection, seed=seed)
-    context = open_context(chosen)
-    check_domains(chosen, context)
-    wanted = _empty_manifest(chosen, context, seed)
-    check_inputs(chosen, context, wanted.sources)
-    with locked(folder, config.share):
-        if not config.fresh or folder.keep_seed(seed) == seed:
-            return _build_locked(chosen, context, wanted)
-    return build_folder(config)  # another shard has just kept its seed
+    context = open_context(plan, warn)
+    check_domains(plan, context)
+    wanted = empty_manifest(plan, context)
+    check_inputs(plan, context, wanted.sources, warn)
+    with locked(folder):
+        finished, manifest = _resume(folder, wanted, plan.suite.rows, force=force)
+        missing = [name for name in plan.configs if name not in manifest.configs]
+        if finished is not None and not missing and folder.is_whole(finished):
+            return BuiltManifest(**vars(finished), folder=plan.folder, seconds={})
+        folder.start(manifest, plan.suite.rows)
+        for name, info in manifest.configs.items():
+            progress(name, info.rows)
+        infos, seconds = dict(manifest.configs), dict[str, float]()
+        longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
+        work = partial(_build_configs, plan, context, longest_first, workers, progress)
+        for name, info, took in work(on_ray=on_ray):
+            infos[name], seconds[name] = info, took
+        configs = {name: infos[name] for name in sorted(infos, key=config_place)}
+        return BuiltManifest(
+            **vars(_seal(folder, replace(manifest, configs=configs))),
+            folder=plan.folder,
+            seconds=seconds,
+        )
 
 
-def _empty_manifest(config: BuildConfig, context: BuildContext, seed: int) -> Manifest:
+def _seal(folder: BuildDir, manifest: Manifest) -> Manifest:
+    from ruler_builders.card import card_files  # slow to load, and needed last
+
+    return folder.seal(manifest, card_files(manifest, folder.path.joinpath))
+
+
+def empty_manifest(plan: BuildPlan, context: BuildContext) -> Manifest:
     """Return the manifest of a build without configs; this reads all sources."""
     sources = {
         source.name: source
-        for task in config.selection.tasks.values()
-        for source in context.source_infos(task, config.edition)
+        for task in plan.suite.tasks.values()
+        for source in context.source_infos(task, plan.edition)
     }
     return Manifest(
         data_version=DATA_VERSION,
         rows_version=DATA_VERSION,
         package_version=__version__,
-        seed=seed,
-        suite=config.selection.name,
+        seed=plan.seed,
+        suite=plan.suite.name,
         tokenizer=context.tokenizer_info,
         sources=tuple(sources[name] for name in sorted(sources)),
         configs={},
         files={},
         pyarrow=pa.__version__,
-        tasks=_in_order(config.selection.tasks),
-        edition=config.edition,
-        chat_template="" if config.template == "base" else config.template,
+        tasks=_in_order(plan.suite.tasks),
+        edition=plan.edition,
+        chat_template="" if plan.template == "base" else plan.template,
     )
 
 
@@ -91,49 +165,22 @@ def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
     return {name: tasks[name] for name in sorted(tasks.keys() - TASKS.keys(), key=task_place)}
 
 
-def _build_locked(
-    config: BuildConfig, context: BuildContext, wanted: Manifest
-) -> tuple[Manifest, dict[str, float]]:
-    """Build what is missing in a locked folder."""
-    folder, rows = BuildDir(config.folder), config.selection.rows
-    finished, manifest = _resume(folder, wanted, rows, force=config.force)
-    infos, seconds, names = dict(manifest.configs), dict[str, float](), config.shard_configs
-    missing = [name for name in names if name not in infos]
-    if finished is not None and not missing and folder.is_whole(finished):
-        return finished, seconds
-    if missing or not config.share:
-        folder.start(manifest, rows)
-        for name, info in manifest.configs.items():
-            config.progress(name, info.rows)
-    if missing:
-        longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        for name, info, took in _build_configs(config, context, wanted, longest_first):
-            infos[name], seconds[name] = info, took
-    kept = sorted(names if config.share else infos, key=config_place)
-    manifest = replace(manifest, configs={name: infos[name] for name in kept})
-    if not config.share:
-        manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
-    return manifest, seconds
-
-
 def _build_configs(
-    config: BuildConfig, context: BuildContext, wanted: Manifest, names: Sequence[str]
+    plan: BuildPlan,
+    context: BuildContext,
+    names: Sequence[str],
+    workers: int,
+    progress: Progress,
+    *,
+    on_ray: bool,
 ) -> Iterable[Built]:
     """Build configs on this machine or on a Ray cluster."""
-    sha256 = {source.name: source.sha256 for source in wanted.sources}
-    elsewhere = replace(config, progress=silent, warn=silent)  # no functions of the caller
-    if config.engine == "ray":
+    if on_ray:
         from ruler_builders.pipeline.ray_build import build_on_ray
 
-        return build_on_ray(elsewhere, context, sha256, names, config.progress)
-    return run_jobs(
-        partial(build_in_worker, elsewhere, sha256),
-        names,
-        config.workers,
-        config.progress,
-        workers_lock(BuildDir(config.folder), config.share),
-        here=partial(build_one, config, context),
-    )
+        return build_on_ray(plan, context, names, workers, progress)
+    here = partial(build_one, plan, context)
+    return run_jobs(partial(build_in_worker, plan), names, workers, progress, here)
 
 
 def _resume(

@@ -1,12 +1,13 @@
 """What makes rows, opened: a tokenizer with its counter, and sources counted in it."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.fit import Target, make_row
+from ruler_builders.pipeline.plan import BuildPlan
+from ruler_builders.pipeline.pool import silent
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_builders.upstream import UpstreamSources, edition_of
@@ -16,7 +17,6 @@ from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
-from ruler_data.version import DEFAULT_SEED
 
 #: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
@@ -46,37 +46,36 @@ class BuildContext:
         return [self.sources.library.info(name) for name in task.sources]
 
 
-def open_context(config: BuildConfig) -> BuildContext:
+def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> BuildContext:
     """Find the sources of a build, load its tokenizer and choose the counter.
 
     Raises:
         UsageError: sources or tokenizer are not available, or the counter named is not exact.
     """
     library = Library(
-        config.sources,
-        config.sources_kind,
-        strict=config.strict_sources,
-        warn=config.warn,
-        haystack=config.haystack,
+        plan.sources,
+        plan.sources_kind,
+        strict=plan.strict_sources,
+        warn=warn,
+        haystack=plan.haystack,
     )
-    tokenizer = load_tokenizer(config.tokenizer)
+    tokenizer = load_tokenizer(plan.tokenizer)
     around = template_reserve(tokenizer)
-    tokenizer.use(config.counter, PROBES)
-    seed = DEFAULT_SEED if config.seed is None else config.seed
+    tokenizer.use(plan.counter, PROBES)
     return BuildContext(
         tokenizer,
-        replace(tokenizer.info, template_reserve=around, extra_reserve=config.reserve),
-        TokenizedSources(seed, library, tokenizer),
+        replace(tokenizer.info, template_reserve=around, extra_reserve=plan.reserve),
+        TokenizedSources(plan.seed, library, tokenizer),
         UpstreamSources(library.folder),
     )
 
 
 @lru_cache(maxsize=1)
-def worker_context(config: BuildConfig) -> BuildContext:
+def worker_context(plan: BuildPlan) -> BuildContext:
     """Open the context of a build in a worker process, once; its parent has downloaded all."""
     os.environ["RULER_OFFLINE"] = "1"
     os.environ["HF_HUB_OFFLINE"] = "1"
-    return open_context(config)
+    return open_context(plan)
 
 
 class ByteCounter:

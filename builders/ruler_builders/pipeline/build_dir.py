@@ -2,9 +2,6 @@
 
 While a build runs, `.build/` holds its inputs and one record for each finished config, so that it
 can resume after any interruption. The folder is removed once the manifest exists.
-
-One build of everything works in a folder alone; the shards of one build work side by side. Locks
-are files in `.build/`, which the kernel releases when the process that holds them ends.
 """
 
 import json
@@ -24,7 +21,6 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file, try_writing, write_bytes, write_file
 from ruler_data.manifest import (
     FILENAME,
-    PRIVATE_SEEDS,
     ConfigInfo,
     FileInfo,
     Manifest,
@@ -38,8 +34,8 @@ STATE = ".build"
 INPUTS = "inputs.json"
 #: End of the name of a finished config's record.
 RECORD = ".config.json"
-#: File of a private seed, and its bits. The highest is set, which marks it as private.
-SEED, SEED_BITS = "seed", 128
+#: Bits of a private seed. The highest is set, which marks it as private.
+SEED_BITS = 128
 
 
 @dataclass(frozen=True)
@@ -146,13 +142,10 @@ class BuildDir:
         )
 
     def choose_seed(self, seed: int | None, *, fresh: bool) -> int:
-        """Return the seed of a build; nothing is written.
-
-        A fresh build resumes with the private seed of its folder. If there is none, one is drawn.
+        """Return the seed of a build; a fresh build resumes with the private seed of its folder.
 
         Raises:
             UsageError: a seed and a private one are both requested.
-            RulerError: the folder keeps something that is not a private seed.
         """
         if not fresh:
             return DEFAULT_SEED if seed is None else seed
@@ -163,26 +156,7 @@ class BuildDir:
             earlier = self.manifest() or (self.unfinished() or [None])[0]
             if earlier is not None and earlier.is_private:
                 return earlier.seed
-        if (self.state / SEED).exists():
-            return self._kept_seed()
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
-
-    def keep_seed(self, seed: int) -> int:
-        """Keep a private seed; return it, or the one that another shard kept first."""
-        own = self.state / f"{SEED}.{os.getpid()}"
-        write_file(own, f"{seed}\n")
-        with suppress(FileExistsError):  # a link appears complete or not at all
-            os.link(own, self.state / SEED)
-        own.unlink()
-        return self._kept_seed()
-
-    def _kept_seed(self) -> int:
-        path = self.state / SEED
-        kept = path.read_text(encoding="utf-8", errors="replace").strip()
-        if not (kept.isascii() and kept.isdigit() and int(kept) >= PRIVATE_SEEDS):
-            msg = f"{path}: not a private seed; remove it, and the next build draws one"
-            raise RulerError(msg)
-        return int(kept)
 
     def clear(self) -> None:
         """Remove an earlier build: its manifest, its records and its configs."""
@@ -221,68 +195,34 @@ def _is_intact(path: Path, info: ConfigInfo | FileInfo) -> bool:
     return is_whole and sha256_file(path) == info.sha256
 
 
-#: Name of the lock of a build of everything; shards have names of their own.
-WHOLE = "whole"
-#: Seconds to wait for workers of a killed build, which end by themselves within one or two.
-ORPHANS_END = 60
-
-
-def _share(shard: tuple[int, int] | None) -> str:
-    return "shard-{}-of-{}".format(*shard) if shard else WHOLE
-
-
 @contextmanager
-def locked(folder: BuildDir, shard: tuple[int, int] | None = None) -> Iterator[None]:
-    """Lock a folder for one build, or for one shard of a build.
+def locked(folder: BuildDir) -> Iterator[None]:
+    """Lock a folder for one build; the kernel releases the lock when its process ends.
 
     Raises:
         UsageError: the folder cannot be written.
         RulerError: another build holds the lock.
     """
+    where = quote(str(folder.path), 200)
     try:
         folder.state.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"--out {quote(str(folder.path), 200)}: cannot be written: {error.strerror}"
+        msg = f"--out {where}: cannot be written: {error.strerror}"
         raise UsageError(msg) from error
-    share = _share(shard)
-    lock = _acquire(folder, folder.state / f"{share}.lock")
-    owner = folder.state / f"{share}.owner"
+    lock, owner = FileLock(folder.state / "lock"), folder.state / "owner"
     try:
-        _assert_exclusive(folder, share)
-        write_file(owner, json.dumps({"who": f"process {os.getpid()} on {socket.gethostname()}"}))
-        if share == WHOLE:  # nobody else is at work, so partial files were left by killed builds
-            for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
-                left.unlink()
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        who = owner.read_text(encoding="utf-8") if owner.exists() else "an unknown process"
+        msg = f"{where}: another build is running in this folder ({who}); wait for it"
+        raise RulerError(msg) from error
+    try:
+        write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
+        for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
+            left.unlink()  # left by a killed build
         yield
     finally:
         owner.unlink(missing_ok=True)
         if folder.manifest_path.exists():
             shutil.rmtree(folder.state, ignore_errors=True)
         lock.release()
-
-
-def workers_lock(folder: BuildDir, shard: tuple[int, int] | None) -> Path:
-    """Return the file on which each worker of a build holds a shared lock while it runs."""
-    return folder.state / f"{_share(shard)}.workers"
-
-
-def _assert_exclusive(folder: BuildDir, share: str) -> None:
-    """Check that no conflicting lock is held; wait for workers of a killed build to end."""
-    whole = folder.state / f"{WHOLE}.lock"
-    for other in folder.state.glob("*.lock") if share == WHOLE else [whole]:
-        if other.stem != share and other.exists():
-            _acquire(folder, other).release()
-    for left in folder.state.glob("*.workers" if share == WHOLE else f"{share}.workers"):
-        _acquire(folder, left, timeout=ORPHANS_END).release()
-
-
-def _acquire(folder: BuildDir, path: Path, timeout: float = 0) -> FileLock:
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=timeout)
-    except Timeout as error:
-        who = folder.read(path.with_suffix(".owner").name).get("who", "an unknown process")
-        where = quote(str(folder.path), 200)
-        msg = f"{where}: another build is running in this folder ({who}); wait for it"
-        raise RulerError(msg) from error
-    return lock

@@ -1,16 +1,17 @@
 """Build one config: draw and fit its rows, recount a few, write, audit and record them."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.floors import FloorMeter
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, no_cycles
 from ruler_builders.pipeline.write_parquet import write_rows
 from ruler_builders.tasks.qa import repeated
@@ -27,47 +28,34 @@ from ruler_data.tasks import Qa
 Built = tuple[str, ConfigInfo, float]
 
 
-def build_in_worker(
-    config: BuildConfig, sha256: Mapping[str, str], name: str, progress: Progress
-) -> Built:
-    """Build one config in another process, which opens tokenizer and sources itself.
-
-    `sha256` is of each source, as the parent has read it.
-    """
-    context = worker_context(replace(config, out=None))
-    for source in context.source_infos(config.configs[name][0], config.edition):
-        if source.sha256 != sha256[source.name]:
-            msg = (
-                f"source {source.name} changed during the build: sha256 expected "
-                f"{sha256[source.name]}, found {source.sha256}"
-            )
-            raise RulerError(msg)
-    return build_one(config, context, name, progress)
+def build_in_worker(plan: BuildPlan, name: str, progress: Progress) -> Built:
+    """Build one config in another process, which opens tokenizer and sources itself."""
+    return build_one(plan, worker_context(replace(plan, folder=Path())), name, progress)
 
 
 @no_cycles()
-def build_one(config: BuildConfig, context: BuildContext, name: str, progress: Progress) -> Built:
+def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progress) -> Built:
     """Build, audit and record one config in this process.
 
     Raises:
         RulerError: the audit has findings, a count is wrong, or the disk is full.
     """
     started = time.monotonic()
-    task, length = config.configs[name]
-    path, notes = config.folder / config_file(name), set[str]()
-    is_balanced = config.edition == BALANCED
+    task, length = plan.configs[name]
+    path, notes = plan.folder / config_file(name), set[str]()
+    is_balanced = plan.edition == BALANCED
 
     def reported() -> Iterator[PackedRow]:
-        balanced = _fitted(config, context, name, notes)
-        for row in balanced if is_balanced else _replayed(config, context, name):
+        balanced = _fitted(plan, context, name, notes)
+        for row in balanced if is_balanced else _replayed(plan, context, name):
             yield row
             progress(name, 1)
 
-    info = write_rows(path, reported(), task, length, config.selection.rows)
+    info = write_rows(path, reported(), task, length, plan.suite.rows)
     meter = FloorMeter(task, info.rows)
     written = meter.watch(read_rows(path))
     if is_balanced:
-        audit = audit_rows(name, task, length, written, config.reserve)
+        audit = audit_rows(name, task, length, written, plan.reserve)
     else:
         audit = audit_upstream(name, task, written)
     if audit.findings:
@@ -75,15 +63,15 @@ def build_one(config: BuildConfig, context: BuildContext, name: str, progress: P
         msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
         raise RulerError(msg)
     info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
-    BuildDir(config.folder).record(name, info)
+    BuildDir(plan.folder).record(name, info)
     return name, info, time.monotonic() - started
 
 
 def _fitted(
-    config: BuildConfig, context: BuildContext, name: str, notes: set[str]
+    plan: BuildPlan, context: BuildContext, name: str, notes: set[str]
 ) -> Iterator[PackedRow]:
     """Yield the rows of a config, and note which sources run out."""
-    (task, length), rows = config.configs[name], config.selection.rows
+    (task, length), rows = plan.configs[name], plan.suite.rows
     recounted = recounted_rows(rows, length)
     for row in make_rows(task, context.sources, range(rows), context.target(length), notes):
         if row.index in recounted and (found := recount(context.tokenizer, row)) != row.length:
@@ -98,17 +86,16 @@ def _fitted(
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
 
-def _replayed(config: BuildConfig, context: BuildContext, name: str) -> Iterator[PackedRow]:
+def _replayed(plan: BuildPlan, context: BuildContext, name: str) -> Iterator[PackedRow]:
     """Yield the rows of a config of an edition of upstream."""
-    assert config.seed is not None  # `build_folder` has chosen it
-    task, length = config.configs[name]
+    task, length = plan.configs[name]
     arguments = Arguments(
-        edition_of(config.edition),
+        edition_of(plan.edition),
         task,
         length,
-        config.selection.rows,
-        config.seed,
-        model_template(config.template),
-        template_tokens=config.reserve,
+        plan.suite.rows,
+        plan.seed,
+        model_template(plan.template),
+        template_tokens=plan.reserve,
     )
     return packed_rows(arguments, context.upstream, context.tokenizer)

@@ -1,19 +1,17 @@
 """Jobs on worker processes: a killed worker ends the build, a killed build ends its workers."""
 
-import fcntl
 import gc
 import multiprocessing
 import os
 import signal
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
-from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -33,6 +31,10 @@ REPORT_EVERY = 0.1
 _to_parent: "Connection[Any, Any] | None" = None
 
 
+def silent(*_: object) -> None:
+    """Show neither progress nor warnings."""
+
+
 @contextmanager
 def no_cycles() -> Iterator[None]:
     """Do not look for cycles of objects: rows hold none, and it takes a sixth of a build."""
@@ -50,65 +52,40 @@ def run_jobs(
     jobs: Sequence[J],
     workers: int,
     progress: Progress,
-    held: Path | None = None,
     here: Callable[[J, Progress], R] | None = None,
 ) -> Iterator[R]:
-    """Yield the results of the jobs, run on `workers` processes; this process is one of them.
-
-    It has tokenizer and sources loaded already, so it works instead of only holding memory.
+    """Yield the results of the jobs as they end, run in this process or on several workers.
 
     Args:
         work: does a job in another process; it, jobs and results must pickle.
         jobs: the longest first, so that no process has a long one left at the end.
-        workers: number of processes.
+        workers: number of processes; with 1, or one job, this process does the work.
         progress: called a few times a second.
-        held: a file on which the others hold a shared lock while they live. If this process is
-            killed, the next build waits for that lock.
         here: does a job in this process; by default what `work` does.
 
     Raises:
         RulerError: a worker died, e.g. for lack of memory; or what a job raised.
     """
-    here = here or work
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield _throttled(here, job, progress)
+            yield _throttled(here or work, job, progress)
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
     # Messages are so short that the kernel writes each atomically, so workers share the pipe
     # without a lock; and a worker's reports are in it before the result of its job is.
     receiver, sender = context.Pipe(duplex=False)
-    children = min(workers, len(jobs)) - 1
-    pool = ProcessPoolExecutor(children, context, initializer=_enter, initargs=(sender, held))
-    waiting, pending = deque(jobs), set[Future[R]]()
-
-    def dispatch() -> None:
-        """Give each other process a job, and one ahead, but keep the last job for this one."""
-        while waiting and sum(not future.done() for future in pending) < children + (
-            len(waiting) > 1
-        ):
-            with block_sigint_in_children():
-                pending.add(pool.submit(_throttled, work, waiting.popleft(), _report))
-
-    def advance(name: str, rows: int) -> None:
-        """Dispatch jobs and look for failures while this process does a job of its own."""
-        for future in pending:
-            if future.done():
-                future.result()  # raises what the job raised
-        dispatch()
-        _drain(receiver, progress)
-        progress(name, rows)
-
+    pool = ProcessPoolExecutor(
+        min(workers, len(jobs)), context, initializer=_enter, initargs=(sender,)
+    )
     try:
-        while waiting or pending:
-            dispatch()
-            if waiting:
-                yield _throttled(here, waiting.popleft(), advance)
-            done, _ = wait(pending, 0 if waiting else 0.1, return_when=FIRST_COMPLETED)
-            _drain(receiver, progress)
+        with block_sigint_in_children():
+            pending = {pool.submit(_throttled, work, job, _report) for job in jobs}
+        while pending:
+            done, pending = wait(pending, REPORT_EVERY, return_when=FIRST_COMPLETED)
+            while receiver.poll():
+                progress(*receiver.recv())
             for future in done:
-                pending.remove(future)
                 yield future.result()
     except BrokenProcessPool as error:
         msg = (
@@ -125,15 +102,12 @@ def run_jobs(
         sender.close()
 
 
-def _enter(sender: "Connection[Any, Any]", held: Path | None) -> None:
+def _enter(sender: "Connection[Any, Any]") -> None:
     """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does."""
     global _to_parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _to_parent = sender
-    if held is not None:
-        fcntl.flock(os.open(held, os.O_RDWR | os.O_CREAT), fcntl.LOCK_SH)  # until this ends
-    # After the lock: whoever finds the parent dead also finds the lock.
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -170,8 +144,3 @@ def _throttled(work: Callable[[J, Progress], R], job: J, report: Progress) -> R:
 def _report(name: str, rows: int) -> None:
     assert _to_parent is not None  # `_enter` has set it
     _to_parent.send((name, rows))
-
-
-def _drain(receiver: "Connection[Any, Any]", progress: Progress) -> None:
-    while receiver.poll():
-        progress(*receiver.recv())

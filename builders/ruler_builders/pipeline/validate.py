@@ -3,11 +3,11 @@
 Each raises a UsageError that names what is refused; `--strict-sources` raises a RulerError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ruler_builders.pipeline.build_config import BuildConfig
 from ruler_builders.pipeline.build_context import BuildContext
 from ruler_builders.pipeline.fit import need
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.user_texts import absent
 from ruler_builders.upstream import edition_of, model_template
@@ -15,6 +15,7 @@ from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
 from ruler_data.tasks import TASKS, Niah
+from ruler_data.version import DEFAULT_SEED
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
 ALWAYS_FITS = 4096
@@ -22,65 +23,66 @@ ALWAYS_FITS = 4096
 LARGEST_SEED = 2**32
 
 
-def check_options(config: BuildConfig) -> None:
+def check_options(plan: BuildPlan, *, fresh: bool) -> None:
     """Refuse options that exclude each other or that an edition of upstream does not have."""
-    if config.share and config.force:
-        msg = "--force with --shard would remove other shards' work; clear the folder first"
-        raise UsageError(msg)
-    if config.edition == BALANCED:
-        if config.template != "base":
+    if plan.edition == BALANCED:
+        if plan.template != "base":
             msg = "--template: only for --edition upstream-...; balanced prompts contain none"
             raise UsageError(msg)
         return
-    edition = edition_of(config.edition)
-    model_template(config.template)
-    added = next((name for name in config.selection.tasks if name not in TASKS), None)
+    edition = edition_of(plan.edition)
+    model_template(plan.template)
+    added = next((name for name in plan.suite.tasks if name not in TASKS), None)
     refused = {
         f"--tasks {added}": added is not None,
-        "--fresh": config.fresh,
-        "--haystack": config.haystack is not None,
-        "--sources-kind sample": config.sources_kind == "sample",
-        f"--reserve {config.reserve}": config.reserve and not edition.bisects,
-        f"--seed {config.seed}": config.seed is not None and config.seed >= LARGEST_SEED,
+        "--fresh": fresh,
+        "--haystack": plan.haystack is not None,
+        "--sources-kind sample": plan.sources_kind == "sample",
+        f"--reserve {plan.reserve}": plan.reserve and not edition.bisects,
+        f"--seed {plan.seed}": plan.seed >= LARGEST_SEED
+        or (edition.ignores_seed and plan.seed != DEFAULT_SEED),
     }
     if given := next((option for option, is_given in refused.items() if is_given), None):
         msg = f"{given}: not possible with --edition {edition.name}; leave it out"
         raise UsageError(msg)
 
 
-def check_domains(config: BuildConfig, context: BuildContext) -> None:
+def check_domains(plan: BuildPlan, context: BuildContext) -> None:
     """Refuse domains that neither the package nor the user provides; no text is read yet."""
-    for name, task in config.selection.tasks.items():
+    for name, task in plan.suite.tasks.items():
         for domain in task.params.domains if isinstance(task.params, Niah) else ():
             if wrong := absent(domain, context.sources.library.own):
-                where = config.selection.places.get(name, config.selection.name)
+                where = plan.suite.places.get(name, plan.suite.name)
                 msg = f"{where}: tasks.{name}.domains: {wrong}"
                 raise UsageError(msg)
 
 
-def check_inputs(config: BuildConfig, context: BuildContext, sources: Sequence[SourceInfo]) -> None:
+def check_inputs(
+    plan: BuildPlan,
+    context: BuildContext,
+    sources: Sequence[SourceInfo],
+    warn: Callable[[str], None],
+) -> None:
     """Refuse what cannot be built of these sources with this tokenizer."""
-    if config.edition == BALANCED:
-        _check_texts(config, context)
-        _check_lengths(config, context)
-        _check_rows(config, context)
+    if plan.edition == BALANCED:
+        _check_texts(plan, context)
+        _check_lengths(plan, context)
+        _check_rows(plan, context)
         return
     for source in (source for source in sources if not source.pinned):
         msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
-        if config.strict_sources:
+        if plan.strict_sources:
             raise RulerError(msg)
-        config.warn(
-            f"{msg}; rows are upstream's for this file, and the manifest says pinned: false"
-        )
+        warn(f"{msg}; rows are upstream's for this file, and the manifest says pinned: false")
 
 
-def _check_texts(config: BuildConfig, context: BuildContext) -> None:
+def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
     """Refuse user texts that contain a special token of the tokenizer.
 
     A needle hidden in such a text would stand before or after the end of the user's turn.
     """
     own = context.sources.library.own
-    used = {source for task in config.selection.tasks.values() for source in task.sources}
+    used = {source for task in plan.suite.tasks.values() for source in task.sources}
     tokens = context.tokenizer.special_tokens
     for domain in own.domains if own else ():
         if own and PREFIX + domain in used and (spelled := own.spelled(domain, tokens)):
@@ -93,13 +95,13 @@ def _check_texts(config: BuildConfig, context: BuildContext) -> None:
             raise UsageError(msg)
 
 
-def _check_lengths(config: BuildConfig, context: BuildContext) -> None:
+def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
     """Refuse lengths at which a row of a task does not fit."""
     short: dict[str, tuple[str, int, int]] = {}
-    for name, (task, length) in config.configs.items():
+    for name, (task, length) in plan.configs.items():
         # All rows show whether a task fits where it is close, a few elsewhere.
-        tried = config.selection.rows
-        if length - config.reserve >= ALWAYS_FITS:
+        tried = plan.suite.rows
+        if length - plan.reserve >= ALWAYS_FITS:
             tried = 0 if task.name in TASKS else min(tried, 8)
         target = context.target(length)
         needs = (need(task, context.sources, index, target) for index in range(tried))
@@ -112,14 +114,14 @@ def _check_lengths(config: BuildConfig, context: BuildContext) -> None:
         raise BudgetError(*next(iter(short.values())), msg)
 
 
-def _check_rows(config: BuildConfig, context: BuildContext) -> None:
+def _check_rows(plan: BuildPlan, context: BuildContext) -> None:
     """Refuse more rows than questions for tasks whose rows differ in nothing but the question."""
-    for name, task in config.selection.tasks.items():
+    for name, task in plan.suite.tasks.items():
         if task.fills:
             continue
         source = task.sources[0]
         questions = len(context.sources.corpus(source).questions)
-        if config.selection.rows > questions:
+        if plan.suite.rows > questions:
             msg = (
                 f"{name}: {source} has {questions} questions, and without documents, a repeated "
                 f"question gives an identical row; use --rows {questions} or fewer"

@@ -32,18 +32,20 @@ class Edition:
         bisects: whether it is since 2025-06: the size of a haystack is found by bisection, and the
             answer prefix is a column, not the end of `input`.
         renames: whether the names of vt's example are drawn anew for each row.
+        ignores_seed: whether its `prepare.py` does not pass a seed on, so that there is only one.
     """
 
     name: str
     commit: str
     bisects: bool
     renames: bool
+    ignores_seed: bool = False
 
 
 EDITIONS = {
     edition.name: edition
     for edition in (
-        Edition("upstream-2024-04", "041a952", bisects=False, renames=False),
+        Edition("upstream-2024-04", "041a952", bisects=False, renames=False, ignores_seed=True),
         Edition("upstream-2025-01", "ce84052", bisects=False, renames=True),
         Edition("upstream-2026-07", "c3f5e3b", bisects=True, renames=True),
     )

@@ -1,10 +1,10 @@
-"""The interface of an engine: `Request` in, `Prediction` out, and its options."""
+"""The interface of an engine: `Request` in, `Answer` out, and its options."""
 
 import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.row import Row
-from ruler_eval.schema import FREE, Key, Prediction
+from ruler_data.row import Row, question_digest
+from ruler_eval.answers import Answer, Key, why_unanswered
+from ruler_eval.schema import FREE
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -54,44 +55,53 @@ class Request:
 
     def answered(
         self,
-        text: str,
+        text: str | None,
         finish: str | None,
         answer_tokens: int | None,
         seconds: float,
         cached_tokens: int | None = None,
-    ) -> Prediction:
-        """Return the prediction with the generated text; unscored if it is not an answer.
+        *,
+        slack: int = 0,
+        **known: Any,  # noqa: ANN401 - fields of `Answer`
+    ) -> Answer:
+        """Return the record of what was generated; an error if it does not answer the row.
 
-        A finish reason other than `stop` and `length` (`content_filter`, `abort`, none at all) says
-        that something else than the model or its budget ended the text.
+        Args:
+            text: generated; None if there is none.
+            finish: why the model stopped.
+            answer_tokens: generated.
+            seconds: from sending the request to the last token.
+            cached_tokens: prompt tokens that a prefix cache held.
+            slack: tokens by which a server's count of the prompt may differ.
+            known: more fields of `Answer`; `prompt_tokens` are those of `ids` if not given.
         """
-        if finish not in ("stop", "length"):
-            return self.unscored(f"finish reason {quote(str(finish))} is not stop or length")
-        return Prediction(
+        answer = Answer(
             self.config,
             self.row.index,
             text,
             finish,
-            len(self.ids),
+            known.pop("prompt_tokens", len(self.ids)),
             answer_tokens,
             round(seconds, 4),
             cached_tokens=cached_tokens,
             sample=self.sample,
+            question_digest=question_digest(self.row),
+            **known,
         )
+        error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
+        return answer if error is None else replace(answer, text=None, error=error)
 
-    def unscored(self, error: str) -> Prediction:
-        """Return the prediction that has no text, for this reason."""
-        return Prediction(
-            self.config, self.row.index, None, None, None, None, None, error, sample=self.sample
-        )
+    def failed(self, error: str) -> Answer:
+        """Return the record of a row that got no answer, for this reason."""
+        return Answer(self.config, self.row.index, error=error, sample=self.sample)
 
 
-#: Yields a prediction for each request, in any order, taking requests as it has room. None instead
+#: Yields an answer for each request, in any order, taking requests as it has room. None instead
 #: of a request means that none is ready yet, and that the engine should work on those it has; it
-#: never occurs while the engine has none. A row that fails is yielded as unscored. The engine loads
+#: never occurs while the engine has none. A row that fails is yielded as an error. The engine loads
 #: when this is first called, and frees what it holds when the iterator is closed. It raises a
 #: RulerError if it cannot load, or cannot answer any more.
-Generate = Callable[[Iterator[Request | None]], Iterator[Prediction]]
+Generate = Callable[[Iterator[Request | None]], Iterator[Answer]]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import os
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, repeat
 from queue import Empty, Queue
@@ -37,10 +37,10 @@ from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, published_options, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Prediction
 
 
 class Api(NamedTuple):
@@ -170,13 +170,13 @@ class Client:
             if refused:
                 self.open()
 
-    def generate(self, requests: Iterator[Request | None]) -> Iterator[Prediction]:
+    def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Yield a prediction for each row, as they arrive.
 
         Raises:
             RulerError: one row after the other failed.
         """
-        done: Queue[Prediction] = Queue()
+        done: Queue[Answer] = Queue()
         stop, most, waiting, failures = Event(), self.options.concurrency, 0, 0
         try:
             for request in chain(filter(None, requests), repeat(None)):
@@ -195,13 +195,13 @@ class Client:
         finally:
             stop.set()
 
-    def _ask(self, request: Request, done: "Queue[Prediction]", stop: Event) -> None:
+    def _ask(self, request: Request, done: "Queue[Answer]", stop: Event) -> None:
         try:
             started = monotonic()
             reply = self._request("POST", self.api.path, self._body(request), stop)
             done.put(self._read_reply(request, reply, monotonic() - started))
         except Exception as error:  # every row needs a prediction, whatever the server sends
-            done.put(request.unscored(str(error)[:1000]))
+            done.put(request.failed(str(error)[:1000]))
 
     def _body(self, request: Request) -> dict[str, Any]:
         limit = "max_completion_tokens" if self.options.max_completion_tokens else "max_tokens"
@@ -215,26 +215,25 @@ class Client:
             body["prompt"] = content + prefix if self.options.api == "text" else request.ids
         return _without_null({**self.fields, **body, **self.options.body})
 
-    def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Prediction:
-        text, finish = _choice(reply, self.options.api)
+    def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Answer:
+        text, finish, reasoning = _choice(reply, self.options.api)
         usage = reply.get("usage") or {}
-        read, rendered = usage.get("prompt_tokens"), len(request.ids)
-        slack = max(self.api.slack, int(self.options.tolerance * rendered)) if self.api.slack else 0
+        read = usage.get("prompt_tokens")
+        slack = max(self.api.slack, int(self.options.tolerance * len(request.ids)))
         if read is None:
             self._tell(f"{self.name}: does not report how many tokens of a prompt it read")
-        elif abs(read - rendered) > slack:
-            cause = (
-                "it cuts prompts at its context window; raise it (vLLM: --max-model-len, llama.cpp:"
-                " --ctx-size, SGLang: --context-length, Ollama: num_ctx)"
-                if read < rendered
-                else "it adds tokens of its own, e.g. a second BOS or a system prompt"
-            )
-            other = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
-            reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
-            raise RequestError(reason + other * bool(slack))
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-        tokens = usage.get("completion_tokens")
-        return replace(request.answered(text, finish, tokens, seconds, cached), prompt_tokens=read)
+        return request.answered(
+            text,
+            finish,
+            usage.get("completion_tokens"),
+            seconds,
+            (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+            slack=slack if self.api.slack else 0,
+            prompt_tokens=read,
+            reasoning=reasoning,
+            model=reply.get("model"),
+            system_fingerprint=reply.get("system_fingerprint"),
+        )
 
     def _request(
         self,
@@ -284,7 +283,7 @@ class Client:
         raise RequestError(msg, 200, temporary=True)
 
 
-def _ready(done: "Queue[Prediction]", *, wait: bool) -> Iterator[Prediction]:
+def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
     """Yield the predictions that have arrived; the first is waited for if asked to."""
     with suppress(Empty):
         yield done.get(block=wait)
@@ -296,8 +295,8 @@ def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _choice(reply: Mapping[str, Any], api: str) -> tuple[str, str | None]:
-    """Return the text of a reply, with its reasoning, and its finish reason."""
+def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None, str | None]:
+    """Return the text of a reply, its finish reason, and its reasoning."""
     try:
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice
@@ -311,8 +310,5 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str, str | None]:
         reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
         msg = f"{reason}, not text"
         raise RequestError(msg)
-    text = text or ""  # null content is an empty answer
-    if api == "chat" and isinstance(reasoning, str) and reasoning:
-        text = f"<think>{reasoning}</think>{text}"  # removed by a server with a reasoning parser
     finish = choice.get("finish_reason")
-    return text, finish if isinstance(finish, str) else None
+    return text, finish, reasoning if isinstance(reasoning, str) and reasoning else None

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ def prepare(
     return Engine(partial(_generate, options), {}, {}, model.window)
 
 
-def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Prediction]:
+def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Iterator[Answer]:
     for request in filter(None, requests):
         time.sleep(options.seconds)
         if request.row.index == options.crash:
             os.kill(os.getpid(), signal.SIGKILL)
         if request.row.index == options.fail:
-            yield request.unscored("the option `fail` names this row")
+            yield request.failed("the option `fail` names this row")
             continue
         text = ", ".join(request.row.outputs)
         yield request.answered(text, "stop", len(text.split()), options.seconds)

@@ -33,10 +33,10 @@ from ruler_data.errors import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, published_options, take_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def prepare(
         "arguments": published_options({**given, **arguments}),
     }
 
-    def generate(requests: Iterator[Request | None]) -> Iterator[Prediction]:
+    def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:
         rendered = (
             replace(request, prompt=config.prompts.text(tokenizer, request.row))
             for request in filter(None, requests)
@@ -108,7 +108,7 @@ def prepare(
     return Engine(generate, info, sampling={}, window=model.window)
 
 
-def _predict(function: Function, batch: list[Request]) -> Iterator[Prediction]:
+def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     """Yield the prediction of each request, in order, from one call of the function."""
     started = time.monotonic()
     try:
@@ -122,7 +122,7 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Prediction]:
         place = f"{Path(frame.filename).name}:{frame.lineno}"
         reason = f"{type(error).__name__}: {message} ({place})"
     if reason:
-        yield from (request.unscored(reason) for request in batch)
+        yield from (request.failed(reason) for request in batch)
         return
     seconds = time.monotonic() - started
     for request, result in zip(batch, results, strict=True):
@@ -131,7 +131,7 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Prediction]:
             yield request.answered(one.text, one.finish_reason, one.tokens, seconds)
         else:
             kind = type(getattr(one, "text", one)).__name__
-            yield request.unscored(f"the function returned {kind}, not text")
+            yield request.failed(f"the function returned {kind}, not text")
 
 
 def _unwrapped(function: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401 - any callable

@@ -27,10 +27,10 @@ from ruler_data.ray_cluster import connect
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import engines
+from ruler_eval.answers import Answer, Key
 from ruler_eval.engines.interface import Engine, Request, installed_versions, take_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Key, Prediction
 
 #: Engines whose copies may be spread over nodes.
 SPREAD = ("vllm", "oracle")
@@ -77,7 +77,7 @@ def prepare(
 
 def _generate(
     options: RayOptions, config: EvalConfig, make: Make, requests: Iterator[Request | None]
-) -> Iterator[Prediction]:
+) -> Iterator[Answer]:
     ray = connect()
     try:
         yield from dispatch(Copies(ray, options, config, make), Rows(requests))
@@ -96,7 +96,7 @@ class EngineActor:
         """Take a request."""
         self._requests.put(request)
 
-    def serve(self, make: Make, config: EvalConfig) -> Iterator[Prediction | None]:
+    def serve(self, make: Make, config: EvalConfig) -> Iterator[Answer | None]:
         """Yield None, which reports that this copy has started, then predictions for ever."""
         engine = make(config)  # not in `__init__`: an actor that cannot be made counts as lost
         yield None
@@ -248,7 +248,7 @@ class Rows:
         alone = request is None and self._again and not held
         return self._again.pop(0) if alone else request
 
-    def put_back(self, requests: Collection[Request]) -> Iterator[Prediction]:
+    def put_back(self, requests: Collection[Request]) -> Iterator[Answer]:
         """Keep the requests of a lost copy; yield those that were lost too often as unscored.
 
         They come next, so that a row that crashes its copies is known before another one is tried.
@@ -258,10 +258,10 @@ class Rows:
         for request in requests:
             if self._losses[request.key] >= TRIES:
                 reason = f"{TRIES} copies of the model were lost while they had this row"
-                yield request.unscored(reason)
+                yield request.failed(reason)
 
 
-def dispatch(copies: Copies, rows: Rows) -> Iterator[Prediction]:
+def dispatch(copies: Copies, rows: Rows) -> Iterator[Answer]:
     """Yield predictions, and keep each copy supplied with as many rows as it can use.
 
     Raises:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Literal
 
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import (
     Engine,
     Request,
@@ -16,7 +17,6 @@ from ruler_eval.engines.interface import (
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
-from ruler_eval.schema import Prediction
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def _generate(
     model: Model,
     tokenizer: PromptTokenizer | None,
     requests: Iterator[Request | None],
-) -> Iterator[Prediction]:
+) -> Iterator[Answer]:
     """Answer one row at a time, in order: no padding that could change an answer."""
     import torch
 
@@ -72,7 +72,7 @@ def _generate(
                 )
         except torch.OutOfMemoryError as error:
             torch.cuda.empty_cache()
-            yield request.unscored(f"out of memory: {str(error).splitlines()[0]}")
+            yield request.failed(f"out of memory: {str(error).splitlines()[0]}")
             continue
         generated = output[0, len(request.ids) :].tolist()
         stopped = generated[-1] in stops

@@ -15,6 +15,7 @@ from typing import Any
 
 from ruler_data.terminal import block_sigint_in_children
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import (
     Engine,
     Request,
@@ -24,7 +25,6 @@ from ruler_eval.engines.interface import (
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, stretched
-from ruler_eval.schema import Prediction
 
 #: Rows that the engine holds at once; it computes as many of them as its memory allows.
 IN_FLIGHT = 128
@@ -74,7 +74,7 @@ def prepare(
 
 def _generate(
     arguments: Mapping[str, Any], config: EvalConfig, requests: Iterator[Request | None]
-) -> Iterator[Prediction]:
+) -> Iterator[Answer]:
     from vllm import LLM, SamplingParams
 
     sampling = config.sampling
@@ -97,7 +97,7 @@ def _generate(
                 try:
                     (name,) = llm.enqueue(prompt, params, use_tqdm=False)
                 except ValueError as error:
-                    yield request.unscored(str(error).splitlines()[0])
+                    yield request.failed(str(error).splitlines()[0])
                     continue
                 # A random part follows the name, which outputs do not have.
                 waiting[str(name).partition("-")[0]] = request, time.monotonic()

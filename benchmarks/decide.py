@@ -1,0 +1,166 @@
+"""What `ruler-eval run --until-decided` costs and how often it is wrong, by simulation.
+
+    python benchmarks/decide.py [--runs N]
+
+A simulated model has a chance to be right in each of 13 tasks. 500 frozen rows of each are drawn
+anew for every run and asked in a random order. A run is looked at after every round of 13 rows, as
+`ruler_eval.sequential` does, and stops when its question is decided. Verdicts are compared with the
+mean of all 6,500 rows, which is what they are about.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from measuring import about, table
+
+from ruler_eval.sequential import ALPHA, Floats, interval_of, log_capital
+
+ROWS, TASKS = 500, 13
+#: Lengths of a run; each is decided at this share of the chance of an error.
+LENGTHS = 6
+THRESHOLD = 0.856
+MEANS = (97, 95, 91, 80, 75, 65)
+NEAR = (90, 89, 88, 87, 86.5, 86, 85.6, 85, 84, 83)
+#: How a model's loss is shared by the tasks: equally, or as in published models at long lengths.
+SHAPES = {
+    "equal tasks": (1.0,) * TASKS,
+    "as published": (0, 0, 0.1, 0.3, 0.3, 0.5, 0.6, 0.2, 0.5, 3.0, 1.3, 2.0, 4.2),
+}
+#: Points by which a run's chances differ from the baseline's, and the margin.
+DIFFERENCES, MARGIN = (3, 1, 0, -1, -2, -4), 1.0
+
+
+def chances_of(mean: float, shape: Sequence[float]) -> Floats:
+    """Return chances of tasks with a mean, in percent, that lose points in some shape."""
+    lost = np.array(shape) / np.mean(shape)
+    low, high = 0.0, 100.0
+    while high - low > 1e-9:  # tasks that reach 0 lose no more, so the others lose more
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.clip(1 - middle * lost, 0, 1).mean() > mean / 100 else (
+            low, middle)  # fmt: skip
+    found: Floats = np.clip(1 - low * lost, 0, 1)
+    return found
+
+
+def scores_of(chances: Floats, rng: np.random.Generator) -> Floats:
+    """Return the scores of all rows in random order; vt and cwe score by fives and tens."""
+    scores = (rng.random((ROWS, TASKS)) < chances).astype(float)
+    for task, parts in ((8, 5), (9, 10)):
+        scores[:, task] = rng.binomial(parts, chances[task], ROWS) / parts
+    return scores
+
+
+def stop(scores: Floats, threshold: float, alpha: float) -> tuple[int, str]:
+    """Return the rounds after which a side of a threshold is decided, and which."""
+    limit = -np.log(alpha)
+    above = log_capital(scores, threshold, ROWS) >= limit
+    below = log_capital(1 - scores, 1 - threshold, ROWS) >= limit
+    first = [int(side.argmax()) + 1 if side[:-1].any() else ROWS for side in (above, below)]
+    if min(first) == ROWS:
+        return ROWS, "cannot tell"
+    return min(first), "above" if first[0] < first[1] else "below"
+
+
+def width_round(scores: Floats, half: float) -> int:
+    """Return the rounds after which the mean is known within ± `half`, by bisection."""
+    low, high = 0, ROWS
+    while high - low > 1:
+        middle = (low + high) // 2
+        bounds = interval_of(scores[:middle], scores[:middle], ROWS, ALPHA)
+        low, high = (low, middle) if bounds[1] - bounds[0] <= 2 * half else (middle, high)
+    return high
+
+
+def thresholds(means: Sequence[float], runs: int) -> Iterator[tuple[object, ...]]:
+    """Yield rows of the table on a threshold."""
+    for shape, lost in SHAPES.items():
+        for mean in means:
+            rng, rounds, said = np.random.default_rng([runs, int(10 * mean)]), [], []
+            for _ in range(runs):
+                scores = scores_of(chances_of(mean, lost), rng)
+                number, side = stop(scores, THRESHOLD, ALPHA / LENGTHS)
+                rounds.append(number)
+                right = "above" if scores.mean() >= THRESHOLD else "below"
+                said.append("wrong" if side not in (right, "cannot tell") else side)
+            counts = [said.count(each) for each in ("above", "below", "cannot tell", "wrong")]
+            saved = 100 * (1 - np.mean(rounds) / ROWS)
+            yield (shape, mean, f"{np.mean(rounds):.0f}", f"{np.quantile(rounds, 0.95):.0f}",
+                   f"{saved:.0f} %", *counts)  # fmt: skip
+
+
+def differences(runs: int) -> Iterator[tuple[object, ...]]:
+    """Yield rows of the table on a baseline: half of its answers are drawn again."""
+    for change in DIFFERENCES:
+        rng, rounds, said = np.random.default_rng([runs, change + 50]), [], []
+        for _ in range(runs):
+            base = scores_of(chances_of(90, SHAPES["as published"]), rng)
+            other = scores_of(chances_of(90 + 2 * change, SHAPES["as published"]), rng)
+            own = np.where(rng.random(base.shape) < 0.5, other, base)
+            gap = (own - base + 1) / 2
+            number, side = stop(gap, (1 - MARGIN / 100) / 2, ALPHA / LENGTHS)
+            rounds.append(number)
+            right = "above" if 100 * (own - base).mean() >= -MARGIN else "below"
+            said.append("wrong" if side not in (right, "cannot tell") else side)
+        counts = [said.count(each) for each in ("above", "below", "cannot tell", "wrong")]
+        yield (f"{change:+}", f"{np.mean(rounds):.0f}", *counts)
+
+
+def widths(runs: int) -> Iterator[tuple[object, ...]]:
+    """Yield rows of the table on a mean within some points."""
+    for shape, lost in SHAPES.items():
+        for mean in (97, 91, 80, 65):
+            rng, held, rounds = np.random.default_rng([runs, mean, 1]), 0, []
+            for _ in range(runs):
+                scores = scores_of(chances_of(mean, lost), rng)
+                sides = ((scores, scores.mean()), (1 - scores, 1 - scores.mean()))
+                limit = -np.log(ALPHA / 2)
+                held += not any((log_capital(x, m, ROWS)[:-1] >= limit).any() for x, m in sides)
+                rounds.append([width_round(scores, half) for half in (0.01, 0.02)])
+            yield (shape, mean, *(f"{each:.0f}" for each in np.mean(rounds, axis=0)),
+                   f"{100 * held / runs:.1f} %")  # fmt: skip
+
+
+def main() -> None:
+    """Simulate and print a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=500, help="simulated runs of each line")
+    runs = parser.parse_args().runs
+    facts = about("numpy")
+    print(f"""# Cost and errors of a decision
+
+`python benchmarks/decide.py --runs {runs}` at commit {facts["commit"]}; {facts["machine"]}, \
+Python {facts["python"]}, numpy {facts["numpy"]}. Arithmetic only: no model was run. {runs} \
+simulated runs of each line, {TASKS} tasks of {ROWS} rows. `rows`: of each task, until decided, on \
+average.
+
+## Is the mean at least {100 * THRESHOLD}?
+
+At {100 * ALPHA:.0f} % for {LENGTHS} lengths together. `wrong`: the other side than all rows.
+""")
+    head = ("losses", "true mean", "rows", "95th percentile", "saved", "above", "below",
+            "cannot tell", "wrong")  # fmt: skip
+    far = list(thresholds(MEANS, runs))
+    print(*table(head, far), "", sep="\n")
+    saved = np.mean([float(str(line[4]).split()[0]) for line in far])
+    print(f"{saved:.0f} % fewer rows on average. Nearer to the threshold:\n")
+    print(*table(head, list(thresholds(NEAR, runs))), sep="\n")
+    print(f"""
+## Is it not worse than a baseline, by {MARGIN:.0f} point?
+
+Mean of the baseline 90; half of its answers are drawn again. `above`: not worse.
+""")
+    print(*table(("points", "rows", "above", "below", "cannot tell", "wrong"),
+                 list(differences(runs))), sep="\n")  # fmt: skip
+    few = max(1, runs // 4)
+    print(f"""
+## The mean within ± 1 and ± 2 points
+
+Of {few} runs each. `held`: runs whose bounds contain the mean of all rows after every round.
+""")
+    print(*table(("losses", "true mean", "rows for ± 1", "rows for ± 2", "held"),
+                 list(widths(few))), sep="\n")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The plan of a build: its options, resolved to what decides the rows and where they go."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from ruler_builders.sources.library import Kind
+from ruler_builders.sources.user_texts import find_user_texts
+from ruler_data.errors import UsageError
+from ruler_data.manifest import BALANCED
+from ruler_data.names import check_name, config_name, parse_config, parse_length, quote
+from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
+from ruler_data.tasks import Task
+from ruler_data.tokenizers.counters import CounterName
+
+#: Longest row, in tokens. cwe and needle haystacks draw from six million compound words; a longer
+#: row could use them all up and would search for unused ones without end.
+LONGEST = 16_777_216
+
+
+@dataclass(frozen=True)
+class BuildPlan:
+    """What decides the rows of a build, and its folder; worker processes receive it.
+
+    `suite` is narrowed to the tasks, lengths and rows to build.
+    """
+
+    tokenizer: str
+    suite: Suite = field(hash=False)
+    folder: Path
+    seed: int
+    sources: Path | str | None = None
+    haystack: Path | str | None = None
+    sources_kind: Kind = "auto"
+    strict_sources: bool = False
+    edition: str = BALANCED
+    template: str = "base"
+    reserve: int = 0
+    counter: CounterName = "auto"
+
+    @cached_property
+    def configs(self) -> dict[str, tuple[Task, int]]:
+        """Every config by name: its task and its length in tokens."""
+        return {
+            config_name(name, length): (task, length)
+            for length in self.suite.lengths
+            for name, task in self.suite.tasks.items()
+        }
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all rows of all configs."""
+        return self.suite.rows * sum(length for _, length in self.configs.values())
+
+
+def select_suite(
+    suite: str | Suite,
+    tasks: str | Collection[str] | None,
+    lengths: str | Collection[int] | None,
+    rows: int | None,
+    haystack: Path | str | None,
+) -> Suite:
+    """Return a suite, narrowed to the tasks, lengths and rows to build.
+
+    Raises:
+        UsageError: the suite, a task, a length or the folder of texts cannot be used.
+    """
+    if isinstance(suite, str):
+        suite = load_suite(suite)
+        if haystack is not None:
+            suite = with_own_domains(suite, tuple(find_user_texts(haystack).domains))
+    wanted = parse_tasks(tasks)
+    for name in wanted or ():
+        if name not in suite.tasks:
+            msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
+            raise UsageError(msg)
+    chosen = tuple(sorted({*(parse_lengths(lengths) or suite.lengths or RULER.lengths)}))
+    for length in chosen:
+        parse_config(config_name("vt", length))
+    if chosen[-1] > LONGEST:
+        msg = (
+            f"--lengths {chosen[-1]}: more than {LONGEST} tokens, up to which there are enough "
+            "words for cwe and for haystacks of needles; use a shorter length"
+        )
+        raise UsageError(msg)
+    if rows is not None and rows < 1:
+        msg = f"--rows {rows}: must be 1 or more"
+        raise UsageError(msg)
+    return replace(
+        suite,
+        tasks={n: task for n, task in suite.tasks.items() if wanted is None or n in wanted},
+        lengths=chosen,
+        rows=suite.rows if rows is None else rows,
+    )
+
+
+def default_folder(tokenizer: str, suite: str, edition: str, *, fresh: bool) -> Path:
+    """Return `dist/TOKENIZER[-SUITE][-EDITION][-fresh]`.
+
+    Raises:
+        UsageError: the tokenizer is not a name that a folder may have.
+    """
+    name = check_name("tokenizer", Path(tokenizer).resolve().name if tokenizer else "")
+    if suite != RULER.name:
+        name += f"-{suite}"
+    if edition != BALANCED:
+        name += f"-{check_name('edition', edition)}"
+    return Path("dist") / (f"{name}-fresh" if fresh else name)
+
+
+def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
+    """Return the names of tasks, which may be a comma-separated list; None for `all`."""
+    if not isinstance(tasks, str):
+        return tasks
+    names = _listed(tasks, "task")
+    return None if "all" in names else names
+
+
+def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | None:
+    """Return lengths (tokens), which may be a comma-separated list; None for `all`."""
+    if not isinstance(lengths, str):
+        return lengths
+    parts = _listed(lengths, "length")
+    return None if parts == ["all"] else tuple(sorted({parse_length(part) for part in parts}))
+
+
+def _listed(text: str, what: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        msg = f"--{what}s names no {what}"
+        raise UsageError(msg)
+    return parts

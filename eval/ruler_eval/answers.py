@@ -1,0 +1,280 @@
+"""An answer is a record; this module says what is in it, and when a row is answered.
+
+    {"config":"vt_4096","index":17,"text":"QZKRA, PLMEW.","finish":"stop","prompt_tokens":4061,
+     "answer_tokens":9,"seconds":0.41,"model":"org/model-8b","question_digest":"3f2a…", …}
+
+A row whose record breaks the rule of `why_unanswered`, or comes from another model than the run's
+(`settle`), is unanswered and is asked again, never repaired. `Validity` says of a score how many
+rows were answered, by which model, and what is doubtful in their texts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeVar
+
+from ruler_data.names import counted, quote
+from ruler_eval import reasoning
+from ruler_eval.metrics import clean
+
+#: A sample of a row: its config, its index, and the number of the sample (0 unless several).
+Key = tuple[str, int, int]
+T = TypeVar("T")
+
+#: Finish reasons of an answer; any other says that something else than the model or its budget
+#: ended the text (`content_filter`, `abort`).
+FINISHED = ("stop", "length")
+#: Shares of the answers from which on a score carries a warning.
+EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answered to one row, or why there is no answer; one line of a journal.
+
+    What is not known is None.
+
+    Attributes:
+        config: e.g. `vt_4096`.
+        index: of the row.
+        text: generated, without the reasoning of protocol `thinking`; None without an answer.
+        finish: why the model stopped, `stop` or `length`.
+        prompt_tokens: that the model read.
+        answer_tokens: that it generated, reasoning included.
+        seconds: from sending the request to the last token.
+        error: why the row is unanswered; None if it is answered.
+        cached_tokens: prompt tokens that a prefix cache held.
+        sample: number of the sample, from 0.
+        reasoning: what the model thought, apart from `text`; never scored.
+        model: that answered, as the reply names it.
+        system_fingerprint: of the reply.
+        question_digest: of the row (`ruler_data.row.question_digest`).
+        calls: of the model, if the answer took several.
+        total_tokens: read and generated in all calls.
+    """
+
+    config: str
+    index: int
+    text: str | None = None
+    finish: str | None = None
+    prompt_tokens: int | None = None
+    answer_tokens: int | None = None
+    seconds: float | None = None
+    error: str | None = None
+    cached_tokens: int | None = None
+    sample: int = 0
+    reasoning: str | None = None
+    model: str | None = None
+    system_fingerprint: str | None = None
+    question_digest: str | None = None
+    calls: int | None = None
+    total_tokens: int | None = None
+
+    @property
+    def key(self) -> Key:
+        """The row and the sample that it belongs to."""
+        return self.config, self.index, self.sample
+
+
+def why_unanswered(
+    answer: Answer, *, budget: int | None = None, rendered: int | None = None, slack: int = 0
+) -> str | None:
+    """Return why a record does not answer its row; None if it does.
+
+    Args:
+        answer: what is known of it.
+        budget: tokens that the answer may take; None where the row is not at hand.
+        rendered: tokens of the prompt that was sent; likewise.
+        slack: tokens by which the count of a server that renders prompts itself may differ.
+    """
+    read, made = answer.prompt_tokens, answer.answer_tokens
+    if answer.error is not None:
+        return answer.error
+    if answer.text is None:
+        return "the text is null"
+    if answer.finish not in FINISHED:
+        return f"finish reason {quote(str(answer.finish))} is not stop or length"
+    for count in (read, made):
+        if type(count) not in (int, type(None)):
+            return f"{quote(str(count))} is reported as a number of tokens"
+    if made is not None and made < 1:
+        return "no token was generated"
+    if made is not None and budget is not None and made > budget:
+        return f"{made} tokens were generated, the budget is {budget}"
+    if read is not None and rendered is not None and abs(read - rendered) > slack:
+        cause = (
+            "it cuts prompts at its context window; raise it (vLLM: --max-model-len, llama.cpp: "
+            "--ctx-size, SGLang: --context-length, Ollama: num_ctx)"
+            if read < rendered
+            else "it adds tokens of its own, e.g. a second BOS or a system prompt"
+        )
+        other = "; or it has another tokenizer: give that one with --tokenizer, or a tolerance"
+        reason = f"the server read {read} prompt tokens, {rendered} were rendered here: {cause}"
+        return reason + other * bool(slack)
+    return None
+
+
+def settle(found: Iterable[tuple[Answer, T]]) -> dict[Key, tuple[T, str | None]]:
+    """Return for each row the place of the record that counts, and why it is no answer, if so.
+
+    The first answer of the run's model counts; without one, the last record. The run's model is the
+    one that most answers name; a record that names none is of any model.
+
+    Args:
+        found: records in the order of their files and lines, each with its place.
+    """
+    answers: dict[Key, dict[str | None, T]] = {}  # the first by each model
+    settled: dict[Key, tuple[T, str | None]] = {}
+    names: Counter[str] = Counter()
+    for answer, place in found:
+        reason = why_unanswered(answer)
+        if reason is None:
+            answers.setdefault(answer.key, {}).setdefault(answer.model, place)
+            names.update([answer.model] if answer.model is not None else [])
+        if answer.key not in answers:
+            settled[answer.key] = place, reason
+    model = names.most_common(1)[0][0] if names else None
+    for key, by_model in answers.items():
+        name, place = next(
+            (one for one in by_model.items() if one[0] in (None, model)),
+            next(iter(by_model.items())),
+        )
+        other = f"answered by {quote(str(name))}, the run's model is {quote(str(model))}"
+        settled[key] = place, None if name in (None, model) else other
+    return settled
+
+
+def thought_and_text(answer: Answer, *, opened: bool = False) -> tuple[str | None, str]:
+    """Return the reasoning, and what is scored: the text without it, cleaned as upstream does.
+
+    Args:
+        answer: with a text.
+        opened: whether the prompt itself opened a block of reasoning
+            (`ruler_eval.reasoning.opens`).
+    """
+    is_apart = answer.reasoning is not None
+    thought, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
+    return answer.reasoning if thought is None else thought, clean(text)
+
+
+def scored_text(answer: Answer, *, opened: bool = False) -> str:
+    """Return what is scored; see `thought_and_text`."""
+    return thought_and_text(answer, opened=opened)[1]
+
+
+@dataclass(frozen=True)
+class Validity:
+    """What a score rests on; every score, table and report carries its `line`.
+
+    Attributes:
+        rows: that were asked; samples, where there are several of each row.
+        answered: of them.
+        models: records by the model that they name.
+        empty: answers whose scored text is empty.
+        cut_off: answers whose tokens ran out, or whose reasoning never ended.
+        reasoning: answers with reasoning in the text that was generated as the answer: of any
+            protocol but `thinking`, or left over after it was taken out.
+        most_common: answers that have the most frequent text.
+        partial: whether the user accepted that rows have no answer.
+    """
+
+    rows: int
+    answered: int
+    models: dict[str, int] = field(default_factory=dict)
+    empty: int = 0
+    cut_off: int = 0
+    reasoning: int = 0
+    most_common: int = 0
+    partial: bool = False
+
+    @property
+    def line(self) -> str:
+        """All of it in one line."""
+        by = f" by {', '.join(self.models)}" if self.models else ""
+        return (
+            f"validity: {self.answered:,} of {counted(self.rows, 'row')} answered{by}; "
+            f"{self.empty:,} empty, {self.cut_off:,} cut off, {self.reasoning:,} with reasoning "
+            f"in the answer, {self.most_common:,} with the most frequent text"
+        )
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Why the score must not be used; `score` then exits with 1."""
+        n, missing = self.answered, self.rows - self.answered
+        several = n > 1
+        found = {
+            f"{counted(missing, 'row')} of {self.rows:,} unanswered": missing and not self.partial,
+            f"{len(self.models)} models answered: {_shares(self.models)}": len(self.models) > 1,
+            f"reasoning is in the scored text of {counted(self.reasoning, 'answer')}; "
+            "use --protocol thinking": self.reasoning,
+            "every answer is empty": n and self.empty == n,
+            "every answer is cut off": n and self.cut_off == n,
+            "every answer is the same text": several and self.most_common == n,
+        }
+        return tuple(text for text, holds in found.items() if holds)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful, beside the errors."""
+        one_text = self.most_common if self.most_common > 1 else 0
+        found = (
+            ("empty", self.empty, EMPTY),
+            ("cut off", self.cut_off, CUT_OFF),
+            ("the same text", one_text, ONE_TEXT),
+        )
+        return tuple(
+            f"{number / self.answered:.0%} of the answers are {what}"
+            for what, number, limit in found
+            if 0 < number < self.answered and number >= limit * self.answered
+        )
+
+    @property
+    def exit_status(self) -> int:
+        """1 if there is an error, else 0."""
+        return int(bool(self.errors))
+
+    def __str__(self) -> str:
+        return self.line
+
+    def to_record(self) -> dict[str, Any]:
+        """Return it as JSON values, with its line, errors and warnings."""
+        said = {"line": self.line, "errors": self.errors, "warnings": self.warnings}
+        return {**asdict(self), **said}
+
+
+class Tally:
+    """Counts answers, one at a time, into their `Validity`; keeps no text."""
+
+    def __init__(self, protocol: str, *, opened: bool = False) -> None:
+        """Start at nothing; `opened` as in `scored_text`."""
+        self._thinking, self._opened = protocol == "thinking", opened
+        self._counts, self._models = Counter[str](), Counter[str]()
+        self._texts = Counter[int]()
+
+    def add(self, answer: Answer | None) -> str | None:
+        """Count the record of a row, if it has one; return the text to score, if it is answered."""
+        self._counts["rows"] += 1
+        if answer is None:
+            return None
+        self._models.update([answer.model] if answer.model is not None else [])
+        if answer.error is not None or answer.text is None:
+            return None
+        thought, text = thought_and_text(answer, opened=self._opened)
+        self._counts.update(
+            answered=1,
+            empty=not text,
+            cut_off=answer.finish == "length" or (bool(thought) and not text),
+            reasoning=reasoning.is_in(text if self._thinking else answer.text),
+        )
+        self._texts[hash(text)] += 1
+        return text
+
+    def validity(self, *, partial: bool = False) -> Validity:
+        """Return what was counted so far."""
+        most = max(self._texts.values(), default=0)
+        models = dict(self._models.most_common())
+        return Validity(**self._counts, models=models, most_common=most, partial=partial)
+
+
+def _shares(models: dict[str, int]) -> str:
+    return ", ".join(f"{quote(name)} {number:,}" for name, number in models.items())

@@ -1,0 +1,150 @@
+"""When a row is answered, which record counts, and what a score says of the answers under it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruler_eval.answers import Answer, Tally, Validity, settle, why_unanswered
+
+GOOD = Answer("vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"finish": "length"}, None),
+        ({"text": ""}, None),
+        ({"answer_tokens": None, "prompt_tokens": None}, None),
+        ({"text": None}, "the text is null"),
+        ({"finish": "content_filter"}, "finish reason 'content_filter' is not stop or length"),
+        ({"finish": None}, "finish reason 'None' is not stop or length"),
+        ({"text": "", "answer_tokens": 0}, "no token was generated"),
+        ({"answer_tokens": 31}, "31 tokens were generated, the budget is 30"),
+        ({"prompt_tokens": 3000}, "the server read 3000 prompt tokens, 4000 were rendered here"),
+        ({"prompt_tokens": 4001}, "it adds tokens of its own"),
+        ({"prompt_tokens": "4000"}, "'4000' is reported as a number of tokens"),
+        ({"answer_tokens": 5.0}, "'5.0' is reported as a number of tokens"),
+        ({"answer_tokens": True}, "'True' is reported as a number of tokens"),
+        ({"error": "status 500"}, "status 500"),
+    ],
+)
+def test_a_row_is_answered_by_a_whole_record_alone(
+    changes: dict[str, Any], reason: str | None
+) -> None:
+    found = why_unanswered(replace(GOOD, **changes), budget=30, rendered=4000)
+    assert found is None if reason is None else reason in (found or "")
+
+
+def of(index: int, model: str | None = "org/a", text: str | None = "yes") -> Answer:
+    error = None if text is not None else "status 500"
+    return Answer("vt_4096", index, text, "stop", 9, 1, 0.1, error, model=model)
+
+
+def settled(*records: Answer) -> dict[int, tuple[Answer, str | None]]:
+    found = settle((one, one) for one in records)
+    return {index: where for (_, index, _), where in found.items()}
+
+
+def test_the_first_answer_of_the_runs_model_counts_and_another_models_is_asked_again() -> None:
+    found = settled(of(0), of(1, "org/b"), of(2), of(0, text="later"), of(3, text=None), of(4))
+    assert found[0] == (of(0), None) and found[3][1] == "status 500"
+    assert found[1][1] == "answered by 'org/b', the run's model is 'org/a'"
+    again = settled(of(0), of(1, "org/b"), of(2), of(3, text=None), of(1), of(3), of(5, None))
+    assert again[1] == (of(1), None) and again[3] == (of(3), None) and again[5][1] is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "error"]))))
+def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | None]]) -> None:
+    records = [of(n, text=None) if name == "error" else of(n, name) for n, name in rows]
+    found = settled(*records)
+    assert found.keys() == {n for n, _ in rows}
+    names = [one.model for one, reason in found.values() if reason is None and one.model]
+    assert len(set(names)) <= 1
+    for n, (_one, reason) in found.items():
+        mine = [record for record in records if record.index == n]
+        could = [record.model in (None, *names[:1]) for record in mine if record.error is None]
+        assert (reason is None) == any(could)
+
+
+def tallied(*answers: Answer | None, partial: bool = False) -> Validity:
+    tally = Tally("completion")
+    for one in answers:
+        tally.add(one)
+    return tally.validity(partial=partial)
+
+
+MANY = [replace(GOOD, index=n, text=f"word {n}") for n in range(40)]
+
+
+def test_a_valid_score_has_a_line_and_neither_errors_nor_warnings() -> None:
+    found = tallied(*MANY)
+    assert found.line == (
+        "validity: 40 of 40 rows answered by org/a; 0 empty, 0 cut off, 0 with reasoning in the "
+        "answer, 1 with the most frequent text"
+    )
+    assert (found.errors, found.warnings, found.exit_status) == ((), (), 0)
+    record = found.to_record()
+    assert record["answered"] == 40 and record["line"] == found.line
+
+
+@pytest.mark.parametrize(
+    ("answers", "error"),
+    [
+        ([*MANY, None], "1 row of 41 unanswered"),
+        ([*MANY, replace(GOOD, text=None, error="status 500")], "1 row of 41 unanswered"),
+        ([*MANY, replace(GOOD, model="org/b")], "2 models answered: 'org/a' 40, 'org/b' 1"),
+        (
+            [*MANY, replace(GOOD, text="<think>QZKRA")],
+            "reasoning is in the scored text of 1 answer",
+        ),
+        ([replace(one, text=" ") for one in MANY], "every answer is empty"),
+        ([replace(one, finish="length") for one in MANY], "every answer is cut off"),
+        ([replace(one, text="!!!!") for one in MANY], "every answer is the same text"),
+    ],
+)
+def test_what_makes_a_score_worthless_is_an_error(answers: list[Answer], error: str) -> None:
+    found = tallied(*answers)
+    assert found.exit_status == 1 and any(error in one for one in found.errors), found
+
+
+def test_unanswered_rows_may_be_accepted_two_models_may_not() -> None:
+    assert tallied(*MANY, None, partial=True).exit_status == 0
+    assert tallied(*MANY, None, replace(GOOD, model="b"), partial=True).exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "first", "warned"),
+    [({"text": ""}, 2, "empty"), ({"finish": "length"}, 2, "cut off"), ({"text": "!!"}, 8, "same")],
+)
+def test_a_share_of_doubtful_answers_is_warned_of_from_its_limit_on(
+    changes: dict[str, Any], first: int, warned: str
+) -> None:
+    def found(number: int) -> Validity:
+        worse: Validity = tallied(
+            *(replace(one, **changes) for one in MANY[:number]), *MANY[number:]
+        )
+        return worse
+
+    assert found(first - 1).warnings == () and found(first).exit_status == 0
+    assert any(warned in one for one in found(first).warnings)
+
+
+def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
+    tally = Tally("thinking", opened=True)
+    said = ["so QZKRA</think>PLMEW", "<think>QZKRA", "QZKRA, I think"]
+    texts = [tally.add(replace(GOOD, text=text)) for text in said]
+    apart = replace(GOOD, text="PLMEW", reasoning="QZKRA")
+    assert [*texts, tally.add(apart), tally.add(replace(apart, text=""))] == [
+        "PLMEW",
+        "",
+        "",
+        "PLMEW",
+        "",
+    ]
+    found = tally.validity()
+    assert found.cut_off == 3 and found.reasoning == 0 and found.empty == 3
+    assert tallied(replace(GOOD, text="<think>QZKRA</think>PLMEW")).reasoning == 1
