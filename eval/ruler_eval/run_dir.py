@@ -144,6 +144,17 @@ class RunFolder:
         shards = {Shard(int(match[1]), int(match[2])) for match in found if match}
         return set(filter(self.is_running, shards))
 
+    def rows_per_second(self) -> float | None:
+        """Return the rows that running processes finish in a second; None if none runs."""
+        speeds = []
+        for shard in self.running():
+            journals = sorted(self.path.glob(journal.NAME.format(shard.name, "*")))
+            if journals and (started := journal.started(journals[-1])):
+                seconds = journals[-1].stat().st_mtime - started
+                lines = journals[-1].read_bytes().count(b"\n")
+                speeds.append(lines / seconds if seconds > 0 else 0.0)
+        return sum(speeds) if speeds else None
+
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
         """Return the record of each row: the first answer of the run's model, else the last error.
 

@@ -21,17 +21,15 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted
-from ruler_data.options import others_to, takes_options
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
 from ruler_eval.answers import Answer
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
-from ruler_eval.eval_config import EvalConfig, RunConfig
-from ruler_eval.inputs import Inputs, open_inputs
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Choice, Inputs, open_inputs
 from ruler_eval.reasoning import opens, split
 from ruler_eval.run_dir import FAILURE, RunFolder
-from ruler_eval.run_status import Outcome, Run, summarize
 from ruler_eval.schema import FREE, RunInfo, faults
 from ruler_eval.sharding import Item, Shard, cost, shares_of
 
@@ -75,9 +73,9 @@ class RunJob(Inputs):
         return answer if thought is None else replace(answer, text=text, reasoning=thought)
 
 
-def open_job(config: EvalConfig) -> RunJob:
+def open_job(choice: Choice, config: EvalConfig) -> RunJob:
     """Return a run whose prompts all fit; nothing heavy is loaded."""
-    inputs = open_inputs(config)
+    inputs = open_inputs(choice, config)
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
@@ -87,45 +85,36 @@ def open_job(config: EvalConfig) -> RunJob:
             f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
             f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
         )
-    return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
+    return RunJob(choice, config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
-@others_to("options")
-@takes_options(RunConfig)
-def run(config: RunConfig) -> Run:
-    """Answer frozen rows, one journal line for each; a run that was interrupted resumes.
+def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> str | None:
+    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal.
 
-    Further keyword arguments are options of the engine, e.g. `dtype="float16"`; for `generate`
-    also `batch`, and its keyword arguments. With `generate`, `model` may be left out, or be just a
-    name to record; prompts are then rendered with the tokenizer of the data.
-
-    Raises:
-        UsageError: the options cannot be carried out, or `out` holds another run.
-        RulerError: the engine failed, or data are damaged.
+    Returns:
+        How many of them have none now, and why; None if all have one.
     """
-    folder, share = config.folder.checked(), config.share
-    job = open_job(config)
-    outcome = run_shard(job, folder, share)
-    return summarize(folder, job.info, outcome)
-
-
-def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
-    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
     with folder.hold(shard):
         if job.engine.open is not None:
             job.engine.open()
         folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
-        errors: list[str | None] = []  # of each row that was asked
         answers = journal.Journal(folder.path, shard.name)
         with closing(answers), bar(pending) as progress:
-            for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
-                answers.add(prediction)
-                progress(prediction)
-                errors.append(prediction.error)
-    reasons = [error for error in errors if error is not None]
-    missing = len(pending) - len(errors)
-    return Outcome(errors.count(None), len(reasons), missing, *reasons[:1])
+            for answer in _predict(job, pending, folder.file(FAILURE, shard)):
+                answers.add(answer)
+                progress(answer)
+    found = folder.answers() if pending else {}
+    records = [found.get(item.key) for item in pending]
+    failed = [one.error for one in records if one is not None and one.error is not None]
+    missing = records.count(None)
+    if not failed and not missing:
+        return None
+    return (
+        f"{folder.path}: shard {shard}: {counted(len(failed), 'row')} could not be answered "
+        f"({next(iter(failed), None)}), {missing} were not run; run the command again to run only "
+        "these rows"
+    )
 
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
@@ -145,7 +134,7 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
         "data": str(job.data.source.folder.absolute()),
         **{name: value for name, value in options.items() if name in FREE},
     }
-    folder.log_start(job.info, shard, {**start, **job.engine.start})
+    folder.log_start(job.info, shard, start)
     return pending
 
 

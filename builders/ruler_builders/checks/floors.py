@@ -19,11 +19,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import needle_sentences, word_list
 from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
 ROWS = 200
@@ -65,12 +66,14 @@ class FloorMeter:
 
 
 LISTING = "list everything"
+#: Metrics that want every gold answer.
+ALL = ("all", "soft_all")
 
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
     counts, forms = _CANDIDATES[type(task.params)](row)
-    wanted = len(row.outputs) if task.metric == "all" else 1
+    wanted = len(row.outputs) if task.metric in ALL else 1
     answers = dict(_choices(counts, forms, wanted))
     if isinstance(task.params, Cwe | Fwe):
         del answers["most frequent"]  # the question asks for these
@@ -87,8 +90,10 @@ def _score(task: Task, row: Row, named: Sequence[str]) -> float:
     answer, outputs = ", ".join(named).lower(), [output.lower() for output in row.outputs]
     if task.headline == "exact":
         return float(sorted(answer.split(", ")) == sorted(outputs))
-    found = [output in answer for output in outputs]
-    return sum(found) / len(found) if task.metric == "all" else float(any(found))
+    found = [
+        output == answer if task.metric == "letter" else output in answer for output in outputs
+    ]
+    return sum(found) / len(found) if task.metric in ALL else float(any(found))
 
 
 def _choices(
@@ -227,4 +232,5 @@ _CANDIDATES: dict[type, Callable[[Row], Candidates]] = {
     Fwe: _words,
     Qa: _names,
     Graph: _nodes,
+    Ruler2: lambda row: (ruler2_rows.candidates(row), {}),
 }

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ruler_builders import prompts
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.prompts import NEEDLES, PromptTemplate
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 
 
 def _named(form: str) -> str:
@@ -231,6 +232,8 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
         case Graph():
             node = re.search(r"[A-Z]{5}", question)
             return prompts.graph(params, node[0] if node else "NODE")
+        case Ruler2():
+            return ruler2_rows.template(params, row)
         case _:
             assert_never(params)
 

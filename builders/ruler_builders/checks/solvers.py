@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import (
     COUNTED,
     VALUE,
@@ -21,7 +22,7 @@ from ruler_builders.checks.prompt_parser import (
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
-from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 
 _QUESTION = re.compile(
     r"What (?:is|are all) the (?:(\w+) )?special magic \w+ for (.+) mentioned in the "
@@ -237,4 +238,5 @@ _SOLVERS: dict[type, Callable[[Row], Solved]] = {
     Cwe: _cwe,
     Fwe: _fwe,
     Graph: _graph,
+    Ruler2: lambda row: Solved(*ruler2_rows.solve(row)),
 }

@@ -15,6 +15,7 @@ from itertools import chain
 
 import numpy as np
 
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import (
     MAGIC,
     VALUE,
@@ -31,7 +32,7 @@ from ruler_builders.checks.solvers import documents, solve
 from ruler_builders.prompts import NOISE
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 
 
 def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
@@ -343,6 +344,10 @@ def _graph(task: Task, params: Graph, length: int, row: Row) -> Iterator[str]:
         yield f"{len(row.outputs)} nodes in the answer, the task has {params.answers}"
 
 
+def _ruler2(task: Task, params: Ruler2, length: int, row: Row) -> Iterator[str]:
+    yield from ruler2_rows.parameter_findings(params, row)
+
+
 _FAMILIES: dict[type, Callable[..., Iterator[str]]] = {
     Niah: _niah,
     Vt: _vt,
@@ -350,4 +355,5 @@ _FAMILIES: dict[type, Callable[..., Iterator[str]]] = {
     Fwe: _fwe,
     Qa: _qa,
     Graph: _graph,
+    Ruler2: _ruler2,
 }

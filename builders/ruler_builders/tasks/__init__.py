@@ -4,8 +4,8 @@ from typing import assert_never
 
 from ruler_builders.rows.row_template import RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_builders.tasks import cwe, fwe, graph, niah, qa, vt
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_builders.tasks import cwe, fwe, graph, niah, qa, ruler2, vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 
 
 def draw(
@@ -39,5 +39,7 @@ def draw(
             return qa.draw(name, task.params, *row)
         case Graph():
             return graph.draw(name, task.params, *row)
+        case Ruler2():
+            return ruler2.draw(name, task.params, *row)
         case _:
             assert_never(task.params)
