@@ -120,7 +120,9 @@ def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
     ]
     released = replace(manifest, sources=tuple(real))
     body = yaml.safe_load(front_matter(released, Address("org/ruler", "v1.2.0")))
-    assert body["license"] == ["apache-2.0", "cc-by-sa-4.0", "other"] and body["license_name"]
+    assert (
+        body["license"] == ["apache-2.0", "cc-by-sa-4.0", "mit", "other"] and body["license_name"]
+    )
     page = "https://huggingface.co/datasets/org/ruler/blob/v1.2.0/LICENSES.md"
     assert body["license_link"] == page, "the Hub refuses the name of a file"
     assert "license_link" not in yaml.safe_load(front_matter(released)), "a folder has no address"
