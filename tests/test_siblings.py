@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,9 +51,9 @@ class Owner:
     def reader(self, program: str, *arguments: object) -> Done:
         return call_in(self.readers, program, *arguments, cwd=self.root)
 
-    def index(self, org: str) -> list[dict[str, str]]:
+    def index(self, org: str) -> list[dict[str, Any]]:
         text = self.hub.repos[f"{org}/ruler"].files("main")[INDEX].data
-        siblings: list[dict[str, str]] = json.loads(text)["siblings"]
+        siblings: list[dict[str, Any]] = json.loads(text)["siblings"]
         return siblings
 
 
