@@ -114,7 +114,7 @@ def another(run: Path) -> None:
 
 
 CHANGED = "answers-0-of-2.jsonl: was changed after results.json"
-FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
+FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "all scores 1": (of_config("scores", ones), "vt_4096/.*the score is 1.0 in the file, not"),
     "one score": (of_config("scores", lambda x: [1 - x[0], *x[1:]]), "vt_4096/0: the score is"),
     "scores of qa": (of_config("scores", ones, "qa_1_4096"), "qa_1_4096/.*the score is 1.0"),
@@ -152,7 +152,9 @@ FORGERIES: dict[str, tuple[Callable[[Path], None], str]] = {
         "fingerprint: .* is claimed",
     ),
     "texts": (in_answers(every(text="all of them")), CHANGED),
-    "texts, files hidden": (in_answers(every(text="all of them"), hidden=True), "the score is 1.0 in the file"),
+    "texts, files hidden": (
+        in_answers(every(text="all of them"), hidden=True), "the score is 1.0 in the file",
+    ),
     "wrong answers removed": (in_answers(lambda lines: lines[1:]), CHANGED),
     "removed, files hidden": (
         in_answers(lambda lines: lines[1:], hidden=True), "the score is|without an answer",

@@ -26,6 +26,7 @@ from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
+from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
 from ruler_eval.scoring import PREDICTIONS, Data, open_rows, rows_of_run
 from ruler_report.prediction_formats import (
@@ -97,7 +98,9 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
         if 0 <= index < run.data.rows.get(config, 0):
             failed = Answer(config, index, error=reason, sample=sample)
             entries[config, index, sample] = failed if reason else line
-    return run, Predictions(entries, journal.parse, tuple(torn))
+    decision = RunFolder(folder).decision()
+    decided = [] if decision is None else [f"{decision['answer']}; {decision['guarantee']}"]
+    return run, Predictions(entries, journal.parse, (*torn, *decided))
 
 
 def _read_files(place: Path, rows: Mapping[str, int]) -> Predictions:

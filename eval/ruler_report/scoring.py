@@ -26,7 +26,7 @@ from ruler_eval.reasoning import opens
 from ruler_eval.schema import RunInfo
 from ruler_eval.scoring import PREDICTIONS
 from ruler_report.exact import exact_scores
-from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
+from ruler_report.failures import example_end, failure_of
 from ruler_report.predictions import (
     Predictions,
     answer_of,
@@ -268,7 +268,7 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     """
     answer = answer.lower()
     named = {output.lower(): output.lower() in answer for output in row.outputs}
-    start = example_end(row.context) if task.params.family in EXAMPLE_FAMILIES else 0
+    start = example_end(row, task)
     room = max(1, len(row.context) - start)
     for span in row.evidence:
         cell = min(BINS - 1, max(0, span.start - start) * BINS // room)
