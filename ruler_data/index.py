@@ -4,7 +4,8 @@
     found.release.repo, found.release.tag
 
 A dataset repo holds one tokenizer. The first repo of an owner, `org/ruler`, also lists its siblings
-in `index.json`, each with the fingerprint of its tokenizer.
+in `index.json`, each with the fingerprint of its tokenizer and the tokens that its rows keep free.
+A repo without an index lists its own newest release.
 """
 
 import json
@@ -15,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import TokenizerInfo
+from ruler_data.manifest import Manifest, TokenizerInfo
 from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
 
 FILENAME = "index.json"
@@ -37,6 +38,7 @@ class Sibling:
         fingerprint: of the tokenizer: its identity, or where it has none the sha256 of its files.
         models: Hub ids of models that are known to have it.
         configs: names of the release's configs.
+        reserve: tokens that its rows keep free beside the answer, for reasoning.
     """
 
     repo: str
@@ -46,6 +48,25 @@ class Sibling:
     fingerprint: str
     models: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
+    reserve: int = 0
+
+    @classmethod
+    def of(cls, repo: str, tag: str, commit: str, manifest: Manifest) -> "Sibling":
+        """Return the entry of a release."""
+        from ruler_data.tokenizers.registry import REGISTRY
+
+        info = manifest.tokenizer
+        known = REGISTRY.get(info.name)
+        return cls(
+            repo=repo,
+            tag=tag,
+            commit=commit,
+            tokenizer=info.name,
+            fingerprint=info.identity or info.fingerprint,
+            models=known.ids if known else tuple(filter(None, [info.hub_id])),
+            configs=tuple(manifest.configs),
+            reserve=info.extra_reserve,
+        )
 
 
 @dataclass(frozen=True)
@@ -54,14 +75,14 @@ class Index:
 
     siblings: tuple[Sibling, ...] = ()
 
-    def of_tokenizer(self, info: TokenizerInfo) -> Sibling | None:
-        """Return the release for a tokenizer, or None."""
+    def of_tokenizer(self, info: TokenizerInfo, reserve: int = 0) -> Sibling | None:
+        """Return the release for a tokenizer, or None; `reserve` as in `find`."""
         known = {info.identity, info.fingerprint}
-        return next((one for one in self.siblings if one.fingerprint in known), None)
+        return _fitting(reserve, (one for one in self.siblings if one.fingerprint in known))
 
-    def of_model(self, model: str) -> Sibling | None:
-        """Return the release that lists a model's Hub id, or None."""
-        return next((one for one in self.siblings if model in one.models), None)
+    def of_model(self, model: str, reserve: int = 0) -> Sibling | None:
+        """Return the release that lists a model's Hub id, or None; `reserve` as in `find`."""
+        return _fitting(reserve, (one for one in self.siblings if model in one.models))
 
     def with_siblings(self, siblings: Iterable[Sibling]) -> "Index":
         """Return the index with siblings added; each replaces the earlier one of its repo."""
@@ -95,12 +116,47 @@ class Index:
                 if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", f"{one.commit} {one.fingerprint}"):
                     msg = f"{one.repo}: commit or fingerprint is not a hash"
                     raise ValueError(msg)
+                if one.reserve < 0:
+                    msg = f"{one.repo}: reserve {one.reserve}"
+                    raise ValueError(msg)
                 for config in one.configs:
                     parse_config(config)
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
             reason = f"{type(no).__name__}: {quote(str(no).splitlines()[0], 120)}"
             raise RulerError(where, f"not an index of ruler-data ({reason})") from no
         return cls(siblings)
+
+
+def _fitting(reserve: int, siblings: Iterable[Sibling]) -> Sibling | None:
+    """Return the release that keeps at least so many tokens free, and the fewest; 0: none."""
+    fitting = (
+        one for one in siblings if one.reserve >= reserve and bool(one.reserve) == bool(reserve)
+    )
+    return min(fitting, key=lambda one: one.reserve, default=None)
+
+
+def releases_of(repo: str) -> Index:
+    """Return what a repo's index lists, or its own newest release if it has no index.
+
+    Raises:
+        UsageError: the repo's id is not valid.
+        RulerError: the repo is not available, or holds neither an index nor a release.
+    """
+    from ruler_data.hub.download import open_release, released_version
+    from ruler_data.hub.repo import tags
+
+    if (index := read_index(repo)) is not None:
+        return index
+    by_number = {
+        tuple(map(int, version.split("."))): tag
+        for tag in tags(repo)
+        if (version := released_version(tag))
+    }
+    if not by_number:
+        remedy = "`ruler-data publish` and `release` make releases"
+        raise RulerError(repo, f"has no {FILENAME} and no release; {remedy}")
+    release = open_release(repo, by_number[max(by_number)])
+    return Index((Sibling.of(repo, release.revision, release.commit, release.manifest),))
 
 
 def read_index(repo: str, revision: str = "main") -> Index | None:
@@ -156,37 +212,39 @@ class Found:
         named = self.model in REGISTRY or self.model in ALIASES
         model = "MODEL" if named else shlex.quote(self.model)
         rows = f"--data {one.repo} --revision {one.tag}"
-        return f"ruler-eval run {rows} --model {model} --out runs/{one.tokenizer}"
+        protocol = " --protocol thinking" if one.reserve else ""
+        return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{one.tokenizer}"
 
 
-def find(model: str | Path, repo: str | None = None) -> Found:
+def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Found:
     """Return where the rows for a model's tokenizer are published, or how to build them.
 
     Args:
         model: folder, Hub id, or name of a tokenizer in the registry.
         repo: dataset repo whose `index.json` lists releases, e.g. `org/ruler`; None for no repo.
+        reserve: tokens that the rows must keep free beside the answer, for the protocol `thinking`:
+            of the releases with at least so many, the one with the fewest; 1 takes any. 0 for the
+            plain rows.
 
     Raises:
         UsageError: the model's tokenizer is not available, and no release lists the model.
-        RulerError: the repo is not available, or has no index.
+        RulerError: the repo is not available, or has no release.
     """
     from ruler_data.tokenizers.registry import REGISTRY
 
     model = str(model)
-    index = read_index(repo) if repo else Index()
-    if index is None:
-        what = f"has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
-        raise RulerError(str(repo), what)
+    index = releases_of(repo) if repo else Index()
     known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
     build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
+    build += f" --reserve {reserve}" if reserve else ""
     try:
         info = _tokenizer(model, known)
     except UsageError:
-        if (release := index.of_model(model)) is None:
+        if (release := index.of_model(model, reserve)) is None:
             raise
         return Found(model, None, release, build)
-    release = index.of_tokenizer(info)
-    if release is None and (release := index.of_model(model)):
+    release = index.of_tokenizer(info, reserve)
+    if release is None and (release := index.of_model(model, reserve)):
         from ruler_data.terminal import warn
 
         warn(

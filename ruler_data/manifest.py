@@ -262,6 +262,13 @@ class Manifest:
         """Whether any row is made of the bundled sample corpus instead of the real source."""
         return any(source.kind == "sample" for source in self.sources)
 
+    @property
+    def protocol(self) -> str:
+        """The protocol of `ruler-eval` that these rows are made for."""
+        if self.chat_template:
+            return "base"
+        return "thinking" if self.tokenizer.extra_reserve else "completion"
+
     def select(
         self, tasks: Collection[str] | None = None, lengths: Collection[int] | None = None
     ) -> tuple[str, ...]:
