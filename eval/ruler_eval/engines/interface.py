@@ -83,19 +83,30 @@ class Request:
             known.pop("prompt_tokens", len(self.ids)),
             answer_tokens,
             round(seconds, 4),
-            cached_tokens=cached_tokens,
+            cached_tokens=_whole(cached_tokens),
             sample=self.sample,
             question_digest=question_digest(self.row),
             **known,
         )
         error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
-        return answer if error is None else replace(answer, text=None, error=error)
+        if error is None:
+            return answer
+        counts = {name: _whole(getattr(answer, name)) for name in _COUNTS}
+        return replace(answer, text=None, error=error, **counts)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
         digest = question_digest(self.row)
         place = self.config, self.row.index
         return Answer(*place, error=error, sample=self.sample, question_digest=digest)
+
+
+#: Numbers of tokens in a record; a server may send anything as such.
+_COUNTS = ("prompt_tokens", "answer_tokens")
+
+
+def _whole(value: object) -> int | None:
+    return value if type(value) is int else None
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead
