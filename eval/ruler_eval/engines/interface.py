@@ -91,8 +91,8 @@ class Request:
         error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
         if error is None:
             return answer
-        counts = {name: _whole(getattr(answer, name)) for name in _COUNTS}
-        return replace(answer, text=None, error=error, **counts)
+        read, made = _whole(answer.prompt_tokens), _whole(answer_tokens)
+        return replace(answer, text=None, error=error, prompt_tokens=read, answer_tokens=made)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
@@ -101,11 +101,8 @@ class Request:
         return Answer(*place, error=error, sample=self.sample, question_digest=digest)
 
 
-#: Numbers of tokens in a record; a server may send anything as such.
-_COUNTS = ("prompt_tokens", "answer_tokens")
-
-
 def _whole(value: object) -> int | None:
+    """Return a number of tokens; a server may send anything as such."""
     return value if type(value) is int else None
 
 
