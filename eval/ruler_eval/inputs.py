@@ -105,6 +105,11 @@ class Inputs:
         if window is not None and need > window:
             wrong = f"prompt and answer need {need} tokens, the model's window is {window}"
             remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
+            if prompts.protocol.name == "thinking":
+                room = (
+                    "take rows with room for reasoning: the sibling of the data named …-r16k, or "
+                )
+                remedy = f"{room}`ruler-data build --reserve {prompts.extra_tokens}`; or {remedy}"
             found["window"] = f"{wrong}; {remedy} (docs/eval.md)"
         return found
 
