@@ -176,7 +176,7 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             "that supports add_generation_prompt",
         )
     if protocol.name != "thinking" and opens(prompts.frame(tokenizer)):
-        message = "it opens a block of reasoning, and protocol thinking alone has room for one"
+        message = "it opens a block of reasoning, which `run` refuses; use --protocol thinking"
         yield Finding("error", "template", message)
     if protocol.name == "thinking" and chat == thinking and not opens(thinking):
         yield Finding(

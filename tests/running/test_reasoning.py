@@ -11,9 +11,16 @@ import pytest
 
 import ruler_eval
 from ruler_data import UsageError
+from ruler_data.index import Index, Sibling
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
 from ruler_eval import reasoning
 from ruler_eval.answers import Answer, Tally
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Choice, _of_index
+from ruler_eval.models import Model
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
 from tests.running.processes import evaluate, lines
@@ -46,7 +53,7 @@ def test_what_follows_the_reasoning_is_the_answer(
 
 def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
-    for protocol in ("thinking", "completion", "chat"):
+    for protocol in ("thinking", "completion"):
         assert reasoning.opens(PromptFormat(PROTOCOLS[protocol], 0).frame(tokenizer))
     assert reasoning.split("It must be 12", opened=True) == ("It must be 12", "")
     assert reasoning.split("It must be 12</think>\n12", opened=True)[1] == "12"
@@ -57,13 +64,25 @@ def test_a_template_that_opens_a_block_is_refused_by_any_protocol_but_thinking(
     frozen: Path, tmp_path: Path, protocol: str
 ) -> None:
     model = tiny.make_model(tmp_path / "r1")
-    tiny.make_tokenizer(model, tiny.REASONER, bos=None)
+    tiny.make_tokenizer(model, tiny.REASONER.replace("enable_thinking", "unused"), bos=None)
     with pytest.raises(UsageError, match=f"opens a block of reasoning in protocol {protocol}; use"):
         ruler_eval.run(frozen, model=model, engine="oracle", protocol=protocol, out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 THOUGHT = "Could it be ABCDE?"
+
+
+@pytest.fixture(scope="module")
+def gold(frozen: Path, tokenizer: PromptTokenizer) -> Say:
+    """Answer any prompt of a row, as ids or as a user's turn, with its gold answer."""
+    rows = list(read_rows(frozen / config_file("vt_2048")))
+
+    def say(body: Body) -> str:
+        text = tokenizer.decode(body["prompt"]) if "prompt" in body else str(body["messages"])
+        return ", ".join(next(row.outputs for row in rows if row.question in text))
+
+    return say
 
 
 def tagged(gold: Say, body: Body) -> str:
@@ -77,9 +96,9 @@ def harmony(gold: Say, body: Body) -> str:
 @pytest.mark.parametrize("api", ["completions", "chat"])
 @pytest.mark.parametrize("say", [tagged, harmony])
 def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
-    frozen: Path, tmp_path: Path, golden: Say, api: str, say: Callable[[Say, Body], str]
+    frozen: Path, tmp_path: Path, gold: Say, api: str, say: Callable[[Say, Body], str]
 ) -> None:
-    with FakeServer(lambda body: say(golden, body)) as server:
+    with FakeServer(lambda body: say(gold, body)) as server:
         server.card["max_model_len"] = 40_000
         if api == "chat":
             server.reads = lambda _body: None
@@ -96,9 +115,7 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
 
 
-def test_what_a_server_returns_as_reasoning_is_never_scored(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
+def test_what_a_server_returns_as_reasoning_is_never_scored(frozen: Path, tmp_path: Path) -> None:
     for name in ("reasoning_content", "reasoning"):
         with FakeServer(lambda body: "I do not know.") as server:
             server.reads = lambda _body: None
@@ -140,6 +157,27 @@ def test_rows_without_room_for_reasoning_are_refused_naming_those_that_have_it(
         ruler_eval.run(
             frozen, model=model, engine="oracle", protocol="thinking", out=tmp_path / "x"
         )
+
+
+def sibling(repo: str, reserve: int) -> Sibling:
+    return Sibling(repo, "v1.0.0", "0" * 40, "t", "1" * 64, ("org/m",), reserve=reserve)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reserves", "repo"),
+    [
+        ("thinking", (0, 16384, 32768), "org/r16384"),
+        ("thinking", (0, 4096), "org/r0"),
+        ("completion", (0, 16384), "org/r0"),
+    ],
+)
+def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
+    protocol: str, reserves: tuple[int, ...], repo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Choice, "chosen", lambda _self, where, _revision: where)
+    index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
+    choice, config = Choice(data="org/ruler"), EvalConfig(protocol=protocol)
+    assert _of_index(index, choice, config, Model("m", "org/m"), None) == repo  # type: ignore[comparison-overlap]
 
 
 def test_json_of_a_record_has_its_reasoning(frozen: Path, tmp_path: Path) -> None:
