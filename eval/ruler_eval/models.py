@@ -82,7 +82,8 @@ def open_model(
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
-    if served and not name and (is_path or ("/" in spec and Path(spec).parent.is_dir())):
+    is_path = is_path or (served and "/" in spec and path.parent.is_dir())
+    if served and is_path and not name:
         raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
     if served:
         return Model(_public(name or spec), spec)

@@ -175,9 +175,6 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             "it has no generation prompt: the model would continue as the user; use a template "
             "that supports add_generation_prompt",
         )
-    if protocol.name != "thinking" and opens(prompts.frame(tokenizer)):
-        message = "it opens a block of reasoning, which `run` refuses; use --protocol thinking"
-        yield Finding("error", "template", message)
     if protocol.name == "thinking" and chat == thinking and not opens(thinking):
         yield Finding(
             "warning",

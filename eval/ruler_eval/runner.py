@@ -19,7 +19,7 @@ from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted
 from ruler_data.row import Row
@@ -79,11 +79,6 @@ class RunJob(Inputs):
 def open_job(choice: Choice, config: EvalConfig) -> RunJob:
     """Return a run whose prompts all fit; nothing heavy is loaded."""
     inputs = open_inputs(choice, config)
-    frame, protocol = inputs.prompts.frame(inputs.tokenizer), config.protocol
-    if protocol != "thinking" and opens(frame):
-        template = f"chat template of {inputs.tokenizer.info.name}"
-        remedy = "use --protocol thinking (or chat, if it takes enable_thinking=false)"
-        raise UsageError(template, f"opens a block of reasoning in protocol {protocol}; {remedy}")
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
