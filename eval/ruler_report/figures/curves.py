@@ -7,7 +7,6 @@ from functools import partial
 from statistics import fmean
 
 from ruler_report.figures.style import (
-    COLOURS,
     GRID,
     INK,
     Axes,
@@ -32,6 +31,8 @@ WIDE = 8
 SHORT = 20
 #: Runs whose intervals still stand apart in one row of dots.
 FEW = 3
+#: Lines beside which intervals only hide each other, and whose numbers stand in two columns.
+MANY = 12
 #: A training step in the name or revision of a model, `checkpoint-500` or `step_1000`.
 STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
 #: The scores of a run by their place on the x axis, in rising order.
@@ -58,7 +59,8 @@ def draw_lines(
         xs, cells = [place + shift for place in line], line.values()
         look = stroke(number)
         lows, highs = [cell.low for cell in cells], [cell.high for cell in cells]
-        axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
+        if len(lines) <= MANY:
+            axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
         axes.plot(xs, [cell.value for cell in cells], **look)
     axes.set_xticks(places, ticks.values())
     axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
@@ -71,17 +73,18 @@ def draw_lines(
 def _number_ends(axes: Axes, lines: Sequence[Line]) -> None:
     ends = {number: [*line.values()][-1].value for number, line in enumerate(lines) if line}
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
-    for number, y in apart(ends, 108 * 6.5 / height).items():
+    columns = 1 + (len(lines) > MANY)
+    places = apart(ends, 108 * 6.5 / height / columns)
+    for rank, (number, y) in enumerate(places.items()):
         axes.annotate(
             str(number + 1),
             (1, y),
-            (3, 0),
+            (3 + 10 * (rank % columns), 0),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
             va="center",
             fontsize="small",
             fontweight="bold",
-            color=COLOURS[number % len(COLOURS)],
             annotation_clip=False,
         )
 

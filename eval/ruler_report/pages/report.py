@@ -289,7 +289,12 @@ def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Sec
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_step(runs))
     yield Section("Tasks by length", curves.by_length(runs))
-    yield Section("Tasks", [curves.dots(runs)], [tables.task_means(runs)], folded="Numbers")
+    yield Section(
+        "Tasks",
+        [curves.dots(runs)],
+        [tables.task_means(runs), tables.tasks_at_longest(runs)],
+        folded="Numbers",
+    )
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
     yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
 
