@@ -88,7 +88,7 @@ class Table:
         best = self.best
         if max(map(len, grid[0][1:])) > max(len(row[0]) for row in grid) and len(grid[0]) > 4:
             grid = [list(column) for column in zip(*grid, strict=True)]
-            best = {"rows": "columns", "columns": "rows", "": ""}[best]
+            best = "columns" if best == "rows" else "rows" if best else ""
         wide = len(grid[0]) > _WIDE
         marks = _best_places(grid, best) if best and len(self.rows) > 1 else set()
         passing = self._passing()

@@ -11,9 +11,9 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
-from ruler_data.errors import UsageError
 from ruler_report.format import visible
 from ruler_report.stats.summary import ScoredRun
 
@@ -110,17 +110,19 @@ class Drawing:
     series: Sequence[str] = ()
 
 
-def render(drawing: Drawing, medium: Medium) -> Picture:
-    """Return the picture of a drawing.
+#: What a report says that has no pictures for want of matplotlib.
+NO_PICTURES = "no pictures: they need matplotlib (pip install 'ruler-data[report]')"
 
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib import rc_context
-    except ImportError as error:
-        msg = "pictures need matplotlib: pip install 'ruler-data[report]', or give --no-pictures"
-        raise UsageError(msg) from error
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def render(drawing: Drawing, medium: Medium) -> Picture:
+    """Return the picture of a drawing."""
+    from matplotlib import rc_context
+
     page = medium == "page"
     elements = []
     with rc_context({**_STYLE, "svg.hashsalt": drawing.name, "svg.fonttype": "none"}):

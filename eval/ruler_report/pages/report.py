@@ -10,7 +10,7 @@ from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
 from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import Drawing, Medium, Picture, render
+from ruler_report.figures.style import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
@@ -155,6 +155,7 @@ def build(
         ordered = [runs[place] for place in order]
         ranks = [table.ranks()[place] for place in order]
         standing = [_standing(table, order, ordered)]
+    drawn = medium if can_draw() else None
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
         others = [run for run in ordered if run is not base]
@@ -176,9 +177,9 @@ def build(
             *_reach(ordered),
         ),
         runs=tuple(ordered),
-        notes=tuple(_notes(runs, comparisons)),
+        notes=(*_notes(runs, comparisons), *([NO_PICTURES] if medium and not drawn else [])),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
+            Chapter(title, anchor, tuple(_finished(sections, drawn)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
@@ -287,7 +288,7 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
 
 def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    yield Section(drawings=curves.by_step(runs))
+    yield Section(drawings=curves.by_number(runs))
     yield Section("Tasks by length", curves.by_length(runs))
     yield Section(
         "Tasks",
