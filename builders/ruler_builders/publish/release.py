@@ -9,6 +9,7 @@ before, so the same command completes an interrupted release, and after a succes
 `GUARDS` are reasons not to publish that need an explicit option.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -295,6 +296,9 @@ def _check_token(repos: Sequence[str], tell: Tell, *, dry_run: bool) -> None:
     """Ask the Hub whose token this is, before anything else is asked."""
     if dry_run and token() is None:
         tell("note: no token, so whether one may write was not asked")
+        return
+    if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
+        tell(f"note: the token is of a trusted publisher of {resource}; its role was not asked")
         return
     about = whoami()
     for repo in repos:
