@@ -1,11 +1,12 @@
 """What a step on the Hub survives, and what it says where there is no network."""
 
+import socket
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from ruler_data.hub.retry import with_retries
+from ruler_data.hub.retry import Patience, with_retries
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.test_build_offline import no_network
@@ -40,6 +41,36 @@ def test_an_error_of_our_own_is_no_fault_of_the_hub(
 
     with pytest.raises(KeyError, match="0"):
         with_retries("a request", work)
+
+
+def test_bytes_that_move_start_patience_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("ruler_data.hub.retry.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(Patience, "moved", 0.0)
+    patience = Patience()
+    now[0] += 290
+    assert patience.pause() == 1.0 and patience.pause(11.0) is None
+    now[0] += 3600  # of a slow upload
+    monkeypatch.setattr(Patience, "moved", now[0] - 1)
+    assert patience.pause(11.0) == 11.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [("show", "org/ruler", "--revision", "v1.0.0"), ("find", "--model", "org/x", "--in", "org/r")],
+)
+def test_a_hub_that_never_answers_is_given_up_when_patience_runs_out(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hole:
+        env = {
+            "HF_ENDPOINT": f"http://127.0.0.1:{hole.getsockname()[1]}", "HF_HOME": str(tmp_path),
+            "HF_HUB_OFFLINE": "", "RULER_OFFLINE": "", "RULER_HUB_PATIENCE": "2",
+        }  # fmt: skip
+        done = spawn("ruler-data", *command, env=env)
+    told = [one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]
+    assert done.returncode == 1 and len(told) == 1 and "no answer" in told[0], done.stderr
 
 
 @pytest.mark.slow

@@ -82,6 +82,7 @@ def open_model(
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
+    is_path = is_path or (served and "/" in spec and path.parent.is_dir())
     if served and is_path and not name:
         raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
     if served:
@@ -205,6 +206,19 @@ def window(config: Config) -> int | None:
     except (TypeError, ValueError, OverflowError):  # not the numbers that engines take
         return None
     return max(found, default=reach)
+
+
+def trained_window(config: Config) -> int | None:
+    """Return the tokens that a model was trained on before its positions were stretched.
+
+    None where its config does not say.
+
+    >>> trained_window({"rope_scaling": {"original_max_position_embeddings": 8192}})
+    8192
+    """
+    found = [rope.get("original_max_position_embeddings") for rope in _ropes(text_part(config))]
+    known = [number for number in found if isinstance(number, int)]
+    return max(known, default=None)
 
 
 def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
