@@ -16,8 +16,8 @@ from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport
-    from ruler_builders.pipeline.build import BuiltManifest
+        from ruler_builders.pipeline.build import BuiltManifest
+    from ruler_builders.verify import Verdict
     from ruler_data.suites import Suite
 
 #: Called with the name of a config and the rows that were finished since the last call.
@@ -168,8 +168,11 @@ def verify(
     workers: Workers = 1,
     counter: Counter = "auto",
     progress: bool | Progress = True,
-) -> AuditReport:
+) -> Verdict:
     """Make a folder or a release again and compare it; exit 0 only if all of it is proved.
+
+    Exit 1: a finding. 3: nothing wrong was found, but not all could be proved: no sources, no
+    tokenizer, --rows, or a card that another version rendered. 2: it could not run.
 
         ruler-data verify dist/llama3
         ruler-data verify org/ruler --revision v1.0.0 --tasks vt
@@ -178,25 +181,26 @@ def verify(
         UsageError: the folder does not exist, or it has no such task or length.
         RulerError: there is no manifest, or it cannot be read.
     """
-    from ruler_builders.audit.verify import VerifyConfig
-    from ruler_builders.audit.verify import verify as audit
+    from ruler_builders.verify import fetch_data, remember, verify_folder
+    from ruler_data.names import parse_config
 
-    config = VerifyConfig(
-        data,
-        revision=revision,
-        tasks=tasks,
-        lengths=lengths,
-        tokenizer=tokenizer,
-        count_lengths=rows is None,
-        rebuild=rows or 0,
-        sources=sources,
-        haystack=haystack,
-        workers=workers,
-        counter=counter,
-    )
-    config, _ = config.fetched()
-    with _shown(progress, config.tokens) as advance:
-        return audit(**(vars(config) | {"progress": advance}))
+    found = fetch_data(data, revision, tasks, lengths)
+    infos = found.manifest.configs
+    tokens = sum(infos[name].rows * parse_config(name)[1] for name in found.names)
+    with _shown(progress, tokens) as advance:
+        verdict = verify_folder(
+            found,
+            tokenizer=tokenizer,
+            sources=sources,
+            haystack=haystack,
+            counter=counter,
+            rows=rows,
+            workers=workers,
+            progress=advance,
+        )
+    if verdict.exit_status == 0 and found.is_whole:
+        remember(found.folder)
+    return verdict
 
 
 def _shown(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:

@@ -197,19 +197,6 @@ COUNTED = re.compile(r'does the word "(.+)" appear in the above list\?$')
 VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 
 
-def frame_findings(task: Task, row: Row) -> Iterator[str]:
-    """Yield where a row departs from the fixed text of its task."""
-    frame = template_of(task, row)
-    if not row.context.startswith(frame.head):
-        yield f"context begins with {row.context[:40]!r}, not with the task's instruction"
-    if not row.context.endswith(frame.tail):
-        yield f"context ends with {row.context[-20:]!r}, not with {frame.tail!r}"
-    if row.question != frame.question:
-        yield f"question is {row.question[:120]!r}, the task's is {frame.question[:120]!r}"
-    if row.answer_prefix != frame.prefix:
-        yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
-
-
 def template_of(task: Task, row: Row) -> PromptTemplate:
     """Return the fixed text of a row's prompt, with what its question is about."""
     params, question = task.params, question_of(row)

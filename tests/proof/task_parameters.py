@@ -34,6 +34,19 @@ from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
 
 
+def frame_findings(task: Task, row: Row) -> Iterator[str]:
+    """Yield where a row departs from the fixed text of its task."""
+    frame = template_of(task, row)
+    if not row.context.startswith(frame.head):
+        yield f"context begins with {row.context[:40]!r}, not with the task's instruction"
+    if not row.context.endswith(frame.tail):
+        yield f"context ends with {row.context[-20:]!r}, not with {frame.tail!r}"
+    if row.question != frame.question:
+        yield f"question is {row.question[:120]!r}, the task's is {frame.question[:120]!r}"
+    if row.answer_prefix != frame.prefix:
+        yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
+
+
 def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
     """Yield where a row's prompt is not of its task; `length` is the config's, in tokens."""
     yield from _FAMILIES[type(task.params)](task, task.params, length, row)
