@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 #: What a key or a value of a needle is.
 PartType = Literal["words", "numbers", "uuids"]
-Metric = Literal["all", "part"]
+#: `all` and `part` are RULER's, the others RULER v2's (`ruler_eval.metrics`).
+Metric = Literal["all", "part", "soft_all", "soft_part", "soft_last", "letter"]
 Category = Literal["retrieval", "multi-hop tracing", "aggregation", "question answering"]
 #: The score that a report leads with: upstream's, or the share of exactly right sets.
 Headline = Literal["official", "exact"]
@@ -246,7 +247,40 @@ class Graph:
         return ""
 
 
-Params = Niah | Vt | Cwe | Fwe | Qa | Graph
+@dataclass(frozen=True)
+class Ruler2:
+    """A task of RULER v2; all texts of its haystack have a label, and the question gives one.
+
+    Attributes:
+        kind: `mk_niah` asks for what one label names, `mv_niah` for what a label names that four
+            texts share, `qa` about documents.
+        level: of the questions of multiple choice that `mk_niah` and `mv_niah` hide, copy one
+            (easy), copy and solve it (medium) or solve it (hard); basic hides numbers. `qa` asks
+            for the document of a text (basic) or of a question (easy), to copy the documents and
+            answer (medium), or to answer (hard).
+    """
+
+    kind: Literal["mk_niah", "mv_niah", "qa"]
+    level: Literal["basic", "easy", "medium", "hard"]
+    family: Literal["ruler2"] = "ruler2"
+    impossible = ""
+
+    @property
+    def copies(self) -> int:
+        """Number of texts of the haystack that share a label."""
+        return 4 if self.kind == "mv_niah" else 1
+
+    @property
+    def metric(self) -> Metric:
+        """How an answer is scored, as NeMo-Skills does."""
+        if self.kind == "qa":
+            return "soft_part"
+        if self.kind == "mk_niah" and self.level in ("medium", "hard"):
+            return "letter"
+        return "soft_last" if (self.kind, self.level) == ("mv_niah", "medium") else "soft_all"
+
+
+Params = Niah | Vt | Cwe | Fwe | Qa | Graph | Ruler2
 
 
 @dataclass(frozen=True)
@@ -255,8 +289,9 @@ class Family:
 
     Attributes:
         max_new_tokens: default of the largest number of tokens of an answer.
-        metric: `all` scores the share of gold answers found, `part` whether any is found.
-        category: the paper's category, over which reports average.
+        metric: `all` scores the share of gold answers found, `part` whether any is found. RULER v2
+            has one for each task (`Ruler2.metric`).
+        category: the paper's category, over which reports average; `qa` of RULER v2 has that of qa.
     """
 
     max_new_tokens: int
@@ -271,6 +306,7 @@ FAMILIES: dict[type[Params], Family] = {
     Fwe: Family(50, "all", "aggregation"),
     Qa: Family(32, "part", "question answering"),
     Graph: Family(100, "all", "multi-hop tracing"),
+    Ruler2: Family(128, "soft_all", "retrieval"),
 }
 
 
@@ -298,11 +334,15 @@ class Task:
     @property
     def metric(self) -> Metric:
         """How an answer is scored."""
+        if isinstance(self.params, Ruler2):
+            return self.params.metric
         return FAMILIES[type(self.params)].metric
 
     @property
     def category(self) -> Category:
         """The category over which reports average."""
+        if isinstance(self.params, Ruler2) and self.params.kind == "qa":
+            return FAMILIES[Qa].category
         return FAMILIES[type(self.params)].category
 
     @property
@@ -316,6 +356,9 @@ class Task:
         params = self.params
         if isinstance(params, Qa):
             return (params.source,)
+        if isinstance(params, Ruler2):
+            documents = ("hotpotqa",) if params.kind == "qa" else ("mmlu",)
+            return ("words",) if params.level == "basic" and params.kind != "qa" else documents
         if isinstance(params, Niah):
             essays = ("essays",) if params.haystack == "essays" else ()
             domains = tuple(f"domain_{name}" for name in params.domains)

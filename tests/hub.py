@@ -40,7 +40,7 @@ class Hub:
     def __init__(self) -> None:
         self.repos: dict[str, Repo] = {}
         self.large: dict[str, bytes] = {}
-        self.xet: Path | None = None
+        self.xet: Path | str | None = None
         self.vault: dict[str, bytes] = {}
         self.xet_hashes: dict[str, str] = {}
         self.faults: list[Fault] = []
@@ -64,6 +64,11 @@ class Hub:
             "RULER_HUB_PAUSE": "0.01",
             "RULER_HUB_TIMEOUT": "2",
         }
+
+    @property
+    def xet_url(self) -> str:
+        """Address of Xet's store: a folder, or a server that tests name."""
+        return self.xet if isinstance(self.xet, str) else f"local://{self.xet}"
 
     def fail(
         self, match: str, act: Callable[[Handler, Callable[[], None]], None], times: int = 1
@@ -136,7 +141,7 @@ class Hub:
         """Return a large file; what went to Xet's own store the test has put into the vault."""
         if oid in self.large:
             return self.large[oid]
-        if not (self.xet and any(self.xet.rglob("default.*"))):
+        if not (isinstance(self.xet, Path) and any(self.xet.rglob("default.*"))):
             raise Refused(400, f"LFS pointer pointed to a file that does not exist: {oid}")
         return self.vault[oid]
 

@@ -66,7 +66,7 @@ class Publisher:
     more: dict[str, str]
 
     def __call__(
-        self, folder: Path, repo: str, version: str = "", *, token: str = "", **options: object
+        self, folder: Path, repo: str, version: str = "1.0.0", *, token: str = "", **options: object
     ) -> Result:
         """Publish, and return how it ended."""
         env = self.env(token)

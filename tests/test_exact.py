@@ -194,7 +194,7 @@ def other_of_its_kind(row: Row, task: Task) -> str:
     ]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [name for name in ALL if name not in packaged()["ruler2"].tasks])
 def test_gold_answers_are_exact_and_one_more_is_not(name: str) -> None:
     task, row = ALL[name], row_of(name)
     gold = list(row.outputs[:1] if task.metric == "part" else row.outputs)

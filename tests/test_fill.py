@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.checks.audit_rows import fill_finding
+from ruler_builders.checks.row_check import fill_finding
 from ruler_data.tasks import TASKS, Qa, task_of
 from tests.builds import run
 from tests.commands import one_line

@@ -179,6 +179,26 @@ def test_a_pause_beyond_patience_is_refused_at_once(
     assert not (repo in hub.repos and hub.repos[repo].tags)
 
 
+def test_a_429_on_every_third_request_ends_well(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    count = iter(range(10**6))
+
+    def limits(handler: Handler, serve: Callable[[], None]) -> None:
+        handler.reply(429, {"error": "slow down"}) if next(count) % 3 == 2 else serve()
+
+    hub.fail("", limits, times=10**6)
+    assert_released(hub, repo, publisher(builds(), repo))
+    assert next(count) > 20
+
+
+def test_a_preupload_that_does_not_know_the_new_repo_yet_is_sent_again(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    hub.fail(STEPS["preupload"], answers(404), times=2)
+    assert_released(hub, repo, publisher(builds(), repo))
+
+
 def test_a_hub_that_stays_down_is_given_up(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
@@ -206,7 +226,7 @@ def test_a_release_that_lands_first_is_neither_undone_nor_mixed_with(
     before = contents(hub, repo, "main")
     rival = {"manifest.json": b"of a rival"}
     hub.fail(STEPS["commit"], first(lambda: hub.foreign_commit(repo, *rival.popitem())))
-    done = publisher(builds("vt", length=2048), repo)
+    done = publisher(builds("vt", length=2048), repo, "")
     assert done.code == 1 and "another release was committed meanwhile" in done.said
     assert contents(hub, repo, "main") == {**before, "manifest.json": b"of a rival"}
     assert list(hub.repos[repo].tags) == ["v1.0.0"]

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -171,3 +172,29 @@ def test_a_store_of_xet_that_lost_the_file_is_said_in_one_line(
     done = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert len([one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]) == 1
+
+
+@pytest.fixture
+def silent_host() -> Iterator[str]:
+    """A host behind a firewall that drops packets: it takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.slow
+def test_where_xet_does_not_answer_the_host_is_named_and_files_go_without_it(
+    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path, silent_host: str
+) -> None:
+    hub.xet = f"http://{silent_host}"
+    env = {**xet_publisher.env(), "RULER_HUB_PATIENCE": "5"}
+    done = spawn("ruler-data", "publish", builds(), "--repo", repo, "--version", "1.0.0", env=env)
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if silent_host in line]
+    assert len(told) == 1 and "HF_HUB_DISABLE_XET=1" in told[0]
+    assert hub.repos[repo].tags["v1.0.0"]
+    known_to_xet(hub, builds())
+    config = next(builds().rglob("*.parquet")).parent.name
+    env["HF_HOME"] = str(store / "reader")
+    shown = spawn("ruler-data", "show", repo, config, 0, "--revision", "v1.0.0", env=env)
+    assert shown.returncode == 0, shown.stderr
+    assert len([line for line in shown.stderr.splitlines() if silent_host in line]) == 1

@@ -1,13 +1,11 @@
 """What a step on the Hub survives, and what it says where there is no network."""
 
 from pathlib import Path
-from threading import Event
-from time import monotonic
 
 import httpx2
 import pytest
 
-from ruler_data.hub.retry import is_reachable, with_retries
+from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.test_build_offline import no_network
@@ -42,15 +40,6 @@ def test_an_error_of_our_own_is_no_fault_of_the_hub(
 
     with pytest.raises(KeyError, match="0"):
         with_retries("a request", work)
-
-
-def test_a_connection_that_is_refused_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr("ruler_data.hub.retry._connected", Event())
-    monkeypatch.setattr("ruler_data.hub.retry.CONNECT", 60.0)
-    begun = monotonic()
-    assert not is_reachable()
-    assert monotonic() - begun < 30
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ def test_a_manifest_that_cannot_be_read_is_named(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     (copy / MANIFEST).write_bytes(UNREADABLE[damage])
-    must_find(cli("verify", copy, "--rows", 0), MANIFEST)
+    must_find(cli("verify", copy), MANIFEST)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_a_manifest_with_odd_values_is_named(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     retype_manifest(copy, before, after)
-    must_find(cli("verify", copy, "--rows", 0), MANIFEST)
+    must_find(cli("verify", copy), MANIFEST)
 
 
 def test_a_folder_for_a_manifest_is_named(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(sample_build, tmp_path)
     (copy / MANIFEST).unlink()
     (copy / MANIFEST).mkdir()
-    must_find(cli("verify", copy, "--rows", 0), MANIFEST)
+    must_find(cli("verify", copy), MANIFEST)
 
 
 def test_a_folder_without_a_manifest_is_not_finished(
@@ -67,7 +67,7 @@ def test_a_folder_without_a_manifest_is_not_finished(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     (copy / MANIFEST).unlink()
-    must_find(cli("verify", copy, "--rows", 0), MANIFEST, "not finished")
+    must_find(cli("verify", copy), MANIFEST, "not finished")
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "new\nline"])

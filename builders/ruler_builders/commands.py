@@ -16,8 +16,8 @@ from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
 
 if TYPE_CHECKING:
-        from ruler_builders.pipeline.build import BuiltManifest
-    from ruler_builders.verify import Verdict
+    from ruler_builders.pipeline.build import BuiltManifest
+    from ruler_builders.proof import Verdict
     from ruler_data.suites import Suite
 
 #: Called with the name of a config and the rows that were finished since the last call.
@@ -181,7 +181,7 @@ def verify(
         UsageError: the folder does not exist, or it has no such task or length.
         RulerError: there is no manifest, or it cannot be read.
     """
-    from ruler_builders.verify import fetch_data, remember, verify_folder
+    from ruler_builders.proof import fetch_data, remember, verify_folder
     from ruler_data.names import parse_config
 
     found = fetch_data(data, revision, tasks, lengths)

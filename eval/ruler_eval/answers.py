@@ -144,22 +144,26 @@ def settle(found: Iterable[tuple[Answer, T]]) -> dict[Key, tuple[T, str | None]]
     return settled
 
 
-def thought_and_text(answer: Answer, *, opened: bool = False) -> tuple[str | None, str]:
+def thought_and_text(
+    answer: Answer, *, opened: bool = False, cleaned: bool = True
+) -> tuple[str | None, str]:
     """Return the reasoning, and what is scored: the text without it, cleaned as upstream does.
 
     Args:
         answer: with a text.
         opened: whether the prompt itself opened a block of reasoning
             (`ruler_eval.reasoning.opens`).
+        cleaned: False for a metric that reads text as generated (`ruler_eval.metrics.CLEANED`).
     """
     is_apart = answer.reasoning is not None
     thought, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
-    return answer.reasoning if thought is None else thought, clean(text)
+    thought = answer.reasoning if thought is None else thought
+    return thought, clean(text) if cleaned else text
 
 
-def scored_text(answer: Answer, *, opened: bool = False) -> str:
+def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -> str:
     """Return what is scored; see `thought_and_text`."""
-    return thought_and_text(answer, opened=opened)[1]
+    return thought_and_text(answer, opened=opened, cleaned=cleaned)[1]
 
 
 @dataclass(frozen=True)
@@ -251,19 +255,23 @@ class Tally:
         self._counts, self._models = Counter[str](), Counter[str]()
         self._texts = Counter[int]()
 
-    def add(self, answer: Answer | None) -> str | None:
-        """Count the record of a row, if it has one; return the text to score, if it is answered."""
+    def add(self, answer: Answer | None, *, cleaned: bool = True) -> str | None:
+        """Count the record of a row, if it has one; return the text to score, if it is answered.
+
+        `cleaned` as in `thought_and_text`.
+        """
         self._counts["rows"] += 1
         if answer is None:
             return None
         self._models.update([answer.model] if answer.model is not None else [])
         if answer.error is not None or answer.text is None:
             return None
-        thought, text = thought_and_text(answer, opened=self._opened)
+        thought, text = thought_and_text(answer, opened=self._opened, cleaned=cleaned)
+        empty = not text.strip()
         self._counts.update(
             answered=1,
-            empty=not text,
-            cut_off=answer.finish == "length" or (bool(thought) and not text),
+            empty=empty,
+            cut_off=answer.finish == "length" or (bool(thought) and empty),
             reasoning=reasoning.is_in(text if self._thinking else answer.text),
         )
         self._texts[hash(text)] += 1

@@ -6,7 +6,8 @@
 
 `recall` and `any_of` are upstream's `string_match_all` and `string_match_part` for one row
 (NVIDIA/RULER, scripts/eval/synthetic/constants.py at c3f5e3b); `clean` is its
-`postprocess_pred`. The scores of `ruler_report.exact` are reported beside these.
+`postprocess_pred`. The scores of RULER v2 are in `metrics_ruler2`, and those of
+`ruler_report.exact` are reported beside these.
 
 One thing is not upstream's: the suite `no_needle` asks questions that may have no answer
 (`claim_of`). Reasoning is taken out before an answer comes here (`ruler_eval.answers`).
@@ -19,6 +20,7 @@ from typing import Literal
 
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Niah, PartType, Task
+from ruler_eval.metrics_ruler2 import letter, soft_all, soft_last, soft_part
 
 #: (answer, gold answers) -> score in [0, 1].
 Scorer = Callable[[str, Sequence[str]], float]
@@ -58,7 +60,26 @@ def any_of(answer: str, outputs: Sequence[str]) -> float:
 
 
 #: The official scorers; `Task.metric` names one.
-SCORERS: Mapping[Metric, Scorer] = {"all": recall, "part": any_of}
+SCORERS: Mapping[Metric, Scorer] = {
+    "all": recall,
+    "part": any_of,
+    "soft_all": soft_all,
+    "soft_part": soft_part,
+    "soft_last": soft_last,
+    "letter": letter,
+}
+#: Metrics that read a text after `clean`; those of RULER v2 read it as generated.
+CLEANED: frozenset[Metric] = frozenset({"all", "part"})
+
+
+def gold_text(row: Row) -> str:
+    """Return a text that scores 1: the gold answers, in a box if the instruction asks for one."""
+    text = ", ".join(row.outputs)
+    return f"\\boxed{{{text}}}" if "\\boxed" in row.context[:INSTRUCTION] else text
+
+
+#: Characters of a context in which an instruction asks for a box.
+INSTRUCTION = 300
 
 
 def score_row(

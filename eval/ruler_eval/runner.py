@@ -145,7 +145,7 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
         "data": str(job.data.source.folder.absolute()),
         **{name: value for name, value in options.items() if name in FREE},
     }
-    folder.log_start(job.info, shard, {**start, **job.engine.start})
+    folder.log_start(job.info, shard, start)
     return pending
 
 

@@ -21,8 +21,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ruler_data.row import Row
-from ruler_data.tasks import Niah, PartType, Qa, Task
+from ruler_data.tasks import Niah, PartType, Qa, Ruler2, Task
 from ruler_eval.reasoning import split
+from ruler_report.exact_ruler2 import is_answered, last_part
+from ruler_report.exact_ruler2 import named as ruler2_named
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,15 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
 
     `score` is upstream's (`score_row`); the exact score is never above it.
     """
-    if isinstance(task.params, Qa):
-        given, wanted = normalized(short_answer(answer)), [*map(normalized, row.outputs)]
+    params = task.params
+    if isinstance(params, Qa) or (isinstance(params, Ruler2) and is_answered(params)):
+        last = last_part(params, answer) if isinstance(params, Ruler2) else answer
+        given, wanted = normalized(short_answer(last)), [*map(normalized, row.outputs)]
         f1 = max(_token_f1(given, output) for output in wanted)
         return float(given in wanted and score > 0), f1
     named, gold = named_in(row, task, answer), {output.lower() for output in row.outputs}
+    if task.metric == "soft_part" and named.gold:  # any of the documents is an answer
+        gold = set(named.gold)
     f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(set(named.others)))
     return float(score == 1 and named.gold == gold and not named.others), f1
 
@@ -53,6 +59,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named:
     gold = {output.lower() for output in row.outputs}
     if isinstance(task.params, Niah):
         found = _values(row, task.params, text.lower())
+    elif isinstance(task.params, Ruler2):
+        found = (one for one in ruler2_named(row, task.params, answer) if one)
     elif all(output.isdigit() for output in row.outputs):
         found = iter(_NUMBER.findall(text))
     else:

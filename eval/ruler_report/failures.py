@@ -10,9 +10,10 @@ import re
 from collections.abc import Collection, Iterator
 
 from ruler_data.row import Row
-from ruler_data.tasks import Niah, Qa, Task
+from ruler_data.tasks import Niah, Qa, Ruler2, Task
 from ruler_eval.metrics import claim_of
 from ruler_report.exact import FUNCTION_WORDS, Named, contains, named_in, plain, short_answer
+from ruler_report.exact_ruler2 import is_answered
 
 EMPTY = "empty"
 REFUSAL = "refusal"
@@ -32,6 +33,7 @@ ABSENT = "not in the context"
 OTHER_DOCUMENT = "from another document"
 GOLD_DOCUMENT = "wrong part of the gold document"
 WRONG_POLARITY = "wrong yes or no"
+WRONG_CHOICE = "wrong choice"
 OTHER = "other"
 
 #: The meaning of each kind, in the order in which a report lists them.
@@ -54,6 +56,7 @@ MEANINGS: dict[str, str] = {
     OTHER_DOCUMENT: "the answer is in the context, in a document that is not a gold one",
     GOLD_DOCUMENT: "the answer is in a gold document, and is not the one asked for",
     WRONG_POLARITY: "yes where no is right, or the reverse",
+    WRONG_CHOICE: "another letter than that of the right choice",
     OTHER: "names nothing of the kind asked for, e.g. repeats the question",
 }
 
@@ -72,13 +75,15 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
 
     `score` is upstream's. `bare` is the answer of the same model without the context, if known.
     """
-    if isinstance(task.params, Qa):
+    params = task.params
+    if isinstance(params, Qa) or (isinstance(params, Ruler2) and is_answered(params)):
         text = answer[:_READ]
         return None if score == 1 else _of_text(row, text, score, bare) or _qa(row, text)
     named, answer = named_in(row, task, answer), answer[:_READ]
     if score == 1:
         return EXTRA if named.others else None
-    params = task.params
+    if isinstance(params, Ruler2) and not named.gold:
+        score = 0.0  # a soft match is no gold answer
     match params:
         case Niah(none="possible") if claim_of(row, params, answer) == "none":
             return FALSE_NONE
@@ -115,6 +120,8 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         spans = (sorted((place, one.start)) for place in places for one in row.evidence)
         near = any(row.context.count(_NEEDLE, *span) <= _NEAR for span in spans)
         return NEARBY if near else WRONG_NEEDLE
+    if family == "ruler2":
+        return _of_labelled(row, wrong)
     if row.outputs[0].isdigit():
         return MISCOUNTED
     start = example_end(row.context) if family in EXAMPLE_FAMILIES else 0
@@ -127,6 +134,17 @@ def _of_others(row: Row, family: str, named: Named) -> str:
         other = OTHER_CHAIN if family == "vt" else OTHER_NODES
         return ABSENT if wrong.isdisjoint(words) else other
     return MISCOUNTED if _is_half(wrong & words, wrong) else ABSENT
+
+
+def _of_labelled(row: Row, wrong: set[str]) -> str:
+    """Return the kind of an answer that names other labelled texts of RULER v2."""
+    if all(len(text) == 1 for text in wrong):
+        return WRONG_CHOICE
+    is_number = row.outputs[0].isdigit()
+    if is_number and not any(number in row.context for number in wrong):
+        return ABSENT
+    is_document = row.context.startswith("Below are some documents")
+    return OTHER_DOCUMENT if is_document else WRONG_NEEDLE
 
 
 def _of_rest(row: Row, params: object, answer: str, score: float) -> str:

@@ -22,9 +22,11 @@ from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
+from ruler_data.tasks import Task
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, scored_text, settle
 from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.metrics import CLEANED
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder
@@ -295,8 +297,8 @@ def pair_rows(
             yield row, several
 
 
-def answer_of(run: RunInfo, prediction: Answer | None) -> str | None:
+def answer_of(run: RunInfo, prediction: Answer | None, task: Task) -> str | None:
     """Return the text that is scored, without reasoning; None for a row without an answer."""
     if prediction is None or prediction.text is None:
         return None
-    return scored_text(prediction, opened=opens(run.frame))
+    return scored_text(prediction, opened=opens(run.frame), cleaned=task.metric in CLEANED)

@@ -176,13 +176,13 @@ def _score_config(
     for (row, several), other in zip(pairs, others, strict=True):
         if questions:  # data of a version that did not record the digest
             questions.add(row)
-        answers = [(answer_of(run, one), one) for one in several]
+        answers = [(answer_of(run, one, task), one) for one in several]
         known = [(text, one) for text, one in answers if one and text is not None]
         if len(known) < len(several):
             failed += [row.index] if any(several) else []
             rows.append(None)
             continue
-        scored = _analyze(row, task, known, answer_of(run, other))
+        scored = _analyze(row, task, known, answer_of(run, other, task))
         rows.append(scored)
         kind = scored.failure
         if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
@@ -213,7 +213,7 @@ def _analyze(
         characters=len(answers[0][1].text or ""),
         tokens=answers[0][1].answer_tokens,
         truncated=any(one.finish == "length" for _, one in answers),
-        empty=not all(texts),
+        empty=not all(text.strip() for text in texts),
         evidence=evidence,
         shown=shown,
         failure=failure,

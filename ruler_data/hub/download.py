@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import UNREACHABLE, HubDown, client, explain, is_reachable, with_retries
+from ruler_data.hub.retry import HubDown, client, with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import check_name, check_repo, check_revision, config_file, quote
 from ruler_data.terminal import warn
@@ -233,37 +233,43 @@ def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
 def _download(
     repo: str, revision: str, name: str, *, again: bool = False, cache: str | None = None
 ) -> Path:
-    """Return a file of a repo in the cache.
+    """Return a file of a repo; while the Hub is down, the one in the cache.
 
     Raises:
         RulerError: it does not exist or is not available.
     """
     from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
-    local = offline() or not is_reachable()
     where = f"{repo} at {revision}: {name}"
 
-    def work() -> str:
-        return client().hf_hub_download(
-            repo,
-            name,
-            repo_type="dataset",
-            revision=revision,
-            local_files_only=local,
-            force_download=again and not local,
-            cache_dir=cache,
+    def work(*, local: bool = False) -> Path:
+        return Path(
+            client().hf_hub_download(
+                repo,
+                name,
+                repo_type="dataset",
+                revision=revision,
+                local_files_only=local,
+                force_download=again and not local,
+                cache_dir=cache,
+            )
         )
 
+    why = "downloads are off"
     try:
-        return Path(work() if local else with_retries(where, work))
-    except LocalEntryNotFoundError as error:
-        why = "downloads are off" if offline() else UNREACHABLE
-        raise RulerError(where, f"not in the Hub's cache, and {why}") from error
+        if not offline():
+            return with_retries(where, work)
+    except HubDown as error:
+        why = str(error).removeprefix(f"{where}: ")
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
             what = f"holds no {FILENAME}, so it is not a release of ruler-data"
             raise RulerError(where.removesuffix(f": {name}"), what) from error
         raise
+    try:
+        return work(local=True)
+    except LocalEntryNotFoundError as error:
+        raise RulerError(where, f"not in the Hub's cache, and {why}") from error
 
 
 def fetch_files(
@@ -278,34 +284,32 @@ def fetch_files(
     """
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
-    is_off = offline() or not allow_download
-    why = "downloads are off" if is_off else "the Hub cannot be reached"
-    reason = f"it is not complete in the Hub's cache, and {why}"
-    for local in (True,) if is_off or not is_reachable() else (True, False):
-        try:
-            return _fetch(repo, files, revision, local)
-        except LocalEntryNotFoundError:  # a subclass of the next, about the cache
-            if not local:
-                reason = "the Hub cannot be reached"
-        except EntryNotFoundError:
-            reason = f"its repo holds no {files[0]}"
-        except Exception as error:  # the client's own errors share no base class
-            reason = str(explain(error, "the Hub"))
-    raise RulerError(reason)
+    try:
+        return _fetch(repo, files, revision, local=True)
+    except LocalEntryNotFoundError as error:
+        if offline() or not allow_download:
+            msg = "it is not complete in the Hub's cache, and downloads are off"
+            raise RulerError(msg) from error
+    try:
+        return with_retries("the Hub", lambda: _fetch(repo, files, revision, local=False))
+    except RulerError as error:
+        if isinstance(error.__cause__, EntryNotFoundError):
+            msg = f"its repo holds no {files[0]}"
+            raise RulerError(msg) from error
+        raise
 
 
-def _fetch(repo: str, files: Sequence[str], revision: str | None, local: bool) -> tuple[Path, str]:
-    """Return the folder and the commit of the files.
-
-    File by file: listing a repo retries for half a minute where there is no network.
-    """
-    from huggingface_hub import _CACHED_NO_EXIST, hf_hub_download, try_to_load_from_cache
+def _fetch(
+    repo: str, files: Sequence[str], revision: str | None, *, local: bool
+) -> tuple[Path, str]:
+    """Return the folder and the commit of the files."""
+    from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     folder: Path | None = None
     for file in files:
         try:
-            path = hf_hub_download(
+            path = client().hf_hub_download(
                 repo, file, revision=revision, local_files_only=local, etag_timeout=10
             )
         except LocalEntryNotFoundError:

@@ -172,7 +172,9 @@ def put_files(
         )
         return done.oid, [*(file.path for file in new), *gone]
 
-    return with_retries(f"{repo}: commit", settle, also={MOVED, EXISTS})
+    doing = f"{repo}: commit"
+    with_retries(doing, lambda: client().repo_info(repo, repo_type=kind))  # 404: no such repo
+    return with_retries(doing, settle, also={MOVED, EXISTS, UNKNOWN})
 
 
 def put_tag(repo: str, tag: str, commit: str) -> None:

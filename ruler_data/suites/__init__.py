@@ -185,7 +185,7 @@ def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
         refuse(("name",), f"{suite.name} is a suite of the package; choose another")
     tasks = {name: TASKS[name] for name in suite.include}
     for name, task in suite.tasks.items():
-        if wrong_name := _wrong_name(name, task.family):
+        if wrong_name := _wrong_name(name, getattr(task, "kind", task.family)):
             refuse(("tasks", name), wrong_name)
         if task.impossible:
             key, _, reason = task.impossible.partition(": ")

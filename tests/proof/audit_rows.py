@@ -50,7 +50,7 @@ def audit_rows(
         if (first := seen.setdefault(prompt, place)) < place:
             audit.find(f"same prompt as row {first}", row.index)
         depths.add(row)
-    if not (count := len(lengths)):
+    if not lengths:
         audit.find("no rows")
         return audit
     if unfilled := fill_finding(task, length, reserve, lengths):

@@ -15,6 +15,8 @@ from itertools import chain
 
 import numpy as np
 
+from ruler_builders import prompts
+from ruler_builders.checks import prompt_parser
 from ruler_builders.checks.prompt_parser import (
     MAGIC,
     VALUE,
@@ -24,14 +26,27 @@ from ruler_builders.checks.prompt_parser import (
     lines_between,
     needle_sentences,
     queried_keys,
-    template_of,
+    question_of,
     word_list,
 )
 from ruler_builders.checks.solvers import documents, solve
-from ruler_builders.prompts import NOISE
+from ruler_builders.prompts import NOISE, PromptTemplate
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from tests.proof import ruler2
+
+
+def template_of(task: Task, row: Row) -> PromptTemplate:
+    """Return the fixed text of a row's prompt, with what its question is about."""
+    match task.params:
+        case Graph():
+            node = re.search(r"[A-Z]{5}", question_of(row))
+            return prompts.graph(task.params, node[0] if node else "NODE")
+        case Ruler2():
+            return ruler2.template(task.params, row)
+        case _:
+            return prompt_parser.template_of(task, row)
 
 
 def frame_findings(task: Task, row: Row) -> Iterator[str]:
@@ -356,6 +371,10 @@ def _graph(task: Task, params: Graph, length: int, row: Row) -> Iterator[str]:
         yield f"{len(row.outputs)} nodes in the answer, the task has {params.answers}"
 
 
+def _ruler2(task: Task, params: Ruler2, length: int, row: Row) -> Iterator[str]:
+    yield from ruler2.parameter_findings(params, row)
+
+
 _FAMILIES: dict[type, Callable[..., Iterator[str]]] = {
     Niah: _niah,
     Vt: _vt,
@@ -363,4 +382,5 @@ _FAMILIES: dict[type, Callable[..., Iterator[str]]] = {
     Fwe: _fwe,
     Qa: _qa,
     Graph: _graph,
+    Ruler2: _ruler2,
 }

@@ -8,6 +8,9 @@ from ruler_data.parquet import read_rows
 from tests import commands
 from tests.commands import Done, Process
 
+#: What tests look for in a line.
+NAMES = ("text", "finish", "error", "reasoning", "prompt_tokens", "answer_tokens", "cached_tokens")
+
 
 def order(data: Path, out: Path, *more: object) -> tuple[object, ...]:
     """Return what a run of the golden answers is asked for."""
@@ -25,9 +28,12 @@ def started(*arguments: object) -> AbstractContextManager[Process]:
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    """Return every whole line of every journal of a run, read without our own reader."""
+    """Return every whole line of every journal of a run, read without our own reader.
+
+    What a line leaves out is None.
+    """
     return [
-        json.loads(line)
+        dict.fromkeys(NAMES) | json.loads(line)
         for path in sorted(folder.glob("answers-*.jsonl"))
         for line in path.read_bytes().split(b"\n")
         if line.endswith(b"}")
@@ -42,6 +48,11 @@ def whole_lines(folder: Path) -> int:
 def keys(folder: Path) -> list[tuple[object, object]]:
     """Return the identity of each line's row, sorted."""
     return sorted((line["config"], line["index"]) for line in lines(folder))
+
+
+def answered(folder: Path) -> list[dict[str, object]]:
+    """Return the lines that hold an answer."""
+    return [line for line in lines(folder) if line["error"] is None]
 
 
 def all_keys(data: Path) -> list[tuple[str, int]]:

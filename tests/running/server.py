@@ -1,7 +1,7 @@
 """A small completions server that answers as it is told: right, wrong, late or not at all.
 
-It finds the golden answer by the row's question, so an answer that went to another row shows. Short
-prompts, by which the engine recognizes the model, it answers with its `voice`.
+It finds the golden answer by the row's question, so an answer that went to another row shows. The
+short prompt, by which the engine finds out what a server takes, it keeps apart.
 """
 
 import json
@@ -36,26 +36,15 @@ def well(_number: int, _body: Body) -> "Answer":
 class FakeServer:
     """Answers `/v1/completions` and `/v1/chat/completions` on a free port."""
 
-    def __init__(
-        self,
-        say: Say,
-        fault: Fault = well,
-        port: int = 0,
-        voice: str = "It was",
-        fingerprint: str | None = None,
-        **card: object,
-    ) -> None:
-        """Answer with `say(body)`, but for what `fault(number, body)` does instead.
-
-        `voice` begins the answers to short prompts; `card` is added to what `/models` lists, and
-        `fingerprint` to each answer.
-        """
-        self.say, self.fault, self.voice = say, fault, voice
-        self.card: Body = {"id": "m", "max_model_len": 4096, **card}
+    def __init__(self, say: Say, fault: Fault = well, port: int = 0) -> None:
+        """Answer with `say(body)`, but for what `fault(number, body)` does instead."""
+        self.say, self.fault = say, fault
+        self.card: Body = {"id": "m", "max_model_len": 4096}  # that `/models` lists
+        self.names: Callable[[Body], Body] = lambda body: {"model": body["model"]}  # of each reply
+        self.message: Body = {}  # more fields of each answer
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
         self.refuses: set[str] = set()  # fields
         self.denies = False
-        self.fingerprint = fingerprint
         self.probes: list[Body] = []
         self.seen: list[Body] = []
         self.answered = 0  # of those seen
@@ -118,9 +107,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if 16 in (body.get("max_tokens"), body.get("max_completion_tokens")):
                 with server.lock:
                     server.probes.append(body)
-                asked = json.dumps(body.get("prompt") or body["messages"])
-                text = f"{server.voice} {sum(asked.encode())}"
-                return self._send(200, {}, json.dumps(_reply(text, body, server)).encode())
+                return self._send(200, {}, json.dumps(_reply("It was", body, server)).encode())
             with server.lock:
                 server.seen.append(body)
                 server.headers.append(dict(self.headers.items()))
@@ -153,9 +140,11 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 def _reply(text: str, body: Body, server: FakeServer) -> Body:
     chat = "messages" in body
     choice: Body = {"index": 0, "finish_reason": "stop"}
-    choice |= {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    said = {"role": "assistant", "content": text} if chat else {"text": text}
+    said |= server.message
+    choice |= {"message": said} if chat else said
     usage = {"completion_tokens": 3, "prompt_tokens": server.reads(body)}
-    return {"choices": [choice], "usage": usage, "system_fingerprint": server.fingerprint}
+    return {"choices": [choice], "usage": usage, **server.names(body)}
 
 
 def hang(seconds: float) -> Reply:

@@ -1,1 +1,1 @@
-"""What a build checks of its rows: solvers that read only the prompt, floors, upstream's defects."""
+"""What a build checks of its rows: solvers that read only the prompt, floors, known defects."""

@@ -24,12 +24,13 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import needle_sentences, word_list
 from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
 from ruler_data.suites import packaged_suite
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt, of_family
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
 ROWS = 100
@@ -86,12 +87,14 @@ class FloorMeter:
 
 
 LISTING = "list everything"
+#: Metrics that want every gold answer.
+ALL = ("all", "soft_all")
 
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
     counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
-    wanted = len(row.outputs) if task.metric == "all" else 1
+    wanted = len(row.outputs) if task.metric in ALL else 1
     answers = dict(_choices(counts, forms, wanted))
     if isinstance(task.params, Cwe | Fwe):
         del answers["most frequent"]  # the question asks for these
@@ -111,7 +114,8 @@ def _of_fullest_key(row: Row) -> dict[str, list[str]]:
     by_key: dict[str, list[str]] = {}
     for key, value in zip(found.keys, found.values, strict=True):
         by_key.setdefault(key, []).append(value)
-    values = sorted(max(by_key.values(), key=len), key=row.context.find)
+    fullest: list[str] = max(by_key.values(), key=len)
+    values = sorted(fullest, key=row.context.find)
     places = {"first": 0, "middle": len(values) // 2, "last": -1}
     return {f"{name} of the fullest key": [values[at]] for name, at in places.items()}
 
@@ -121,8 +125,10 @@ def _score(task: Task, row: Row, named: Sequence[str]) -> float:
     answer, outputs = ", ".join(named).lower(), [output.lower() for output in row.outputs]
     if task.headline == "exact":
         return float(sorted(answer.split(", ")) == sorted(outputs))
-    found = [output in answer for output in outputs]
-    return sum(found) / len(found) if task.metric == "all" else float(any(found))
+    found = [
+        output == answer if task.metric == "letter" else output in answer for output in outputs
+    ]
+    return sum(found) / len(found) if task.metric in ALL else float(any(found))
 
 
 def _choices(
@@ -261,4 +267,5 @@ _CANDIDATES: dict[type, Callable[[Row], Candidates]] = {
     Fwe: _words,
     Qa: _names,
     Graph: _nodes,
+    Ruler2: lambda row: (ruler2_rows.candidates(row), {}),
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import (
     COUNTED,
     VALUE,
@@ -21,7 +22,7 @@ from ruler_builders.checks.prompt_parser import (
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
-from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Task, Vt, of_family
+from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 _QUESTION = re.compile(
     r"What (?:is|are all) the (?:(\w+) )?special magic \w+ for (.+) mentioned in the "
@@ -53,7 +54,7 @@ def solve(task: Task, row: Row) -> Solved:
     return of_family(_SOLVERS, task, "_SOLVERS of checks/solvers.py")(task, row)
 
 
-def _niah(_: Task, row: Row) -> Solved:
+def _niah(task: Task, row: Row) -> Solved:
     question = _QUESTION.match(question_of(row))
     if question is None:
         return Solved(frozenset(), [], "the question asks for no key")
@@ -90,7 +91,7 @@ def _niah(_: Task, row: Row) -> Solved:
     return Solved(frozenset(found[number : number + 1]), evidence, complaint)
 
 
-def _vt(_: Task, row: Row) -> Solved:
+def _vt(task: Task, row: Row) -> Solved:
     value = VALUE.search(row.question)
     head, _, text = row.context.rpartition("\n\n")
     assignments = list(_assignments(text))
@@ -126,7 +127,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
     return ordered + [assignment for rest in users.values() for assignment in rest]
 
 
-def _cwe(_: Task, row: Row) -> Solved:
+def _cwe(task: Task, row: Row) -> Solved:
     words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
     asked = {counted[1]} if counted else {*row.outputs}
@@ -139,7 +140,7 @@ def _cwe(_: Task, row: Row) -> Solved:
     return _top(words.counts, size, evidence)
 
 
-def _fwe(_: Task, row: Row) -> Solved:
+def _fwe(task: Task, row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
     counts = word_list(text.strip()).counts
     most = _MOST.search(row.question)
@@ -148,7 +149,7 @@ def _fwe(_: Task, row: Row) -> Solved:
     return _top(coded, size, [])
 
 
-def _graph(_: Task, row: Row) -> Solved:
+def _graph(task: Task, row: Row) -> Solved:
     lines = row.context.partition("\n\n")[2].splitlines()
     edges = [line.split(" -> ") for line in lines]
     node, within = _NODE.search(row.question), _WITHIN.search(row.question)
@@ -240,4 +241,5 @@ _SOLVERS: dict[type, Callable[[Task, Row], Solved]] = {
     Fwe: _fwe,
     Qa: _qa,
     Graph: _graph,
+    Ruler2: lambda _, row: Solved(*ruler2_rows.solve(row)),
 }

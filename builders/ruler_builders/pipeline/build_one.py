@@ -106,9 +106,7 @@ def made_rows(
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
 
-def _replayed(
-    plan: BuildPlan, context: BuildContext, name: str, rows: int
-) -> Iterator[PackedRow]:
+def _replayed(plan: BuildPlan, context: BuildContext, name: str, rows: int) -> Iterator[PackedRow]:
     """Yield the rows of a config of an edition of upstream."""
     task, length = plan.configs[name]
     arguments = Arguments(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ruler_builders.prompts import NOISE
 from ruler_builders.rows.randomness import permutation
 from ruler_builders.rows.segments import SLACK, Costs, Segments, count_lines, count_segments
-from ruler_builders.sources import Corpus, Library, WordList
+from ruler_builders.sources import ChoiceQuestions, Corpus, Library, WordList
 from ruler_data.tokenizers import Measure
 
 
@@ -129,6 +129,18 @@ class TokenizedSources:
         return self.library.corpus(source)[0]
 
     @property
+    def choices(self) -> ChoiceQuestions:
+        """Questions of multiple choice."""
+        return self.library.choices[0]
+
+    @cached_property
+    def choice_texts(self) -> Segments:
+        """The questions of multiple choice that fill a haystack, each with an empty line."""
+        texts = [choice.text + "\n\n" for choice in self.choices.haystack]
+        spaced = [" " + text for text in texts]
+        return Segments.of(texts, count_segments(self.tokenizer, spaced, "1:", "Question"))
+
+    @property
     def words(self) -> WordList:
         """English words."""
         return self.library.words[0]
@@ -155,6 +167,11 @@ class TokenizedSources:
     def adjective(self, number: int) -> str:
         """Return the adjective of a number, modulo how many there are."""
         return self._adjectives[number % len(self._adjectives)]
+
+    @property
+    def compounds(self) -> int:
+        """How many adjective-noun words there are."""
+        return len(self._adjectives) * len(self.words.nouns)
 
     @cached_property
     def _adjectives(self) -> list[str]:

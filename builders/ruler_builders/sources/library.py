@@ -14,10 +14,12 @@ from typing import Literal, TypeVar
 from ruler_builders.sources.catalogue import CATALOGUE, WORDS, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain
 from ruler_builders.sources.essays import cut
+from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
 from ruler_builders.sources.packaged import (
     PACKAGED,
     bundled_domain,
     packaged_info,
+    sample_choices,
     sample_corpus,
     sample_essays,
 )
@@ -102,6 +104,11 @@ class Library:
         return self.own.domain(name), self.own.info(name)
 
     @cached_property
+    def choices(self) -> tuple[ChoiceQuestions, SourceInfo]:
+        """Questions of multiple choice."""
+        return self._load("mmlu", lambda paths: read_choices(paths[0]), sample_choices)
+
+    @cached_property
     def words(self) -> tuple[WordList, SourceInfo]:
         """English words."""
         return load_words()
@@ -114,6 +121,8 @@ class Library:
             return packaged_info(name)
         if name.startswith(PREFIX):
             return self.domain(name.removeprefix(PREFIX))[1]
+        if name == "mmlu":
+            return self.choices[1]
         return self.essays[1] if name == "essays" else self.corpus(name)[1]
 
     def _load(
@@ -146,6 +155,9 @@ class Library:
         if not paths:
             folder = cache_dir("sources", spec.name)
             paths = [_fetch(one, folder, self._network) for one in spec.downloads]
+        if not paths:
+            msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
+            raise Unreachable(msg)
         found = sha256_of(paths)
         if found not in spec.pinned:
             pinned = " or ".join(spec.mirrors.values())
@@ -154,6 +166,8 @@ class Library:
                 f"{paths[0].name}: not the pinned {spec.title}: sha256 expected {expected}, "
                 f"found {found}"
             )
+            if not spec.downloads:
+                message = f"{paths[0].name}: no sha256 of {spec.title} is pinned, found {found}"
             if self.strict:
                 msg = f"{message}; give the pinned file, or leave out --strict-sources"
                 raise RulerError(msg)

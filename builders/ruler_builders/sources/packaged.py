@@ -16,6 +16,7 @@ from typing import Any
 
 from ruler_builders.sources.catalogue import CATALOGUE, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain, cut
+from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
 from ruler_builders.sources.qa import Corpus, parse_corpus
 from ruler_builders.sources.text_files import read_json, read_text, sha256_of
 from ruler_data.manifest import SourceInfo
@@ -27,6 +28,11 @@ PACKAGED = {
         "Sample paragraphs and questions of this package",
         "sample/articles",
         "fictional facts",
+    ),
+    "mmlu": (
+        "Sample questions of multiple choice of this package",
+        "sample/questions.jsonl",
+        "written for this package",
     ),
     "hotpotqa": ("Sample two-hop questions of this package", "sample/articles", "fictional facts"),
     **{
@@ -90,6 +96,12 @@ def sample_corpus(source: str) -> Corpus:
             for item in article["two_hop"]
         ]
     return parse_corpus(source, data, "sample")
+
+
+def sample_choices() -> ChoiceQuestions:
+    """Return the sample's questions in place of `mmlu`."""
+    (path,) = packaged_files("mmlu")
+    return read_choices(path)[0]
 
 
 def _as_squad(part: Mapping[str, str]) -> dict[str, Any]:

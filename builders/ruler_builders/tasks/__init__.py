@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from ruler_builders.rows.row_template import RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
-from ruler_builders.tasks import cwe, fwe, graph, niah, qa, vt
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Task, Vt, of_family
+from ruler_builders.tasks import cwe, fwe, graph, niah, qa, ruler2, vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 
 def draw(
@@ -38,4 +38,5 @@ _DRAW: dict[type, Callable[..., RowTemplate]] = {
     Fwe: fwe.draw,
     Qa: qa.draw,
     Graph: graph.draw,
+    Ruler2: ruler2.draw,
 }

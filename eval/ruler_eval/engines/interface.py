@@ -4,7 +4,7 @@ import difflib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -93,7 +93,9 @@ class Request:
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
-        return Answer(self.config, self.row.index, error=error, sample=self.sample)
+        digest = question_digest(self.row)
+        place = self.config, self.row.index
+        return Answer(*place, error=error, sample=self.sample, question_digest=digest)
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead
@@ -113,10 +115,9 @@ class Engine:
     sampling: dict[str, Any]  # what requests ask for beyond the rows' own `max_new_tokens`
     window: int | None  # tokens that a prompt with its answer may take, if that is known
     renders_prompts: bool = False  # whether it applies the chat template itself
-    #: For a server only: asks what only requests show, into `sampling` and `start`. It is called
-    #: once, when the shard is locked, and before `info` and `sampling` are recorded.
+    #: For a server only: asks what only requests show, into `info` and `sampling`. It is called
+    #: once, when the shard is locked, and before they are recorded.
     open: Callable[[], None] | None = None
-    start: dict[str, Any] = field(default_factory=dict)  # what `open` found, for `starts.jsonl`
 
 
 class NotInstalled(UsageError):

@@ -1,8 +1,9 @@
 """Any OpenAI-compatible server: completions by token ids, or text or chat for servers without.
 
 A row is answered only if the server read the prompt that was rendered here (`usage.prompt_tokens`).
-A row that still fails when the patience is used up is unscored. When one row after the other fails
-the run ends, and the remaining rows are left for the next run.
+Where the server renders the prompt itself (`api=chat`), its template is told whether to think, and
+one short prompt shows whether it listens. A row that still fails when the patience is used up is
+unanswered. When one row after the other fails the run ends, and the next run asks the rest.
 """
 
 import os
@@ -57,12 +58,14 @@ APIS = {
     "chat": Api("chat/completions", ("chat", "thinking"), slack=64),
 }
 #: Fields that servers may refuse; they are then left out.
-OPTIONAL = ("min_tokens", "seed")
+OPTIONAL = ("min_tokens", "seed", "skip_special_tokens", "chat_template_kwargs")
 #: Tokens of the short answer that shows which fields a server refuses.
 PROBE_TOKENS = 16
 #: HTTP statuses after which a retry may succeed, and those after which no request will.
 TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 REFUSED = (401, 403, 404)
+#: Seconds that a server may take to be there when a run starts.
+START = 5.0
 PAUSES = wait_random_exponential(multiplier=0.5, max=60.0, min=0.25)
 
 
@@ -74,9 +77,9 @@ class OpenAiOptions:
     #: sends the prompt as text; `chat` the user's turn, to a server that applies the template.
     api: Literal["completions", "text", "chat"] = "completions"
     concurrency: PositiveInt = 16  # requests at once
-    patience: float = 300.0  # seconds after which a failing row is not tried again
+    patience: float = 300.0  # seconds that a row is tried for
     timeout: float = 1800.0  # seconds without a byte after which a request is given up
-    tolerance: float = 0.02  # see `Api.slack`: or this share of the prompt
+    tolerance: float = 0.0  # share of a prompt by which counts may differ; see `Api.slack`
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
     reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
     body: Mapping[str, Any] = field(default_factory=dict)  # more fields; null leaves one out
@@ -108,10 +111,9 @@ def prepare(
         raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
     client = Client(config, model.source, tokenizer, options)
     window = client.card.get("max_model_len")
-    renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
     return Engine(
         client.generate,
-        info={"api": options.api, "body": published_options(options.body), **renamed},
+        info=client.info,
         sampling=client.fields,
         window=window if isinstance(window, int) else None,
         renders_prompts=options.api == "chat",
@@ -140,26 +142,34 @@ class Client:
             limits=httpx2.Limits(max_connections=options.concurrency),
         )
         weakref.finalize(self, self._http.close)
-        effort = {"reasoning_effort": options.reasoning_effort}
+        more: dict[str, Any] = {"reasoning_effort": options.reasoning_effort}
+        if config.protocol == "thinking":
+            more["skip_special_tokens"] = False  # some models mark reasoning by special tokens
+        if options.api == "chat":
+            more["chat_template_kwargs"] = dict(config.prompts.protocol.variables or {})
         #: Of each request, besides its model, prompt and limit.
-        self.fields = _without_null({**config.sampling, **effort, **options.body})
+        self.fields = _without_null({**config.sampling, **more, **options.body})
+        renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
+        #: What a run records of the server and how it is asked.
+        self.info = {"api": options.api, "body": published_options(options.body), **renamed}
         self._tell = cache(warn)  # of anything once
         self.card: Mapping[str, Any] = {}
         try:
-            listed = self._request("GET", "models").get("data") or ()
+            models = self._request("GET", "models", patience=min(START, options.patience))
+            listed = models.get("data") or ()
             self.card = next((one for one in listed if one.get("id") == model), {})
         except RequestError as error:
             if error.status is None:
                 raise RulerError(self.name, f"{error}; start the server, or correct it") from error
 
     def open(self) -> None:
-        """Ask one short prompt; fields that the server refuses are left out from now on."""
+        """Ask one short prompt: what the server refuses is left out, what it ignores recorded."""
         row = Row(0, "", "", "Once upon a time", "", ("",), PROBE_TOKENS, 0, ())
         ids = self.config.prompts.ids(self.tokenizer, row)
         body = self._body(Request("", row, ids, PROBE_TOKENS))
         body |= {"temperature": 0.0} if "temperature" in self.fields else {}
         try:
-            self._request("POST", self.api.path, body)
+            reply = self._request("POST", self.api.path, body)
         except RequestError as error:
             if error.status in REFUSED:
                 raise RulerError(self.name, error) from error
@@ -169,9 +179,19 @@ class Client:
                 self._tell(f"{self.name}: refuses {name}; it is left out")
             if refused:
                 self.open()
+            return
+        if "chat_template_kwargs" not in body:
+            return
+        wanted = self.config.prompts.protocol.variables or {}
+        other = {name: not value for name, value in wanted.items()}
+        ignored = len(self.tokenizer.prompt_ids(row.question, "", other))
+        if ignored != len(ids) and (reply.get("usage") or {}).get("prompt_tokens") == ignored:
+            self.info["ignored"] = "chat_template_kwargs"
+            said = ", ".join(f"{name}={value}" for name, value in wanted.items())
+            self._tell(f"{self.name}: ignores chat_template_kwargs ({said}); its template decides")
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
-        """Yield a prediction for each row, as they arrive.
+        """Yield the answer to each row, as they arrive.
 
         Raises:
             RulerError: one row after the other failed.
@@ -219,20 +239,20 @@ class Client:
         text, finish, reasoning = _choice(reply, self.options.api)
         usage = reply.get("usage") or {}
         read = usage.get("prompt_tokens")
-        slack = max(self.api.slack, int(self.options.tolerance * len(request.ids)))
         if read is None:
             self._tell(f"{self.name}: does not report how many tokens of a prompt it read")
+        share = int(self.options.tolerance * len(request.ids))
         return request.answered(
             text,
             finish,
             usage.get("completion_tokens"),
             seconds,
             (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
-            slack=slack if self.api.slack else 0,
+            slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
             reasoning=reasoning,
-            model=reply.get("model"),
-            system_fingerprint=reply.get("system_fingerprint"),
+            model=_text(reply.get("model")),
+            system_fingerprint=_text(reply.get("system_fingerprint")),
         )
 
     def _request(
@@ -241,6 +261,7 @@ class Client:
         path: str,
         body: Mapping[str, Any] | None = None,
         stop: Event | None = None,
+        patience: float | None = None,
     ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries until `stop` is set or patience runs out."""
 
@@ -249,14 +270,20 @@ class Client:
             asked = getattr(error, "pause", None)
             return PAUSES(state) if asked is None else float(asked)
 
-        stop = stop or Event()
-        reply: Mapping[str, Any] = Retrying(
-            retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
-            wait=pause,
-            stop=stop_any(stop_when_event_set(stop), stop_before_delay(self.options.patience)),
-            sleep=sleep_using_event(stop),
-            reraise=True,
-        )(self._send, method, path, body)
+        stop, patience = stop or Event(), patience or self.options.patience
+        try:
+            reply: Mapping[str, Any] = Retrying(
+                retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
+                wait=pause,
+                stop=stop_any(stop_when_event_set(stop), stop_before_delay(patience)),
+                sleep=sleep_using_event(stop),
+                reraise=True,
+            )(self._send, method, path, body)
+        except RequestError as error:
+            if (error.pause or 0.0) >= patience:
+                waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
+                error.reason += f"; {waits} (--option patience)"
+            raise
         return reply
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -266,21 +293,21 @@ class Client:
             reason = f"the server does not answer ({type(error).__name__})"
             raise RequestError(reason, temporary=True) from error
         beginning = quote(" ".join(reply.text[:400].split()), 120)
-        if reply.status_code != 200:
-            msg = f"status {reply.status_code}: {beginning}"
-            raise RequestError(
-                msg,
-                reply.status_code,
-                reply.text,
-                temporary=reply.status_code in TEMPORARY,
-                pause=retry_after(reply.headers),
-            )
+        if (status := reply.status_code) != 200:
+            reason, pause = f"status {status}: {beginning}", retry_after(reply.headers)
+            raise RequestError(reason, status, reply.text, status in TEMPORARY, pause)
+        found = None
         with suppress(ValueError, RecursionError):
             found = reply.json()
-            if isinstance(found, dict):
-                return found
-        msg = f"the reply is not an object of JSON: {beginning}"
-        raise RequestError(msg, 200, temporary=True)
+        if not isinstance(found, dict):
+            reason = f"the reply is not an object of JSON: {beginning}"
+            raise RequestError(reason, 200, temporary=True)
+        if found.get("error") and not found.get("choices"):
+            inside = found["error"]
+            message = inside.get("message", inside) if isinstance(inside, dict) else inside
+            reason = f"the server reports an error: {quote(str(message), 300)}"
+            raise RequestError(reason, 200, reply.text, temporary=True)
+        return found
 
 
 def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
@@ -295,20 +322,24 @@ def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
 def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None, str | None]:
-    """Return the text of a reply, its finish reason, and its reasoning."""
+    """Return the text of a reply, its finish reason, and its reasoning if that came apart."""
     try:
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice
         text = message["content" if api == "chat" else "text"]
         called = message.get("tool_calls") or message.get("function_call")
-        reasoning = message.get("reasoning") or message.get("reasoning_content")
+        reasoning = _text(message.get("reasoning") or message.get("reasoning_content"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
         raise RequestError(reason) from error
     if called or not isinstance(text, str | None):
         reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
-        msg = f"{reason}, not text"
-        raise RequestError(msg)
-    finish = choice.get("finish_reason")
-    return text, finish, reasoning if isinstance(reasoning, str) and reasoning else None
+        reason += ", not text"
+        raise RequestError(reason)
+    # Cut off while it thought, a model has said nothing; without thoughts, null is no answer.
+    return "" if text is None and reasoning else text, choice.get("finish_reason"), reasoning

@@ -11,6 +11,7 @@ from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, read_options
 from ruler_eval.eval_config import EvalConfig
+from ruler_eval.metrics import gold_text
 from ruler_eval.models import Model
 
 
@@ -39,5 +40,5 @@ def _generate(options: OracleOptions, requests: Iterator[Request | None]) -> Ite
         if request.row.index == options.fail:
             yield request.failed("the option `fail` names this row")
             continue
-        text = ", ".join(request.row.outputs)
+        text = gold_text(request.row)
         yield request.answered(text, "stop", len(text.split()), options.seconds)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from rich.console import Group
 from rich.text import Text
 
 from ruler_builders.card import EVAL, Address, address_of, card_files
@@ -48,15 +49,16 @@ from ruler_data.manifest import (
     BALANCED,
     FILENAME,
     ConfigInfo,
+    Floor,
     Manifest,
     SourceInfo,
     read_manifest_file,
 )
-from ruler_data.names import config_file, counted, parse_config, quote
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
-from ruler_data.tasks import TASKS, Task, config_place
+from ruler_data.tasks import TASKS, config_place
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
@@ -133,10 +135,12 @@ class Verdict:
         parts = (finding.partition(": ") for finding in self.findings)
         return [{"where": where, "finding": finding} for where, _, finding in parts]
 
-    def __rich__(self) -> Text:
-        lines = [*self.findings, *(f"claimed: {one}" for one in self.claimed), repr(self)[1:-1]]
-        text = "\n".join(map(visible_line, lines))
-        return Text(text, no_wrap=True, overflow="ignore")
+    def __rich__(self) -> Group:
+        lines = list(self.findings)
+        if not lines:
+            lines = [*(f"claimed: {one}" for one in self.claimed), repr(self)[1:-1]]
+        texts = (Text(visible_line(line), no_wrap=True, overflow="ignore") for line in lines)
+        return Group(*texts)
 
     def __repr__(self) -> str:
         result = {0: "proved", 1: counted(len(self.findings), "finding"), 3: "not all proved"}
@@ -264,15 +268,11 @@ def verify_folder(
     configs = {**manifest.configs, **{name: proof.info for name, proof in proofs.items()}}
     address = address_of(folder)
     again = _made_again(manifest, context, infos, configs, address)
-    if all((folder / info.file).is_file() for info in manifest.configs.values()):
-        again, wrong, note = _beside(folder, manifest, again, address)
-        findings += wrong
-        unproved |= note
-    elif not found.is_whole:  # the card needs the first rows of every config
-        unproved |= dict.fromkeys(manifest.files, "not all configs are here, so it was not rendered")
+    wrong, unrendered = _beside(folder, manifest, again, address)
+    findings += [*wrong, *_differences(manifest, again)]
+    unproved |= unrendered
     if found.has_strays:
         findings += _strays(folder, manifest)
-    findings += _differences(asdict(manifest), asdict(again))
     if address is None and len({info.rows for info in configs.values()}) > 1:
         most = max(info.rows for info in configs.values())
         findings += [
@@ -375,9 +375,12 @@ def _prove(
     try:
         with path.open("rb") as raw:
             schema = pq.read_schema(raw)
-        found, expected = ([f"{one.name}: {one.type}" for one in each] for each in (schema, SCHEMA))
+        found, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
         if found != expected:
-            findings.append(f"{info.file}: columns expected {expected}, found {found}")
+            shown = (
+                ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, found)
+            )
+            findings.append(f"{info.file}: columns expected {next(shown)}, found {next(shown)}")
             return _Proof(name, _with_file(info, path), findings)
         for place, packed in enumerate(read_packed(path)):
             check(place, packed)
@@ -388,7 +391,9 @@ def _prove(
             figures["audit"] |= measure_defects(task, rows_read)
     except UNREADABLE as error:
         text = str(error).strip().partition("\n")[0] or type(error).__name__
-        return _Proof(name, _with_file(info, path), [*findings, f"{info.file}: cannot be read: {text}"])
+        return _Proof(
+            name, _with_file(info, path), [*findings, f"{info.file}: cannot be read: {text}"]
+        )
     again.end(len(lengths))
     if manifest.package_version == __version__:
         figures = {"audit": {}, **figures}
@@ -435,7 +440,7 @@ class _Again:
         self._chosen = frozenset(chosen)
         #: What ran out; None unless all rows are made.
         self.notes: set[str] | None = set() if part == rows and not why else None
-        self._source = iter(())
+        self._source: Iterator[PackedRow] = iter(())
         if context and self._chosen and (self._doubt or not why):
             noted = set[str]() if self.notes is None else self.notes
             self._source = made_rows(plan, context, name, rows, sorted(self._chosen), noted)
@@ -491,7 +496,9 @@ def _why_not(manifest: Manifest, name: str, reasons: Mapping[str, str]) -> str:
     if manifest.is_imported:
         return "somebody else made these rows (`ruler-data import`)"
     if int(manifest.rows_version.partition(".")[0]) != data_major():
-        return f"rows of data version {manifest.rows_version}, and this package makes {DATA_VERSION}"
+        return (
+            f"rows of data version {manifest.rows_version}, and this package makes {DATA_VERSION}"
+        )
     task = manifest.table[parse_config(name)[0]]
     used = task.sources if manifest.edition == BALANCED else (task.name,)
     found = [reasons[one] for one in used if one in reasons]
@@ -509,30 +516,26 @@ def _sources(
     if manifest.is_imported:
         return recorded, {}
     infos, reasons = dict[str, SourceInfo](), dict[str, str]()
-    for task in {parse_config(name)[0]: None for name in manifest.configs}:
-        params = manifest.table[task]
-        for names in [params.sources] if manifest.is_upstream else [[one] for one in params.sources]:
-            key = task if manifest.is_upstream else names[0]
+    for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
+        task = manifest.table[name]
+        for parts in [[name]] if manifest.is_upstream else [[source] for source in task.sources]:
+            found = list[SourceInfo]()
             try:
-                found = _at_hand(manifest, context, params, names) if context else []
+                if context and manifest.is_upstream:
+                    found = context.source_infos(task, manifest.edition)
+                elif context:
+                    found = [context.sources.library.info(parts[0])]
             except (RulerError, KeyError) as error:
-                found, reasons[key] = [], f"{error}".partition("; give ")[0] + "; give --sources DIR"
+                reasons[parts[0]] = str(error)
             for one in found:
                 infos[one.name] = one
                 if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
-                    here = f"source {one.name}: the manifest names sha256 {other.sha256}"
-                    reasons[key] = f"{DOUBT}{here}, and {one.sha256} is here"
+                    why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
+                    reasons[parts[0]] = f"{DOUBT}{why}{one.sha256} is here"
             if not found:
-                infos |= {one: info for one in names if (info := _known(recorded.get(one), manifest))}
+                names = recorded if manifest.is_upstream else parts
+                infos |= {n: info for n in names if (info := _known(recorded.get(n), manifest))}
     return infos, reasons
-
-
-def _at_hand(
-    manifest: Manifest, context: BuildContext, task: Task, names: Iterable[str]
-) -> list[SourceInfo]:
-    if manifest.is_upstream:
-        return context.source_infos(task, manifest.edition)
-    return [context.sources.library.info(name) for name in names]
 
 
 def _known(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
@@ -608,6 +611,12 @@ def _input_findings(manifest: Manifest) -> Iterator[str]:
             yield f"{FILENAME}: tasks has {quote(name)} for {quote(task.name)}"
         if task.params.impossible:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
+    if suite := packaged_suite(manifest.suite):
+        own = {one.name for one in manifest.sources if one.kind == "own"}
+        for name in sorted({config.rpartition("_")[0] for config in manifest.configs}):
+            known = manifest.table.get(name)
+            if name not in suite.tasks and not (known and own.intersection(known.sources)):
+                yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
     try:
         manifest.check(FILENAME)
     except RulerError as error:
@@ -623,35 +632,46 @@ _VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
 
 def _beside(
     folder: Path, manifest: Manifest, again: Manifest, address: Address | None
-) -> tuple[Manifest, list[str], dict[str, str]]:
-    """Render the files beside the rows again.
-
-    Return the manifest with them, what differs, and what could not be rendered.
-    """
-    version, there = manifest.package_version, dict[str, bytes]()
-    for name in manifest.files:
-        try:
-            there[name] = (folder / name).read_bytes()
-        except OSError as error:
-            return again, [f"{name}: missing ({error.strerror})"], {}
-    if version != __version__:  # another version renders other words
-        allowed = {name: data for name, data in there.items() if name in BESIDE}
+) -> tuple[list[str], dict[str, str]]:
+    """Render the files beside the rows again; return what differs, and what was not rendered."""
+    findings, unproved, expected = list[str](), dict[str, str](), dict[str, bytes]()
+    version = manifest.package_version
+    if version != __version__:  # which renders other words
         remedy = f"pip install 'ruler-data=={version}'" if version in RELEASES else "a later one"
         why = f"version {version} of ruler-data rendered it; verify it with {remedy}"
-        return again.with_files(allowed), [], dict.fromkeys(allowed, why)
-    expected = card_files(again, folder.joinpath, address)
-    if address is not None and EVAL not in there:
-        del expected[EVAL]  # the Hub refused it
-    findings = []
-    for name in expected.keys() & there.keys():
-        texts = (data[name].decode(errors="replace").split("\n") for data in (there, expected))
-        pairs = enumerate(zip_longest(*texts, fillvalue="nothing"), 1)
-        for line, (found, wanted) in pairs:
-            if found != wanted:
-                what = f"expected {quote(wanted)}, found {quote(found)}"
-                findings.append(f"{name}: line {line}: {what}")
-                break
-    return again.with_files(expected), findings, {}
+        unproved = {name: why for name in BESIDE if name in manifest.files}
+    elif not all((folder / info.file).is_file() for info in manifest.configs.values()):
+        why = "it needs the first rows of all configs, and not all are here"
+        unproved = dict.fromkeys(BESIDE[:3], why)
+    else:
+        with suppress(StopIteration, *UNREADABLE):  # which is a finding of the config
+            expected = card_files(again, folder.joinpath, address)
+        if address is not None and EVAL not in manifest.files:
+            expected.pop(EVAL, None)  # the Hub refused it
+    for name in {**manifest.files, **expected}:
+        info, path = manifest.files.get(name), folder / name
+        if name not in expected and name not in unproved and name not in BESIDE[:3]:
+            findings.append(f"{FILENAME}: names the file {quote(name)}, which no build writes")
+        elif info is None:
+            findings.append(f"{FILENAME}: does not name {name}")
+        elif not path.is_file():
+            findings.append(f"{name}: missing")
+        elif (sha256 := sha256_file(path)) != info.sha256 or path.stat().st_size != info.bytes:
+            findings.append(f"{name}: sha256 expected {info.sha256}, found {sha256}")
+        if name in expected and path.is_file():
+            findings += _first_difference(name, path.read_bytes(), expected[name])
+    return findings, unproved
+
+
+def _first_difference(name: str, found: bytes, expected: bytes) -> Iterator[str]:
+    """Yield the first line in which two texts differ."""
+    texts = (data.decode(errors="replace").split("\n") for data in (found, expected))
+    for line, (here, wanted) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
+        if here != wanted:
+            yield f"{name}: line {line}: expected {quote(wanted)}, found {quote(here)}"
+            return
+    if found != expected:
+        yield f"{name}: is not UTF-8"
 
 
 def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
@@ -668,17 +688,35 @@ def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{place.as_posix()}: not in the manifest"
 
 
-def _differences(found: Any, expected: Any, place: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield where two values as JSON differ."""
+def _differences(manifest: Manifest, again: Manifest) -> Iterator[str]:
+    """Yield where a manifest is not the one that would be written now."""
+    found, expected = asdict(manifest), asdict(again)
+    for name, info in manifest.configs.items():
+        for field, value in asdict(info).items():
+            if (made := getattr(again.configs[name], field)) != getattr(info, field):
+                where = info.file if field in ("bytes", "sha256") else name
+                yield f"{where}: {field} expected {value}, found {_plain(made)}"
+    if [*manifest.configs] != [*again.configs]:
+        yield f"{FILENAME}: the configs are in another order"
+    del found["configs"], expected["configs"]
+    yield from _unequal(found, expected, "")
+
+
+def _unequal(found: Any, expected: Any, place: str) -> Iterator[str]:  # noqa: ANN401 - JSON
     if isinstance(found, dict) and isinstance(expected, dict):
-        if found.keys() == expected.keys() and [*found] != [*expected]:
-            yield f"{FILENAME}: {place} is in another order"
         for key in {**found, **expected}:
-            values = found.get(key), expected.get(key)
-            yield from _differences(*values, f"{place}.{key}" if place else key)
+            inner = f"{place}.{key}" if place else key
+            yield from _unequal(found.get(key), expected.get(key), inner)
+    elif isinstance(found, tuple) and isinstance(expected, tuple) and len(found) == len(expected):
+        for number, (here, wanted) in enumerate(zip(found, expected, strict=True)):
+            yield from _unequal(here, wanted, f"{place}.{number}")
     elif found != expected:
         what = f"expected {quote(str(expected), 90)}, found {quote(str(found), 90)}"
-        yield f"{FILENAME}: {place}: {what}"
+        yield f"{FILENAME}: {place} {what}"
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if isinstance(value, Floor) else value
 
 
 def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
@@ -688,11 +726,12 @@ def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
         part, _, name = claim.rpartition(".")
         if value := (record[part] if part else record)[name]:
             yield f"{claim}: {value}"
+    used = {parse_config(name)[0] for name in manifest.configs}
+    ours = packaged_suite(manifest.suite)
     alike = [
-        one.name
-        for one in packaged().values()
-        if one.name != manifest.suite and packaged_suite(manifest.suite)
-        and all(one.tasks.get(parse_config(name)[0]) == manifest.table[parse_config(name)[0]] for name in manifest.configs)
+        suite.name
+        for suite in packaged().values()
+        if ours and suite != ours and all(suite.tasks.get(n) == ours.tasks.get(n) for n in used)
     ]
     if alike:
         yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"

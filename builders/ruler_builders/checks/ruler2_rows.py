@@ -1,0 +1,108 @@
+"""Rows of RULER v2, read from their prompts alone: labelled texts, and what is asked of them.
+
+Nothing here imports the generators. What only the sources know (which letter is right, which
+documents answer a question) is taken as given; that it can be found and is unique is checked.
+"""
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import NamedTuple
+
+from ruler_builders import prompts_ruler2 as prompts
+from ruler_data.row import Row
+
+_LINE = re.compile(
+    r"(One of the special magic numbers for ([a-z]+(?:-[a-z]+)+) is: )([1-9]\d{9})\."
+)
+_LABEL = re.compile(r"(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
+_KEY = re.compile(r" for (\S+) mentioned in the provided text\? ")
+_NUMBER = re.compile(r"(?:the (\d\w\w) \(1 indexed\) )?Question (\d+)")
+
+
+class Labelled(NamedTuple):
+    """A text of the haystack: with its label, the number or key in the label, and alone."""
+
+    whole: str
+    label: str
+    text: str
+
+
+@lru_cache(maxsize=1)  # of a row, all checks ask for the same
+def labelled(context: str) -> list[Labelled]:
+    """Return the labelled texts of a context, in order; no space ends one."""
+    if not context.endswith("\n\n"):
+        return [Labelled(one[0], one[2], one[3]) for one in _LINE.finditer(context)]
+    pieces = ("\n\n" + context.partition("\n\n")[2]).removesuffix("\n\n").split("\n\n")
+    joined = list[str]()
+    for piece in pieces[1:]:
+        if _LABEL.match(piece):
+            joined.append(piece)
+        elif joined:
+            joined[-1] += f"\n\n{piece}"
+    found = list[Labelled]()
+    for piece in joined:
+        label = _LABEL.match(piece)
+        assert label is not None
+        found.append(Labelled(piece.rstrip(" "), label[2] or label[3], piece[label.end() :]))
+    return found
+
+
+def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
+    """Return the answers that the prompt supports, the texts of the evidence, and a complaint."""
+    texts = labelled(row.context)
+    if row.context.startswith("Below are some documents."):
+        return _solve_documents(row, texts)
+    label, ordinal = asked(row)
+    found = [one for one in texts if one.label == label]
+    evidence, answers = [one.whole for one in found], [one.text for one in found]
+    if not found or len(set(answers)) != len(answers):
+        return frozenset(answers), evidence, f"{len(found)} texts for {label}, or one occurs twice"
+    if "\\boxed" in row.context.partition("\n\n")[0]:
+        letters = frozenset(row.outputs) & frozenset("ABCD")
+        return letters, evidence, "" if len(found) == 1 else "several questions to solve"
+    if ordinal:
+        place = prompts.PLACES.index(ordinal)
+        return frozenset(answers[place : place + 1]), evidence, ""
+    return frozenset(answers), evidence, ""
+
+
+def asked(row: Row) -> tuple[str, str]:
+    """Return the key or number that the question is about, and the ordinal, if it has one."""
+    if key := _KEY.search(row.question):
+        return key[1], ""
+    asked = _NUMBER.findall(row.question.rpartition("\n\n")[2]) or [("", "")]
+    return asked[-1][1], asked[-1][0]
+
+
+def _solve_documents(
+    row: Row, texts: list[Labelled]
+) -> tuple[frozenset[str], list[str] | None, str]:
+    held = {row.context[span.start : span.end] for span in row.evidence}
+    gold = [one for one in texts if one.whole in held]
+    if row.question.startswith("Text: "):
+        query = row.question.removeprefix("Text: ").partition("\nMost relevant document index:")[0]
+        found = [one for one in texts if one.text == query]
+        return frozenset(one.label for one in found), [one.whole for one in found], ""
+    if len(gold) != _GOLD:
+        return frozenset(), None, f"{len(gold)} gold documents"
+    if "Index of the most relevant document" in row.question:
+        return frozenset(one.label for one in gold), None, ""
+    if row.outputs in (("yes",), ("no",)):
+        return frozenset(row.outputs), None, ""
+    held_in = "\n".join(one.text for one in gold).lower()
+    others = "\n".join(one.text for one in texts if one.whole not in held).lower()
+    if stray := [answer for answer in row.outputs if answer.lower() in others]:
+        return frozenset(row.outputs), None, f"{stray[0]!r} stands in another document"
+    return frozenset(one for one in row.outputs if one.lower() in held_in), None, ""
+
+
+_GOLD = 2
+
+
+def candidates(row: Row) -> Counter[str]:
+    """Return what could be the answer: letters, values, questions, or numbers of documents."""
+    if row.outputs[0] in ("A", "B", "C", "D") and len(row.outputs) == 1:
+        return Counter("ABCD")
+    is_document = row.context.startswith("Below are some documents.")
+    return Counter(one.label if is_document else one.text for one in labelled(row.context))

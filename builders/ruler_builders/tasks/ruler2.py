@@ -1,0 +1,294 @@
+"""RULER v2 (`mk_niah_*`, `mv_niah_*`, `qa_*`): find, copy and solve labelled texts.
+
+    Question 4821377: Which gas do plants take in? A. Oxygen B. Nitrogen C. Carbon dioxide D. Argon
+
+    Question 9013342: ...
+
+    Please solve the Question 4821377 from the context with an answer from A, B, C, D.
+
+Every haystack is a list of labelled texts: numbers with keys (basic), questions of multiple choice
+from MMLU, or documents from HotpotQA. Labels are random, so none tells a place. The texts asked for
+keep their labels at every length; the other texts are labelled by place.
+
+Source: NVIDIA-NeMo/Skills, `nemo_skills/dataset/ruler2`. What differs is in
+docs/decisions/0004-differences-from-upstream.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders.prompts import PromptTemplate
+from ruler_builders.prompts_ruler2 import Example
+from ruler_builders.rows.insert_needles import slots
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.randomness import depth, distinct, permutation, rng
+from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
+from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
+from ruler_builders.rows.tokenized_sources import TokenizedSources
+from ruler_builders.sources import Choice, Question
+from ruler_builders.tasks.qa import distractors
+from ruler_data.tasks import Ruler2
+
+#: Solved questions of the haystack in front of a question that is to be solved.
+EXAMPLES = 5
+#: Most characters of the gold documents of a question, so that an answer can copy them.
+LONGEST = 1500
+#: Row i takes its labels from place i * STRIDE modulo BEGINNINGS of their stream on.
+STRIDE, BEGINNINGS = 499, 4096
+#: Labels are numbers of seven digits, values of ten.
+_LABEL, _VALUE = 10**6, 10**9
+
+Numbers = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a row asks for, and what surrounds it.
+
+    Attributes:
+        prompt: the text around the haystack.
+        outputs: gold answers.
+        needles: labelled texts that are in every haystack, by depth.
+        texts: returns texts and the numbers of those that exceed a room (tokens), the preferred
+            ones first.
+        stream: the stream of the labels.
+        taken: numbers of that stream that needles have.
+        preferred: how many texts are preferred.
+        note: which questions repeat over rows; empty for none.
+    """
+
+    prompt: PromptTemplate
+    outputs: tuple[str, ...]
+    needles: Sequence[Needle]
+    texts: Callable[[int], tuple[Segments, Numbers]]
+    stream: str
+    taken: Numbers
+    preferred: int = 0
+    note: str = ""
+
+
+def draw(
+    name: str, params: Ruler2, sources: TokenizedSources, index: int, length: int, budget: int
+) -> RowTemplate:
+    """Draw one row; see `ruler_builders.tasks.draw`."""
+    family = {"qa": _documents}.get(params.kind, _keys if params.level == "basic" else _questions)
+    plan, row = family(name, params, sources, index), (sources.seed, name, index)
+    before, after = ("\n", "One") if family is _keys else ("\n\n", "The")
+    texts = [needle.text for needle in plan.needles]
+    tokens = int(count_segments(sources.tokenizer, texts, before, after).sum())
+
+    def fill(room: int) -> Haystack:
+        texts, order = plan.texts(max(room, 0))
+        labels, numbers = _window(sources, plan.stream, index, len(order), plan.taken)
+        numbers = np.repeat(numbers, params.copies)[: len(order)]
+        costs = labels.costs[numbers]
+        chosen = choose(texts.costs[order], room - tokens, costs, plan.preferred)
+        shown = order[chosen][permutation(rng(*row, "order"), len(chosen))]
+        numbers = numbers[: len(chosen)][permutation(rng(*row, "labels"), len(chosen))]
+        totals = (texts.costs[shown] + labels.costs[numbers]).cumsum()
+        places = slots([needle.depth for needle in plan.needles], totals)
+        text, edges = spell((labels, numbers), (texts, shown))
+        pieces, evidence = _woven(text, edges[[2 * place for place in places]], plan.needles)
+        repeat = len(np.unique(shown)) < len(shown)
+        notes = (plan.note, f"{plan.stream}s of the haystack repeat within a row" * repeat)
+        cost = tokens + (int(totals[-1]) if len(totals) else 0)
+        return Haystack(pieces, evidence, cost, len(chosen), "; ".join(filter(None, notes)))
+
+    depths = tuple(needle.depth for needle in plan.needles if needle.is_evidence)
+    return RowTemplate(plan.prompt, plan.outputs, fill, depths)
+
+
+def _woven(
+    text: memoryview, edges: NDArray[np.int64], needles: Sequence[Needle]
+) -> tuple[list[bytes | memoryview], NDArray[np.int64]]:
+    """Return a text with needles inserted at its edges (bytes), and the spans of the evidence."""
+    pieces, spans, before, size = list[bytes | memoryview](), list[tuple[int, int]](), 0, 0
+    for needle, edge in zip(needles, edges.tolist(), strict=True):
+        one = needle.text.encode()
+        start = size + edge - before
+        pieces += [text[before:edge], one]
+        before, size = edge, start + len(one)
+        if needle.is_evidence:  # without the separator, and the space that some documents end in
+            spans.append((start, start + len(one.rstrip())))
+    return [*pieces, text[before:]], np.array(spans, dtype=np.int64)
+
+
+def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
+    """Ask for the numbers of a key."""
+    source = rng(sources.seed, name, index, "needles")
+    key = distinct(source, sources.compounds, 1)
+    values = distinct(source, 9 * _VALUE, params.copies)
+    word, outputs = sources.compound(int(key[0])), tuple(str(_VALUE + one) for one in values)
+    texts = [f"{prompts.KEY.format(word)}{value}{prompts.PERIOD}" for value in outputs]
+
+    def surrounding(room: int) -> tuple[Segments, Numbers]:
+        streams = (_stream(sources, part, BEGINNINGS)[1] for part in ("key", "value"))
+        least = sum(int(stream.costs.min()) for stream in streams)
+        return _window(sources, "value", index, room // least + 2 * SPARE, values)
+
+    prompt = prompts.ruler2(params, word)
+    needles = _at_depths(sources.seed, name, index, texts)
+    return _Plan(prompt, outputs, needles, surrounding, "key", key)
+
+
+def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
+    """Ask for a question of multiple choice, or for the four that share a label."""
+    seed, asked, haystack = sources.seed, sources.choices.asked, sources.choices.haystack
+    order = _order(seed, name, len(asked))
+    chosen = [
+        asked[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
+    ]
+    labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, 1 + EXAMPLES)
+    number, *others = (str(_LABEL + one) for one in labels)
+    solved = params.kind == "mk_niah" and params.level != "easy"
+    shown = distinct(rng(seed, name, index, "examples"), len(haystack), EXAMPLES * solved)
+    solutions = [haystack[one] for one in shown]
+    examples = [
+        Example(label, one.text, one.letter)
+        for label, one in zip(others[: len(shown)], solutions, strict=True)
+    ]
+    texts = [_question(number, one) for one in chosen]
+    needles = _at_depths(seed, name, index, texts)
+    copies = [
+        needle.text.removeprefix(prompts.QUESTION.format(number)).strip() for needle in needles
+    ]
+    place, outputs = "", tuple(copies)
+    if solved:
+        outputs = (chosen[0].letter,)
+    elif params.copies > 1 and params.level != "easy":
+        at = rng(seed, name, index, "place").randrange(params.copies)
+        place, outputs = prompts.PLACES[at], (outputs[at],)
+    others = [_question(one.number, one) for one in examples]
+    needles += _at_depths(seed, name, index, others, "example", evidence=0)
+    rest = permutation(rng(seed, name, index, "haystack"), len(haystack))
+    return _Plan(
+        prompts.ruler2(params, number, place, examples),
+        outputs,
+        sorted(needles, key=lambda needle: needle.depth),
+        partial(_enough, sources.choice_texts, rest[~np.isin(rest, shown)]),
+        "question",
+        labels,
+        note=_repeated("mmlu", len(asked) // params.copies, index),
+    )
+
+
+def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
+    """Ask for the documents of a text or of a question, or for the question's answer."""
+    seed, documents = sources.seed, sources.corpus("hotpotqa").documents
+    questions = _copyable(sources)
+    order = _order(seed, name, len(questions))
+    question = questions[order[index % len(order)]]
+    labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, len(question.gold))
+    numbers = tuple(str(_LABEL + one) for one in labels)
+    gold = [documents[one] for one in question.gold]
+    texts = [
+        f"{prompts.DOCUMENT.format(number)}{text}{prompts.EMPTY_LINE}"
+        for number, text in zip(numbers, gold, strict=True)
+    ]
+    others = distractors(seed, name, index, question, len(documents))
+    is_free = ~_holding(sources, question.answers)[others]
+    return _Plan(
+        prompts.ruler2(params, gold[0] if params.level == "basic" else question.text),
+        {"basic": numbers[:1], "easy": numbers}.get(params.level, question.answers),
+        _at_depths(seed, name, index, texts, evidence=1 if params.level == "basic" else 2),
+        partial(_enough, sources.documents("hotpotqa"), others[is_free]),
+        "document",
+        labels,
+        int(is_free[: len(question.near)].sum()),
+        _repeated("hotpotqa", len(questions), index),
+    )
+
+
+def _question(number: str, choice: Choice | Example) -> str:
+    return f"{prompts.QUESTION.format(number)}{choice.text}{prompts.EMPTY_LINE}"
+
+
+def _at_depths(
+    seed: int,
+    name: str,
+    index: int,
+    texts: Sequence[str],
+    part: str = "needle",
+    evidence: int = 4,
+) -> list[Needle]:
+    """Return texts as needles, by depth; the first ones, so many, are evidence."""
+    needles = [
+        Needle(text, depth(seed, name, index, f"{part} {number}"), number < evidence)
+        for number, text in enumerate(texts)
+    ]
+    return sorted(needles, key=lambda needle: needle.depth)
+
+
+@lru_cache(maxsize=8)
+def _order(seed: int, name: str, size: int) -> list[int]:
+    """Return the order of questions over rows; each comes once before any is repeated."""
+    order: list[int] = permutation(rng(seed, name, 0, "questions"), size).tolist()
+    return order
+
+
+def _repeated(source: str, rows: int, index: int) -> str:
+    note = f"{source} has questions for {rows} rows: rows from {rows} on repeat them"
+    return note if index >= rows else ""
+
+
+def _enough(texts: Segments, order: Numbers, room: int) -> tuple[Segments, Numbers]:
+    """Return texts, and numbers in this order, all as often as needed to exceed a room."""
+    totals = texts.costs[order].cumsum()
+    order = np.tile(order, 2 + room // int(totals[-1]))
+    return texts, order[: 2 * SPARE + int(texts.costs[order].cumsum().searchsorted(room))]
+
+
+@lru_cache(maxsize=2)
+def _copyable(sources: TokenizedSources) -> list[Question]:
+    """Return the questions whose gold documents are short enough to be copied."""
+    corpus = sources.corpus("hotpotqa")
+    sizes = (sum(len(corpus.documents[one]) for one in each.gold) for each in corpus.questions)
+    pairs = zip(corpus.questions, sizes, strict=True)
+    return [question for question, size in pairs if size <= LONGEST]
+
+
+@lru_cache(maxsize=512)
+def _holding(sources: TokenizedSources, answers: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which documents hold an answer, as scorers search it; none hold a yes or a no."""
+    texts = sources.documents("hotpotqa").texts
+    held = np.zeros(len(texts), dtype=bool)
+    for answer in answers:
+        if answer not in ("yes", "no"):
+            held |= pc.match_substring(texts, answer, ignore_case=True).to_numpy(False)
+    return held
+
+
+def _window(
+    sources: TokenizedSources, part: str, index: int, size: int, taken: Numbers
+) -> tuple[Segments, Numbers]:
+    """Return a stream, and the places of the texts that row `index` may take, in order."""
+    places = index * STRIDE % BEGINNINGS + np.arange(size + len(taken))
+    numbers, texts = _stream(sources, part, 1 << int(places[-1]).bit_length())
+    return texts, places[~np.isin(numbers[places], taken)][:size]
+
+
+@lru_cache(maxsize=16)
+def _stream(sources: TokenizedSources, part: str, size: int) -> tuple[Numbers, Segments]:
+    """Return different labels or values, the same for all rows: numbers, and texts with tokens.
+
+    Fewer are a prefix of more.
+    """
+    bound, form, before, after = {
+        "key": (sources.compounds, prompts.KEY, "\n", " 1"),
+        "value": (9 * _VALUE, f"{{}}{prompts.PERIOD}", ":", "One"),
+        "question": (9 * _LABEL, prompts.QUESTION, "\n\n", " The"),
+        "document": (9 * _LABEL, prompts.DOCUMENT, "\n\n", "The"),
+    }[part]
+    numbers = distinct(rng(sources.seed, "ruler2", 0, part), bound, size)
+    least = 0 if part == "key" else _VALUE if part == "value" else _LABEL
+    spelled = [sources.compound(one) if part == "key" else least + one for one in numbers.tolist()]
+    texts = [form.format(one) for one in spelled]
+    # A space belongs to the token on its right, so a label leaves it to its text.
+    counted = [f" {text}" if part == "value" else text.rstrip(" ") for text in texts]
+    return numbers, Segments.of(texts, count_segments(sources.tokenizer, counted, before, after))
