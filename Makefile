@@ -40,7 +40,9 @@ VERSION ?=
 PUBLISH_FLAGS ?=
 ORG ?=
 TOKENIZERS ?=
-DATA ?= $(BUILT)
+# The folder of TOKENIZER if it is given, else the only one that was built.
+FOLDERS = $(patsubst %/manifest.json,%,$(wildcard dist/*/manifest.json))
+DATA ?= $(if $(filter-out file,$(origin TOKENIZER)),$(BUILT),$(if $(filter 1,$(words $(FOLDERS))),$(FOLDERS),$(BUILT)))
 REVISION ?=
 MODEL ?=
 ENGINE ?= vllm
@@ -49,7 +51,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines example docs lowest
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines stranger example docs lowest
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -94,7 +96,7 @@ $(VENV)/.engine-%: $(VENV)/.build
 .PHONY: .eval-asked
 .eval-asked:
 	@test -n '$(MODEL)' || { echo 'make: MODEL is missing: make eval MODEL=path/or/hub-id' >&2; exit 2; }
-	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || case '$(DATA)' in dist/*|[./~]*|*/*/*) false;; */*) true;; *) false;; esac || { echo 'make: DATA=$(DATA): no such folder; make one with make build, or name a Hub repo and its REVISION' >&2; exit 2; }
+	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || case '$(DATA)' in dist/*|[./~]*|*/*/*) false;; */*) true;; *) false;; esac || { echo 'make: DATA=$(DATA): no such folder; $(if $(FOLDERS),here: $(FOLDERS),make one with make build), or name a Hub repo and its REVISION' >&2; exit 2; }
 
 eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)
@@ -140,6 +142,9 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
 	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/test_docs_site.py
+
+stranger: $(VENV)/.dev ## Do what README and tutorial say, word by word, in a fresh clone
+	$(BIN)/python tests/stranger.py
 
 # Reads the models' files, which are in GGUF.
 $(ENGINES)/.example: $(ENGINES)/.made

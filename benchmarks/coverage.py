@@ -24,7 +24,7 @@ from simulate import BY_TASK
 
 from ruler_report.stats.effective_length import OWN_SHARE, possible_lengths, weights
 from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
-from ruler_report.stats.ranking import rank_intervals
+from ruler_report.stats.pairs import rank_intervals
 
 #: Gold answers of each task, in the order of the table of tasks; qa has one score for any of them.
 ANSWERS = (1, 1, 1, 1, 1, 1, 4, 4, 5, 10, 3, 1, 1)
@@ -166,10 +166,14 @@ def _ranks(runs: Sequence[Scores], true: Sequence[int], column: Floats) -> Held:
     The true rank is one more than the number of runs that are truly better.
     """
     means = [_mean(run, np.full(13, 1 / 13), column) for run in runs]
-    gaps = [minus(one, two, paired=True) for one, two in combinations(means, 2)]
+    p, value = np.zeros((2, BATCH, len(runs), len(runs)))
+    for i, j in combinations(range(len(runs)), 2):
+        gap = minus(means[j], means[i], paired=True)
+        p[:, i, j] = 2 * np.minimum(*gap.p_values())
+        value[:, i, j] = gap.value
     held = []
     for draw in range(BATCH):
-        found = rank_intervals(len(runs), [_one({0: gap}, draw)[0] for gap in gaps])
+        found = rank_intervals(p[draw], value[draw])
         held.append(all(low <= rank <= high for rank, (low, high) in zip(true, found, strict=True)))
     return np.array(held)
 

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from measuring import table
@@ -31,6 +32,7 @@ from ruler_eval.answers import Answer
 from ruler_eval.engines import Request
 from ruler_eval.estimate import GPUS, shape_of
 from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Choice
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.sharding import Shard, items_of
@@ -69,15 +71,14 @@ def main() -> None:
         assert shape is not None
         for length in lengths:
             rows = options.rows or max(4, 400_000 // length)
-            config = EvalConfig(
-                build(Path(scratch, str(length)), model, length, rows), model=model, engine=engine
-            )
-            ratio = throughput(open_job(config), Path(scratch)) / throughput(open_job(config))
-            speed, tokens = prefill(open_job(config))
+            frozen = build(Path(scratch, str(length)), model, length, rows)
+            job = partial(open_job, Choice(data=frozen, model=model), EvalConfig(engine=engine))
+            ratio = throughput(job(), Path(scratch)) / throughput(job())
+            speed, tokens = prefill(job())
             share = ""
             if known:
                 share = f"{shape.prefill_flops(tokens) * speed / tokens / GPUS[known].flops:.0%}"
-            saved = " / ".join(filter(None, (cached(open_job(config), alike) for alike in (1, 0))))
+            saved = " / ".join(filter(None, (cached(job(), alike) for alike in (1, 0))))
             lines.append((length, f"{ratio:.3f}", f"{speed:,.0f}/s", share, saved))
     print(f"{options.size} on {gpu or 'a CPU'}, engine {engine}\n")
     print(*table(("tokens", "run / alone", "prefill", "of peak", "cached"), lines), sep="\n")

@@ -1,37 +1,27 @@
 """The program `ruler-eval`: the commands of the evaluator and of the reports."""
 
 import signal
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from ruler_data.terminal import Command
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 ABOUT = "Run models over frozen RULER datasets, score their answers, report and compare."
 
 
-def commands() -> dict[str, "Command"]:
-    """Return the commands by name; a pair is a module and the command's line in `--help`."""
+def commands() -> dict[str, Callable[..., Any]]:
+    """Return the commands by name, in the order of use."""
+    from ruler_eval import commands as evaluator
     from ruler_report import commands as reports
 
     return {
+        "doctor": evaluator.doctor,
+        "run": evaluator.run,
+        "status": evaluator.status,
         "score": reports.results,
         "report": reports.report,
         "compare": reports.compare,
         "gate": reports.gate,
         "leaderboard": reports.leaderboard,
         "publish": reports.publish,
-        "doctor": (
-            "ruler_eval.cli.doctor",
-            "Check a run for problems without a GPU, and estimate its cost.",
-        ),
-        "run": (
-            "ruler_eval.cli.run",
-            "Run a model over the rows; the same command resumes an interrupted run.",
-        ),
-        "status": (
-            "ruler_eval.cli.status",
-            "Show how far a run is: rows of each config, and why rows are unscored.",
-        ),
     }
 
 

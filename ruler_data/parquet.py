@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
+from ruler_data.row import PackedRow, Row, utf8
 
 #: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -27,6 +28,12 @@ _TYPES = {
     "evidence": pa.list_(_SPAN),
 }
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+#: In the metadata of every file and on every card, so that a training corpus can be searched for
+#: benchmark data.
+CANARY = "ruler-data canary 7d0c6a1e-52b4-4f0e-9a53-c1f6b8d2e947: benchmark data, not for training"
+#: Evidence of a row that has none.
+NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+NO_SPANS.setflags(write=False)
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
 LARGEST_GROUP = 1 << 29
 

@@ -84,7 +84,10 @@ def make_run(
             text = say(config, row)
             if text is not None:
                 cut = len(text) > 200
-                sent, said = row.length - row.max_new_tokens, max(1, len(text.split()))
+                sent, said = (
+                    row.length - row.max_new_tokens,
+                    min(max(1, len(text.split())), row.max_new_tokens),
+                )
                 finish = "length" if cut else "stop"
                 answer = Answer(config, row.index, text, finish, sent, said, 0.01)
                 lines[row.index % 2].append(json.dumps(asdict(answer)) + "\n")

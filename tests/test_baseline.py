@@ -1,6 +1,7 @@
 """A run against a baseline: the gate for checkpoints, and retention of full attention's scores."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from ruler_data.manifest import Floor
 from ruler_report.results_file import Results
 from ruler_report.stats.baseline import gate, retention
-from tests.results import coin, results_of
+from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
 from tests.runs import refused
 from tests.test_report import save
@@ -32,20 +33,55 @@ def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_do
     places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
     done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 1 and done.stdout.startswith("passed: org/lost-0.005 is not")
+    assert done.stdout.count("\n") == 1 and done.stdout.startswith("not worse: org/lost-0.005 is")
     done = evaluate("gate", places[0.2], "--baseline", places[0.0], "--margin", 2)
-    assert done.returncode == 1 and done.stdout.startswith("failed: org/lost-0.2 is inferior")
+    assert done.returncode == 1 and done.stdout.startswith("worse: org/lost-0.2 is worse")
     assert "overall -1" in done.stdout and "retrieval" in done.stdout
     body = json.loads(evaluate("gate", places[0.2], "--baseline", places[0.0], "--json").stdout)
-    assert body["passed"] is False and body["margin"] == 1.0
+    assert (body["verdict"], body["exit_status"], body["margin"]) == ("worse", 1, 1.0)
+    assert body["cells"].keys() == {*CONFIGS} and body["lacking"] == {}
     assert {one["verdict"] for one in body["differences"].values()} == {"worse"}
 
 
 def test_few_rows_do_not_pass_even_if_no_row_is_lost() -> None:
-    found = gate(run_with(0.0, rows=10), run_with(0.0, rows=10), margin=1.0)
-    assert not found.passed and set(found.verdicts.values()) == {"not shown"}
-    assert "is not shown to be as good" in str(found)
-    assert gate(run_with(0.0), run_with(0.0), margin=1.0).passed
+    other = run_with(0.0, rows=10)
+    other = replace(other, fingerprint="another run")
+    found = gate(other, run_with(0.0, rows=10), margin=1.0)
+    assert found.exit_status == 3 and set(found.verdicts.values()) == {"cannot tell"}
+    assert re.search(r"about [\d,]+ rows a config would tell", str(found))
+
+
+@pytest.mark.parametrize("rows", [10, 80, 400])
+def test_a_run_is_not_worse_than_itself_however_few_its_rows(rows: int) -> None:
+    found = gate(run_with(0.0, rows=rows), run_with(0.0, rows=rows), margin=0.1)
+    assert found.exit_status == 0 and found.comparison.overall.low == 0
+
+
+def test_what_the_baseline_has_and_the_run_lacks_counts_against_it() -> None:
+    base = run_with(0.0)
+    failed = {**base.configs, "vt_4096": config_result([None] * 400)}
+    half = [s if i % 2 else None for i, s in enumerate(base.configs["vt_4096"].scores)]
+    holes = {**base.configs, "vt_4096": config_result(half)}
+    one_task = {name: base.configs[name] for name in ("vt_4096", "vt_8192")}
+    for configs, lacking in ((failed, 400), (holes, 200), (one_task, 800)):
+        run = replace(base, fingerprint="another", configs=configs)
+        found = gate(run, base)
+        assert found.exit_status == 1 and sum(found.lacking.values()) == lacking
+        assert f"lacks {lacking:,} rows of the baseline" in found.notes[0]
+    assert gate(replace(base, configs=one_task), base, rows=100, lengths=[8192]).exit_status == 1
+
+
+def test_equal_models_are_never_worse() -> None:
+    ends = []
+    for number in range(8):
+        pair = [
+            results_of(
+                {name: coin(f"{number}{name}{side}", 0.95, 500) for name in CONFIGS}, model=side
+            )
+            for side in "ab"
+        ]
+        ends.append(gate(*pair).exit_status)
+    assert set(ends) <= {0, 3}
 
 
 def test_a_run_passes_exactly_if_every_interval_stays_above_the_margin() -> None:

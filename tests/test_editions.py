@@ -71,7 +71,7 @@ def test_verify_replays_every_row(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, forged)
     edit_manifest(forged, edition=OLD)
     findings = verify(forged).findings
-    assert "vt_4096/0: differs from the row replayed" in findings
+    assert any("vt_4096/0: differs from the row made again" in one for one in findings)
 
 
 def test_a_folder_never_mixes_editions(folder: Path, cli: Cli) -> None:

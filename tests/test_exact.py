@@ -81,7 +81,7 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("number", "In 2009 it was 1234567, on page 12 of 300", 1, 1),
     ("number", "<think>1234567? 7654321?</think>1234567", 1, 1),
     ("number", "91234567", 0, 0),
-    ("number", "1,234,567", 0, 0),
+    ("number", "1,234,567", 0, 1),  # read, but not as upstream reads it
     ("number", "_1234567_", 1, 1),
     ("numbers", "1. 1234567\n2. 2345678", 1, 1),
     ("numbers", "dull-moon: 1234567, 9090909: 2345678", 1, 1),  # a number of the question
@@ -136,7 +136,7 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("cwe", "kettle lantern wise", 0, 4 / 5),
     ("cwe", "1. kettle 2. lantern 3. wi", 1, 1),
     ("cwe", "kettle: 30, lantern: 28", 1, 1),
-    ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 6),
+    ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 8),
     ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
     ("cwe", "kettle", 0, 2 / 3),
     ("fwe", "qwerty, asdfgh", 1, 1),

@@ -12,7 +12,6 @@ from ruler_data import RulerError, UsageError
 from ruler_report.board import build, leaderboard
 from ruler_report.results_file import Results, write_results
 from ruler_report.stats.effective_length import effective_length
-from ruler_report.stats.ranking import Ranking
 from tests.hub import Hub, Repo
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -48,12 +47,15 @@ def test_runs_are_ranked_with_intervals_that_overlap_where_tests_cannot_tell() -
     assert [entry.size for entry in board.entries] == [7.0, 13.0, 0.5, None]
 
 
-def test_a_pair_that_lacks_rows_is_compared_unpaired() -> None:
+def test_a_run_without_its_wrong_rows_is_ranked_below_its_whole_self() -> None:
     names = list(RUNS[0].configs)
-    holes = results_of({n: [None, *RUNS[0].configs[n].scores[1:]] for n in names})
-    ranks = Ranking([holes, RUNS[1], RUNS[3]]).ranks(TASKS, {4096: 1.0})
-    assert ranks == [(1, 1), (2, 2), (3, 3)]
-    assert Ranking([RUNS[0], RUNS[1]]).ranks(("fwe",), {4096: 1.0}) == [None, None]
+    holes = results_of({n: [s or None for s in RUNS[1].configs[n].scores] for n in names})
+    board = build([holes, RUNS[1], RUNS[3]], {}, None)
+    assert [entry.model for entry in board.entries[:2]] in (
+        ["org/beta-13b", "org/model-7b"], ["org/model-7b", "org/beta-13b"],
+    )  # fmt: skip
+    one, other = (entry.scores["all"]["all"] for entry in board.entries[:2])
+    assert one[3:] == other[3:]
 
 
 def test_weights_and_threshold_are_the_users() -> None:
@@ -88,12 +90,9 @@ def with_data(results: Results, **changes: object) -> Results:
     [
         (run_of(1, protocol="chat"), "the protocols differ: completion and chat"),
         (with_data(RUNS[1], edition="upstream-2026-07"), "the editions differ"),
-        (with_data(RUNS[1], suite="mini"), "the suites differ"),
     ],
 )
-def test_protocols_editions_and_suites_are_not_mixed(
-    other: Results, why: str, tmp_path: Path
-) -> None:
+def test_protocols_and_editions_are_not_mixed(other: Results, why: str, tmp_path: Path) -> None:
     with pytest.raises(RulerError, match=why):
         leaderboard([RUNS[0], other], tmp_path / "out")
 

@@ -11,7 +11,7 @@ from ruler_data import Row
 from ruler_data.suites import load_suite
 from ruler_data.tasks import Niah, PartType, Task
 from ruler_eval.metrics import score_row
-from ruler_report.failures import ABSENT, FALSE_NONE, REFUSAL, WRONG_NEEDLE, failure_of
+from ruler_report.failures import ABSENT, CONTEXT, FORM, REFUSAL, failure_of
 from ruler_report.results_file import Results, read_results
 from ruler_report.stats.summary import summarize
 from tests.conftest import Cli
@@ -66,11 +66,11 @@ def test_a_value_of_every_type_before_none_is_a_claim(value_type: PartType) -> N
 @pytest.mark.parametrize(
     ("asked", "task", "said", "failure"),
     [
-        (IS_THERE, THERE, "none. It is not mentioned.", FALSE_NONE),
-        (IS_THERE, THERE, "7654321", WRONG_NEEDLE),
-        (IS_NOT, NOT_THERE, "7654321", WRONG_NEEDLE),
+        (IS_THERE, THERE, "none. It is not mentioned.", REFUSAL),
+        (IS_THERE, THERE, "7654321", CONTEXT),
+        (IS_NOT, NOT_THERE, "7654321", CONTEXT),
         (IS_NOT, NOT_THERE, "1111111, or none", ABSENT),
-        (IS_NOT, NOT_THERE, "There is no such number.", REFUSAL),
+        (IS_NOT, NOT_THERE, "There is no such number.", FORM),
     ],
 )
 def test_false_claims_are_told_apart(asked: Row, task: Task, said: str, failure: str) -> None:

@@ -77,7 +77,7 @@ def test_forced_comparisons_and_unscored_rows_are_noted() -> None:
     comparison = ruler_report.compare(first, second, force=True)
     forced, partial, left_out = comparison.notes
     assert forced == "forced: the protocols differ: completion and chat"
-    assert partial == "org/model-7b: 1 of 2 rows scored"
+    assert partial.startswith("org/model-7b: 1 of 2 rows scored; the others count as wrong")
     assert left_out.endswith(": cwe_4096")
     assert all(note in str(comparison) for note in comparison.notes)
     assert all(note in Page(comparison._repr_html_()).said for note in comparison.notes)

@@ -65,7 +65,7 @@ def test_a_clean_folder_passes_wherever_it_lies(
 ) -> None:
     done = cli("verify", place(sample_build, tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "clean: 13 configs, 78 rows" in done.stdout
+    assert "proved; 13 configs, 78 rows" in done.stdout
     assert done.stderr == ""
 
 
@@ -103,10 +103,11 @@ def test_truncated_files_are_named(sample_build: Path, tmp_path: Path, cli: Cli)
         whole = path.read_bytes()
         left = whole[: cut(len(whole))]
         path.write_bytes(left)
-        words.append(
+        words += [
             f"{file_of(config)}: sha256 expected {hashlib.sha256(whole).hexdigest()}, "
-            f"found {hashlib.sha256(left).hexdigest()}, {len(left)} bytes instead of {len(whole)}"
-        )
+            f"found {hashlib.sha256(left).hexdigest()}",
+            f"{file_of(config)}: bytes expected {len(whole)}, found {len(left)}",
+        ]
     found = must_find(cli("verify", copy), *words)
     named = {line.partition(":")[0] for line in found}
     assert named == {file_of(config) for config in CUTS}

@@ -1,13 +1,12 @@
 """`ruler-data verify` on forged columns: absent, of another type, with values left out."""
 
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from ruler_data import Row
+from ruler_data.row import COLUMNS
 from tests.conftest import Cli
 from tests.tampering import copy_of, edit_table, must_find, table_of
 
@@ -49,11 +48,11 @@ def test_columns_that_are_not_the_contracts_are_named(
     change, word = TABLES[damage]
     edit_table(copy, "vt_4096", change(table_of(copy, "vt_4096")))
     found = must_find(cli("verify", copy), word)
-    assert all(line.startswith("vt_4096") for line in found)
+    assert found[0].startswith("vt_4096")
 
 
 ABSENT = {
-    **{field.name: (field.name, None) for field in fields(Row)},
+    **{name: (name, None) for name in COLUMNS},
     "an answer": ("outputs", [None]),
     "a span": ("evidence", [None]),
     "where a span starts": ("evidence", [{"start": None, "end": 9}]),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.pipeline.build_dir import STATE
+from ruler_data import DATA_VERSION
 from tests.commands import one_line
 from tests.conftest import Cli
 from tests.tampering import MANIFEST, copy_of, must_find, retype_manifest
@@ -44,7 +45,7 @@ def test_a_manifest_that_cannot_be_read_is_named(
         ('"seed": 42', '"seed": 42, "unknown": 1'),
         ('"seed": 42', '"seed": 7, "seed": 42'),
         ('"rows": 6', '"rows": 6, "unknown": 1'),
-        ('"data_version": "1.0.0",', ""),
+        (f'"data_version": "{DATA_VERSION}",', ""),
     ],
 )
 def test_a_manifest_with_odd_values_is_named(

@@ -10,8 +10,8 @@ for want of sources or tokenizer, is *unproved*, and the few fields that nothing
 import hashlib
 import random
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from html import escape
@@ -59,6 +59,7 @@ from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
 from ruler_data.tasks import TASKS, config_place
+from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
@@ -155,6 +156,44 @@ class Verdict:
         return f"<p>{escape(repr(self)[1:-1])}</p><table>{''.join(cells)}</table>"
 
 
+def verify(
+    data: Path | str,
+    *,
+    revision: str = "",
+    tasks: str | Collection[str] | None = None,
+    lengths: str | Collection[int] | None = None,
+    rows: int | None = None,
+    tokenizer: str | None = None,
+    sources: Path | str | None = None,
+    haystack: Path | str | None = None,
+    workers: int = 1,
+    counter: CounterName = "auto",
+    show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
+) -> Verdict:
+    """Make a folder or release again, and remember what was proved whole.
+
+    The arguments are those of the command; `show` returns what reports progress over so many
+    tokens.
+    """
+    found = fetch_data(data, revision, tasks, lengths)
+    infos = found.manifest.configs
+    with show(sum(infos[name].rows * parse_config(name)[1] for name in found.names)) as progress:
+        verdict = verify_folder(
+            found,
+            tokenizer=tokenizer,
+            sources=sources,
+            haystack=haystack,
+            counter=counter,
+            rows=rows,
+            workers=workers,
+            progress=progress,
+        )
+    if verdict.exit_status == 0 and found.is_whole:
+        with suppress(OSError, RulerError):  # without it, the next command proves it again
+            write_file(_receipt(found.folder), f"{__version__}\n")
+    return verdict
+
+
 @dataclass(frozen=True)
 class Found:
     """What is to be verified.
@@ -203,7 +242,9 @@ def fetch_data(
 
 def _manifest(folder: Path) -> Manifest:
     if (folder / FILENAME).exists():
-        return read_manifest_file(folder / FILENAME, FILENAME)
+        manifest = read_manifest_file(folder / FILENAME, FILENAME)
+        manifest.check(FILENAME)
+        return manifest
     why = "it is not the folder of a build; name one that `ruler-data build` wrote"
     if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
         why = "the build is not finished; run `ruler-data build` with the same options to finish it"
@@ -617,10 +658,6 @@ def _input_findings(manifest: Manifest) -> Iterator[str]:
             known = manifest.table.get(name)
             if name not in suite.tasks and not (known and own.intersection(known.sources)):
                 yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
-    try:
-        manifest.check(FILENAME)
-    except RulerError as error:
-        yield str(error)
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -753,12 +790,6 @@ def _difference(found: Row, wanted: Row) -> str:
         at = max(at - 20, 0)
         return f"{name} has {here[at : at + 60]!r}, made again {there[at : at + 60]!r}"
     return "in its bytes"
-
-
-def remember(folder: Path) -> None:
-    """Remember in the user's cache that a folder was proved by this version."""
-    with suppress(OSError, RulerError):  # without it, the next command proves it again
-        write_file(_receipt(folder), f"{__version__}\n")
 
 
 def proved(folder: Path | str) -> bool:

@@ -1,4 +1,4 @@
-"""From frozen rows to predictions and scores.
+"""From frozen rows to answers and official scores.
 
     import ruler_eval
 
@@ -6,21 +6,38 @@
     run.to_records()                                    # one dict per row
     print(ruler_eval.score("runs/mine", "dist/llama3"))
 
-A name is loaded when it is first used; `__init__.pyi` has their types. Scores are those of
-`ruler_report`, which also reads what other tools predicted.
+Intervals, exact scores, comparisons and reports are in `ruler_report`.
 """
 
-from ruler_data.lazy import lazy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Generation", "Request", "Run", "Scores", "run", "score", "status"]
+from ruler_eval.commands import doctor, run, score, status
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "engines.interface": ("Request",),
-        "engines.python": ("Generation",),
-        "run_status": ("Run", "status"),
-        "runner": ("run",),
-    },
-    {"ruler_report.results_file": ("Scores",), "ruler_report.scoring": ("score",)},
-)
+if TYPE_CHECKING:
+    from ruler_eval.engines.interface import Request
+    from ruler_eval.engines.python import Generation
+    from ruler_eval.run_status import Run
+    from ruler_eval.scoring import Scores
+
+__all__ = ["Generation", "Request", "Run", "Scores", "doctor", "run", "score", "status"]
+
+
+#: Types whose modules need numpy and pydantic; they are loaded when they are first used.
+_TYPES = {
+    "Generation": "engines.python",
+    "Request": "engines.interface",
+    "Run": "run_status",
+    "Scores": "scoring",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of these types
+    if name not in _TYPES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(f"{__name__}.{_TYPES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -255,16 +255,27 @@ class Tally:
         self._counts, self._models = Counter[str](), Counter[str]()
         self._texts = Counter[int]()
 
-    def add(self, answer: Answer | None, *, cleaned: bool = True) -> str | None:
-        """Count the record of a row, if it has one; return the text to score, if it is answered.
+    def add(
+        self, answer: Answer | None, budget: int | None = None, *, cleaned: bool = True
+    ) -> str | None:
+        """Count the record of a row, if it has one.
 
-        `cleaned` as in `thought_and_text`.
+        Args:
+            answer: of a run as `settle` left it, or of another tool.
+            budget: tokens that an answer of a run may take; None for other predictions, whose
+                records have no more than a text.
+            cleaned: as in `thought_and_text`.
+
+        Returns:
+            The text to score; None if the row is unanswered.
         """
         self._counts["rows"] += 1
         if answer is None:
             return None
         self._models.update([answer.model] if answer.model is not None else [])
         if answer.error is not None or answer.text is None:
+            return None
+        if budget is not None and why_unanswered(answer, budget=budget) is not None:
             return None
         thought, text = thought_and_text(answer, opened=self._opened, cleaned=cleaned)
         empty = not text.strip()

@@ -69,6 +69,7 @@ class Dataset:
         configs: Collection[str] = (),
         rows: int | Mapping[int, int] | None = None,
         tasks: Collection[str] = (),
+        lengths: Collection[int] = (),
     ) -> "Dataset":
         """Return the same with fewer rows; configs keep the order of the manifest.
 
@@ -76,22 +77,26 @@ class Dataset:
             configs: names; empty for all.
             rows: the first ones of each config, or of each config of a length; others keep all.
             tasks: whose configs to keep; empty for all.
+            lengths: likewise, in tokens.
         """
         parts = {name: parse_config(name) for name in self.rows}
-        have, lengths = (dict.fromkeys(column) for column in zip(*parts.values(), strict=True))
-        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(lengths, rows)
-        for wanted, known in ((configs, parts), (tasks, have), (firsts, lengths)):
-            if strange := [name for name in wanted if name not in known]:
-                names = ", ".join(map(str, known))
-                msg = f"{quote(str(strange[0]))} is not in {self.source}; it has {names}"
+        have, known = (dict.fromkeys(column) for column in zip(*parts.values(), strict=True))
+        firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(known, rows)
+        wanted = ((configs, parts), (tasks, have), (lengths, known), (firsts, known))
+        for names, there in wanted:
+            if strange := [name for name in names if name not in there]:
+                has = ", ".join(map(str, there))
+                msg = f"{quote(str(strange[0]))} is not in {self.source}; it has {has}"
                 raise UsageError(msg)
         counts = {
             name: min(firsts.get(length) or self.rows[name], self.rows[name])
             for name, (task, length) in parts.items()
-            if (not configs or name in configs) and (not tasks or task in tasks)
+            if (not configs or name in configs)
+            and (not tasks or task in tasks)
+            and (not lengths or length in lengths)
         }
         if not counts:
-            raise UsageError(self.source, "no config is of these tasks and among these configs")
+            raise UsageError(self.source, "no config has these tasks, lengths and names")
         return replace(self, rows=counts)
 
     def fetch(self) -> "Dataset":
@@ -116,7 +121,7 @@ class Dataset:
                 # UTF-8 sorts like its characters.
                 held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
                 for index, group, place in held:
-                    yield checked_row(group, place, index)
+                    yield checked_row(group, place, index, config)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""

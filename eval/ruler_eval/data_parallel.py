@@ -1,28 +1,28 @@
-"""Several shards on one machine: one process per group of GPUs, and this one, which watches them.
+"""Several shards on one machine: `ruler_eval.run` in one process per group of GPUs.
 
-Each process is `ruler-eval run --shard I/N` with the GPUs of its group in CUDA_VISIBLE_DEVICES.
-They share only the run's folder: one that dies affects no other, and only its shard is resumed.
+The processes share only the run's folder: one that dies affects no other, and only its shard is
+resumed.
 """
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
+from ruler_data import terminal
 from ruler_data.errors import RulerError, UsageError
 from ruler_eval.run_dir import LOG, RunFolder
-from ruler_eval.runner import RunJob, bar
-from ruler_eval.sharding import Shard, shares_of
+from ruler_eval.sharding import Shard
 
-#: Seconds that processes have to end by themselves, and between checks of what they do.
-GRACE, POLL = 60.0, 2.0
-#: Environment variable of a process that ends when its parent does.
-ENDS_WITH_PARENT = "RULER_FOLLOWS"
+#: Seconds that processes have to end by themselves.
+GRACE = 60.0
+#: What a process does.
+WORK = "import ruler_eval; from ruler_eval.data_parallel import work; work(ruler_eval.run)"
 
 
 def devices(groups: int, size: int, visible: str | None) -> list[str]:
@@ -41,91 +41,64 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
 
 
 def run_processes(
-    job: RunJob, folder: RunFolder, shard: Shard, groups: int, arguments: Sequence[str]
+    arguments: Mapping[str, Any], folder: RunFolder, shard: Shard, groups: int, size: int
 ) -> None:
-    """Run a shard in one process per group of GPUs, to the end of all of them."""
-    if job.engine.open is not None:
-        job.engine.open()
-    folder.begin(job.info, shard)
-    gpus = devices(groups, job.config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    first, count = shard.index * groups, shard.count * groups
-    shards = [Shard(first + group, count) for group in range(groups)]
-    answered = {key for key, one in folder.answers().items() if one.error is None}
-    shares = shares_of(job.data, count, job.config.samples)
-    pending = [item for part in shards for item in shares[part.index] if item.key not in answered]
-    with bar(pending) as progress, _started(folder, shards, gpus, arguments) as processes:
-        running = True
-        while running:
-            running = any(process.poll() is None for process in processes.values())
-            for key, prediction in folder.answers().items():
-                if key not in answered:
-                    answered.add(key)
-                    progress(prediction)
-            if running:
-                time.sleep(POLL)
-    failed = [
-        f"shard {part}: {_last_error(folder.file(LOG, part), process.returncode)}"
-        for part, process in processes.items()
-        if process.returncode
-    ]
-    if failed:
-        what = f"{len(failed)} of {len(processes)} shards failed"
-        raise RulerError(what, f"{'; '.join(failed)}; run it again to resume")
-
-
-def end_with_parent() -> None:
-    """End this process when its parent is gone, if the parent asked for it.
-
-    The parent holds the other end of standard input, which the kernel closes when it dies.
-    """
-    if os.environ.pop(ENDS_WITH_PARENT, None) is None:
-        return
-
-    def wait() -> None:
-        while os.read(0, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE)
-        os._exit(128 + signal.SIGTERM)
-
-    Thread(target=wait, daemon=True).start()
-
-
-@contextmanager
-def _started(
-    folder: RunFolder, shards: Sequence[Shard], gpus: Sequence[str], arguments: Sequence[str]
-) -> Iterator[dict[Shard, subprocess.Popen[bytes]]]:
-    """Start the processes; none of them outlives the block."""
+    """Run a shard in one process per group of `size` GPUs; `arguments` are those of `run`."""
+    gpus = devices(groups, size, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    shards = [Shard(shard.index * groups + n, shard.count * groups) for n in range(groups)]
+    folder.path.mkdir(parents=True, exist_ok=True)
     processes: dict[Shard, subprocess.Popen[bytes]] = {}
     try:
-        for shard, group in zip(shards, gpus, strict=True):
-            with folder.file(LOG, shard).open("ab") as output:
-                # Of an option that is given twice, the last counts.
-                own = ("--data-parallel", "1", "--shard", str(shard))
-                processes[shard] = subprocess.Popen(
-                    [sys.executable, "-m", "ruler_cli", *arguments, *own],
+        for part, visible in zip(shards, gpus, strict=True):
+            with folder.file(LOG, part).open("wb") as log:
+                processes[part] = subprocess.Popen(
+                    [sys.executable, "-c", WORK, "--shard", str(part)],
                     stdin=subprocess.PIPE,
-                    stdout=output,
-                    stderr=output,
-                    env={**os.environ, "CUDA_VISIBLE_DEVICES": group, ENDS_WITH_PARENT: "1"},
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "CUDA_VISIBLE_DEVICES": visible},
                 )
-        yield processes
+            pipe = processes[part].stdin
+            assert pipe is not None
+            pipe.write(json.dumps({**arguments, "shard": str(part)}).encode() + b"\n")
+            pipe.flush()  # it stays open: a process ends when it is closed
+        terminal.err.print(
+            f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are"
+        )
+        for process in processes.values():
+            process.wait()
     finally:
         for process in processes.values():
             process.terminate()  # nothing, if it has ended
-        deadline = time.monotonic() + GRACE
         for process in processes.values():
-            with process:  # its input is closed, and its end awaited
-                try:
-                    process.wait(max(0.0, deadline - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    process.kill()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+    ended = {part: process.returncode for part, process in processes.items() if process.returncode}
+    if ended:
+        what = f"{len(ended)} of {groups} shards failed"
+        why = (
+            f"shard {part}: {_last_error(folder.file(LOG, part), ended[part])}" for part in ended
+        )
+        raise RulerError(what, f"{'; '.join(why)}; run it again to resume")
 
 
 def _last_error(log: Path, code: int) -> str:
     """Return the line in which a process reported its failure, else where its output is."""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - 8192))
-        lines = file.read().decode("utf-8", "replace").splitlines()
+    lines = log.read_text("utf-8", "replace").splitlines()
     errors = [line for line in lines if line.startswith("ruler-eval: ")]
     return errors[-1].removeprefix("ruler-eval: ") if errors else f"ended with {code}, see {log}"
+
+
+def work(run: Callable[..., Any]) -> None:
+    """Run the shard whose arguments come on standard input; end when that is closed."""
+    arguments = json.loads(sys.stdin.buffer.readline())
+
+    def end_with_parent() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=end_with_parent, daemon=True).start()
+    program = "ruler-eval"
+    terminal.run(program, lambda: sys.exit(terminal.print_result(program, run(**arguments))))

@@ -1,110 +1,47 @@
-"""The options of a run or a preflight check."""
+"""What an engine is asked for, and how the texts of options are read."""
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 from ruler_data.errors import UsageError
-from ruler_data.names import parse_length, parse_shard, quote
-from ruler_data.options import Option
-from ruler_data.terminal import named_path
-from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.sharding import Shard
+from ruler_data.names import parse_length, quote
+from ruler_eval.prompts import PROTOCOLS, PromptFormat
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EvalConfig:
-    """The options, as the user gave them."""
+    """How answers are generated; the parameters of `ruler_eval.run` of the same names say more."""
 
-    data: Annotated[str | Path, Option("Frozen rows: a folder, or a Hub repo.")]
-    _: KW_ONLY
-    model: Annotated[
-        str | Path,
-        Option(
-            "Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
-            show_default=False,
-        ),
-    ] = ""
-    engine: Annotated[
-        EngineName | str, Option("Engine; `oracle` returns the gold answers (for tests).")
-    ] = "vllm"
-    protocol: Annotated[
-        ProtocolName | str, Option("How prompts are formatted; see docs/protocols.md.")
-    ] = "completion"
-    revision: Annotated[str | None, Option("Tag or commit of the data's repo.")] = None
-    configs: Annotated[
-        str | Iterable[str] | None,
-        Option("Configs, comma-separated, e.g. vt_4096 [default: all]."),
-    ] = None
-    tasks: Annotated[
-        str | Iterable[str] | None,
-        Option("Tasks whose configs to run [default: all].", command=False),
-    ] = None
-    rows: Annotated[
-        str | int | Mapping[int, int] | None,
-        Option("Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20 [default: all]."),
-    ] = None
-    tensor_parallel: Annotated[int, Option("GPUs that share one copy of the model.", min=1)] = 1
-    options: Annotated[
-        list[str] | Mapping[str, Any] | None,
-        Option("NAME=VALUE for the engine; repeatable.", "--option"),
-    ] = None
-    extra_tokens: Annotated[
-        int | None,
-        Option(
-            "Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
-            min=0,
-        ),
-    ] = None
-    samples: Annotated[int, Option("Answers to each row; needs a temperature.", min=1)] = 1
-    temperature: Annotated[
-        float | None, Option("Of sampling [default: 0, greedy decoding].", min=0)
-    ] = None
-    top_p: Annotated[
-        float | None, Option("Share of the probability that sampling keeps [default: 1].")
-    ] = None
-    no_context: Annotated[bool, Option("Leave the context out, as a baseline.")] = False
-    base_url: Annotated[
-        str | None,
-        Option("Address of an OpenAI-compatible server, with /v1; selects engine `openai`."),
-    ] = None
-    tokenizer: Annotated[
-        str | Path | None, Option("Tokenizer that renders prompts [default: the model's own].")
-    ] = None
-    model_name: Annotated[
-        str | None, Option("Name to record [default: the folder's, or the id].")
-    ] = None
-    model_revision: Annotated[str | None, Option("Tag or commit of the model's repo.")] = None
-    generate: Annotated[
-        Callable[..., Any] | None,
-        Option(
-            "Function from a list of `Request`s to one text or `Generation` for each, for engine "
-            "`python`, which it selects; see `ruler_eval.engines.python`.",
-            command=False,
-        ),
-    ] = None
+    engine: str = "vllm"
+    protocol: str = "completion"
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the engine
+    extra_tokens: int | None = None
+    no_context: bool = False
+    samples: int = 1
+    temperature: float | None = None
+    top_p: float | None = None
+    tensor_parallel: int = 1
+    base_url: str | None = None
+    generate: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         """Check what needs no file; a function or an address selects its engine."""
         if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
             object.__setattr__(self, "engine", "python" if self.generate else "openai")
-        choices = {"engine": get_args(EngineName), "protocol": PROTOCOLS}
-        for name, known in choices.items():
+        for name, known in (("engine", get_args(EngineName)), ("protocol", PROTOCOLS)):
             if (choice := getattr(self, name)) not in known:
                 msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
                 raise UsageError(msg)
-        for one in fields(self):
-            value, least = getattr(self, one.name), get_args(one.type)[1].min
-            if value is not None and least is not None and value < least:
-                msg = f"{one.name} {value}: must be at least {least}"
+        for name, least in (("samples", 1), ("tensor_parallel", 1), ("extra_tokens", 0)):
+            if (getattr(self, name) or least) < least:
+                msg = f"{name} {getattr(self, name)}: must be at least {least}"
                 raise UsageError(msg)
         python, greedy = self.engine == "python", not self.temperature
         if self.top_p is not None and (greedy or not 0 < self.top_p <= 1):
@@ -115,23 +52,14 @@ class EvalConfig:
             msg = f"samples {self.samples}: greedy answers are all the same; add a temperature"
         elif self.base_url is not None and self.engine != "openai":
             msg = f"--base-url is for engine openai; leave it or --engine {self.engine} out"
-        elif not self.model and not python:
-            msg = f"--model is missing: engine {self.engine} needs a folder, a Hub id or a name"
         else:
-            _ = self.engine_options, self.first_rows
             return
         raise UsageError(msg)
 
-    @cached_property
-    def first_rows(self) -> int | dict[int, int] | None:
-        """Rows of each config, or of the configs of each length (tokens); None for all."""
-        return parse_rows(self.rows)
-
-    @cached_property
+    @property
     def engine_options(self) -> dict[str, Any]:
         """Options of the engine, by name."""
-        given = self.options or {}
-        return dict(given) if isinstance(given, Mapping) else parse_options(given)
+        return dict(self.options)
 
     @property
     def sampling(self) -> dict[str, Any]:
@@ -146,25 +74,6 @@ class EvalConfig:
         protocol = PROTOCOLS[self.protocol]
         extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
         return PromptFormat(protocol, extra, self.no_context)
-
-
-@dataclass(frozen=True)
-class RunConfig(EvalConfig):
-    """The options of one shard of a run."""
-
-    _: KW_ONLY
-    out: Annotated[str | Path, Option("Folder of the run.", metavar="<path>", after="data")]
-    shard: Annotated[str, Option("Run only shard I of N, e.g. 0/8.", after="rows")] = "0/1"
-
-    @property
-    def folder(self) -> RunFolder:
-        """Folder of the run."""
-        return RunFolder(named_path(self.out))
-
-    @property
-    def share(self) -> Shard:
-        """Share of the rows to answer."""
-        return Shard(*parse_shard(self.shard))
 
 
 def parse_names(names: str | Iterable[str] | None) -> tuple[str, ...]:
@@ -201,12 +110,14 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
     return found
 
 
-def parse_options(texts: Iterable[str]) -> dict[str, Any]:
-    """Return options written NAME=VALUE by name; values are JSON, or else plain text.
+def parse_options(texts: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+    """Return options, which may be written NAME=VALUE, by name; values are JSON, or plain text.
 
     >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
     {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
     """
+    if isinstance(texts, Mapping):
+        return dict(texts)
     options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")

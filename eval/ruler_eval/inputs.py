@@ -4,21 +4,21 @@ Whether every prompt fits the context window is settled here, before an engine l
 truncation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import FILENAME, Index, read_index
-from ruler_data.names import config_name, counted, is_repo, parse_config, quote
+from ruler_data.names import config_name, counted, is_repo, parse_config, parse_length, quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.eval_config import EvalConfig, parse_names
+from ruler_eval.eval_config import EvalConfig, parse_names, parse_rows
 from ruler_eval.models import Model, open_model, overridden
 from ruler_eval.prompts import PromptFormat
 
@@ -34,10 +34,43 @@ SLACK = 16
 PROBES, MARGIN = 8, 1.05
 
 
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The rows and the model of a run, as the user names them; see `ruler_eval.run`."""
+
+    data: str | Path
+    model: str | Path = ""
+    revision: str | None = None
+    configs: str | Iterable[str] | None = None
+    tasks: str | Iterable[str] | None = None
+    lengths: str | Iterable[int] | None = None
+    rows: str | int | Mapping[int, int] | None = None
+    tokenizer: str | Path | None = None
+    model_name: str | None = None
+    model_revision: str | None = None
+
+    @property
+    def first_rows(self) -> int | dict[int, int] | None:
+        """Rows of each config, or of the configs of each length (tokens); None for all."""
+        return parse_rows(self.rows)
+
+    def chosen(self, where: str, revision: str | None) -> Dataset:
+        """Return the chosen rows of a folder, or of a Hub repo at a revision."""
+        lengths = [self.lengths] if isinstance(self.lengths, int) else self.lengths
+        texts = lengths if isinstance(lengths, str) else ",".join(map(str, lengths or ()))
+        return open_dataset(where, revision).choose(
+            parse_names(self.configs),
+            self.first_rows,
+            parse_names(self.tasks),
+            [parse_length(text) for text in parse_names(texts)],
+        )
+
+
 @dataclass(frozen=True)
 class Inputs:
     """What requests are made from."""
 
+    choice: Choice
     config: EvalConfig
     data: Dataset
     model: Model
@@ -118,19 +151,23 @@ class Inputs:
         self.tokenizer.use("auto", Probes(probes, key))
 
 
-def open_inputs(config: EvalConfig) -> Inputs:
+def open_inputs(choice: Choice, config: EvalConfig) -> Inputs:
     """Return the inputs that the options name; a mistyped name of data is refused first."""
-    found = _find_data(config)
-    model = _open_model(config)
+    if not choice.model and config.engine != "python":
+        msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
+        raise UsageError(msg)
+    first = choice.first_rows
+    found = _find_data(choice)
+    model = _open_model(choice, config)
     tokenizer = None
-    if config.tokenizer is not None:
-        tokenizer = load_tokenizer(str(config.tokenizer))
+    if choice.tokenizer is not None:
+        tokenizer = load_tokenizer(str(choice.tokenizer))
     elif model.folder is not None:
         tokenizer = model.tokenizer()
-    data = found if isinstance(found, Dataset) else _of_index(found, config, model, tokenizer)
-    data, asked = data.fetch(), config.first_rows
+    data = found if isinstance(found, Dataset) else _of_index(found, choice, model, tokenizer)
+    data = data.fetch()
     for name, rows in data.rows.items():
-        wanted = asked.get(parse_config(name)[1]) if isinstance(asked, dict) else asked
+        wanted = first.get(parse_config(name)[1]) if isinstance(first, dict) else first
         if wanted and wanted > rows:
             warn(f"{name} has only {counted(rows, 'row')}, not {wanted}")
             break
@@ -142,15 +179,15 @@ def open_inputs(config: EvalConfig) -> Inputs:
             msg = f"{missing}, and the model's own is not known here; {remedy}"
             raise UsageError(msg)
         tokenizer = load_tokenizer(spec)
-    config.prompts.variables(tokenizer)  # refuses a model without a template
-    return Inputs(config, data, model, tokenizer)
+    config.prompts.refuse(tokenizer)
+    return Inputs(choice, config, data, model, tokenizer)
 
 
-def _find_data(config: EvalConfig) -> Dataset | Index:
+def _find_data(choice: Choice) -> Dataset | Index:
     """Return the chosen rows; of a repo without a revision its index, of rows by model."""
-    where = str(config.data)
-    if config.revision is not None or Path(where).is_dir() or not is_repo(where):
-        return _chosen(config, where, config.revision)
+    where = str(choice.data)
+    if choice.revision is not None or Path(where).is_dir() or not is_repo(where):
+        return choice.chosen(where, choice.revision)
     try:
         index, reason = read_index(where), f"that repo has no {FILENAME}"
     except RulerError as error:
@@ -163,40 +200,36 @@ def _find_data(config: EvalConfig) -> Dataset | Index:
 
 
 def _of_index(
-    index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
+    index: Index, choice: Choice, model: Model, tokenizer: PromptTokenizer | None
 ) -> Dataset:
     """Return the chosen rows of the release for the model."""
-    where, sibling = str(config.data), index.of_model(model.source)
+    where, sibling = str(choice.data), index.of_model(model.source)
     if tokenizer is not None:
         sibling = index.of_tokenizer(tokenizer.info) or sibling
     if sibling is None:
         known = ", ".join(one.tokenizer for one in index.siblings)
-        build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
+        build = f"`ruler-data build --tokenizer {choice.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
         missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
         raise UsageError(where, f"{missing}; {remedy}another tokenizer")
     release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
     warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
-    return _chosen(config, sibling.repo, sibling.commit)
+    return choice.chosen(sibling.repo, sibling.commit)
 
 
-def _chosen(config: EvalConfig, where: str, revision: str | None) -> Dataset:
-    names, tasks = parse_names(config.configs), parse_names(config.tasks)
-    return open_dataset(where, revision).choose(names, config.first_rows, tasks)
-
-
-def _open_model(config: EvalConfig) -> Model:
+def _open_model(choice: Choice, config: EvalConfig) -> Model:
     """Return the model, with the options that change its config or its window."""
+    options = config.engine_options
     model = open_model(
-        str(config.model or "python"),
-        served=bool({config.engine, config.engine_options.get("engine")} & SERVED),
-        name=config.model_name,
-        revision=config.model_revision,
+        str(choice.model or "python"),
+        served=bool({config.engine, options.get("engine")} & SERVED),
+        name=choice.model_name,
+        revision=choice.model_revision,
     )
-    overrides = config.engine_options.get("hf_overrides", {})
+    overrides = options.get("hf_overrides", {})
     if not isinstance(overrides, dict):
         option = f"--option hf_overrides={quote(str(overrides))}"
         raise UsageError(option, "is not a JSON object")
-    limit = config.engine_options.get("max_model_len")
+    limit = options.get("max_model_len")
     limit = limit if isinstance(limit, int) else None
     return replace(model, config=overridden(model.config, overrides), limit=limit)

@@ -4,6 +4,7 @@ Each process writes a file of its own, and nothing is ever removed. A line that 
 ignored, and its row is asked again; the next line begins on a new one.
 """
 
+import calendar
 import json
 import os
 import secrets
@@ -22,6 +23,10 @@ from ruler_eval.answers import Answer
 
 #: Seconds of answers that a power cut may cost.
 SYNC_SECONDS = 5.0
+#: Fields that every line has; the others only if they are known.
+ALWAYS = ("config", "index", "text", "finish", "prompt_tokens", "answer_tokens", "seconds", "error")
+#: The file of a process: its shard, when it started, and a random part.
+NAME, TIME = "answers-{}.{}.jsonl", "%Y%m%dT%H%M%SZ"
 
 
 class Journal:
@@ -29,8 +34,8 @@ class Journal:
 
     def __init__(self, folder: Path, shard: str) -> None:
         """Create one, e.g. `answers-0-of-8.20261125T101502Z-9f3c.jsonl`."""
-        started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        self.path = folder / f"answers-{shard}.{started}-{secrets.token_hex(4)}.jsonl"
+        unique = f"{time.strftime(TIME, time.gmtime())}-{secrets.token_hex(4)}"
+        self.path = folder / NAME.format(shard, unique)
         self._synced, self._is_torn = time.monotonic(), False
         try:
             self._file = self.path.open("xb", buffering=0)
@@ -58,9 +63,24 @@ class Journal:
         self._file.close()
 
 
+def started(journal: Path) -> float | None:
+    """Return when the process of a journal started, in seconds since 1970; None if not known.
+
+    >>> started(Path("answers-0-of-8.19700101T000101Z-9f3c0a51.jsonl"))
+    61.0
+    """
+    with suppress(ValueError, IndexError):
+        text = journal.name.split(".")[1].partition("-")[0]
+        return float(calendar.timegm(time.strptime(text, TIME)))
+    return None
+
+
 def to_line(answer: Answer) -> bytes:
     """Return a record as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
-    known = {name: each for name, each in asdict(answer).items() if each is not None}
+    added = {name: each for name, each in asdict(answer).items() if name not in ALWAYS}
+    known = {name: getattr(answer, name) for name in ALWAYS} | {
+        name: each for name, each in added.items() if each not in (None, 0)
+    }
     valid = {n: _valid(each) if isinstance(each, str) else each for n, each in known.items()}
     return json.dumps(valid, separators=(",", ":")).encode("ascii") + b"\n"
 

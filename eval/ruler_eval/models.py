@@ -7,6 +7,7 @@ engines do.
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ def open_model(
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
+    is_path = is_path or (served and "/" in spec and path.parent.is_dir())
     if served and is_path and not name:
         raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
     if served:
@@ -156,6 +158,23 @@ def text_part(config: Config) -> Config:
     """Return the part of a config that describes the language model."""
     inner = config.get(_TEXT)
     return inner if isinstance(inner, dict) else config
+
+
+#: Fields by which configs describe layers with a recurrent state.
+_RECURRENT = re.compile(
+    "mamba_|ssm_|state_size$|linear_(num_|key_|value_|attn_)|lightning_|conv_L_cache|lru_|time_mix|rwkv"
+)
+
+
+def is_recurrent(config: Config) -> bool:
+    """Whether some layers keep a state of fixed size: linear attention, state-space, RWKV.
+
+    >>> is_recurrent({"linear_num_key_heads": 16}), is_recurrent({"model_type": "llama"})
+    (True, False)
+    """
+    text = text_part(config)
+    names = (*text, str(text.get("model_type")), *map(str, text.get("layer_types") or ()))
+    return any(_RECURRENT.search(name) or name == "linear_attention" for name in names)
 
 
 def window(config: Config) -> int | None:

@@ -13,7 +13,7 @@ from ruler_eval.engines import Request, prepare
 from ruler_eval.engines.interface import NotInstalled
 from ruler_eval.estimate import BATCH, BEST, GPUS, USABLE, WORST, Estimate, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Inputs, open_inputs
+from ruler_eval.inputs import Choice, Inputs, open_inputs
 from ruler_eval.models import text_part
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
@@ -109,6 +109,7 @@ def _told(cost: Estimate, found: Diagnosis) -> Iterator[str]:
 
 
 def diagnose(
+    choice: Choice,
     config: EvalConfig,
     sample: int | None,
     gpu: str | None,
@@ -118,7 +119,8 @@ def diagnose(
     """Return what was found, and the cost of the run.
 
     Args:
-        config: the options of the run.
+        choice: rows and model of the run.
+        config: how it generates.
         sample: rows of each config to render, evenly spread; all where None.
         gpu: its name; None for an estimate without times.
         price: of one hour of it.
@@ -132,7 +134,7 @@ def diagnose(
         raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
-    inputs = open_inputs(config)
+    inputs = open_inputs(choice, config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
     cost = _estimate(inputs, gpu)  # only now are the engine's options known to be right
@@ -150,7 +152,7 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
         row = next(inputs.data.read(config))
         length = len(inputs.ids(row)) + row.max_new_tokens
         yield Finding(
-            "error" if inputs.config.tokenizer is None else "warning",
+            "error" if inputs.choice.tokenizer is None else "warning",
             "tokenizer",
             f"{info.name} ({info.fingerprint[:16]}) is not that of the data, {data.name} "
             f"({data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
@@ -173,9 +175,6 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             "it has no generation prompt: the model would continue as the user; use a template "
             "that supports add_generation_prompt",
         )
-    if protocol.name != "thinking" and opens(chat):
-        message = "it opens a block of reasoning, which would be scored; use --protocol thinking"
-        yield Finding("warning", "template", message)
     if protocol.name == "thinking" and chat == thinking and not opens(thinking):
         yield Finding(
             "warning",

@@ -1,16 +1,24 @@
 """What a run has of each config, complete or not; it shows as a table in a notebook."""
 
 import math
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from ruler_data.dataset import html_table
+from rich.console import Group
+from rich.table import Column, Table
+
+from ruler_data.names import counted, quote
+from ruler_data.views import html_table
 from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo, read_info
+
+#: Reasons of failures that are printed.
+REASONS = 5
 
 
 @dataclass
@@ -20,22 +28,13 @@ class ConfigSummary:
     config: str
     rows: int  # number of rows of the run; of samples, where there are several of each row
     answered: int = 0
-    unscored: int = 0
-    truncated: int = 0  # answers that ended at their limit of tokens
+    failed: int = 0  # asked without an answer
+    left: int = 0  # not asked yet
+    cut_off: int = 0  # answers that ended at their limit of tokens
     prompt_tokens: int = 0  # sent
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
     answer_tokens: int | None = None  # generated; None if not reported
     seconds: float = 0.0  # of all requests together; they may have run side by side
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one call of `run_shard` did; `missing` rows were not asked."""
-
-    answered: int = 0
-    unscored: int = 0
-    missing: int = 0
-    first_error: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,20 @@ class Run:
     Attributes:
         folder: with its description and journals.
         configs: what it has of each config, over all shards.
-        unscored: why rows have no answer, by row, e.g. `vt_4096/17`.
-        outcome: what the call that returned this did.
+        failed: why rows that were asked have no answer, by row, e.g. `vt_4096/17`.
         samples: answers to each row.
+        rows_per_second: of the processes that run now; None without any.
+        failure: why the call that returned this did not answer all that it was to; None if it did.
+        decision: what `--until-decided` found; None if it was not asked.
     """
 
     folder: Path
     configs: tuple[ConfigSummary, ...]
-    unscored: dict[str, str]
-    outcome: Outcome
+    failed: dict[str, str]
     samples: int = 1
+    rows_per_second: float | None = None
+    failure: str | None = None
+    decision: dict[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -71,76 +74,106 @@ class Run:
         """Whether every row has an answer."""
         return self.answered == self.rows
 
+    @property
+    def exit_status(self) -> int:
+        """1 after a call that did not answer all that it was to, else 0."""
+        return int(self.failure is not None)
+
+    @property
+    def coverage(self) -> str:
+        """How much of it is answered, in words."""
+        what, failed = "rows" if self.samples == 1 else "samples", len(self.failed)
+        left = self.rows - self.answered - failed
+        more = f", {failed:,} failed, {left:,} left" if failed or left else ""
+        speed = self.rows_per_second
+        running = "" if speed is None else f"; running, {speed:.2f} {what} per second"
+        return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered{more}{running}"
+
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one dict per row that has a prediction, e.g. for `pandas.DataFrame`."""
-        return [asdict(prediction) for prediction in RunFolder(self.folder).answers().values()]
+        """Return one dict for each row that was asked, e.g. for `pandas.DataFrame`."""
+        return [asdict(answer) for answer in RunFolder(self.folder).answers().values()]
+
+    def to_record(self) -> dict[str, Any]:
+        """Return its figures as JSON values."""
+        return {
+            "complete": self.complete,
+            "rows": self.rows,
+            "answered": self.answered,
+            "failed": self.failed,
+            "left": self.rows - self.answered - len(self.failed),
+            "rows_per_second": self.rows_per_second,
+            "decision": self.decision,
+            "configs": [asdict(config) for config in self.configs],
+        }
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""
         names = [field.name.replace("_", " ") for field in fields(ConfigSummary)]
         return [names, *(list(map(_shown, asdict(config).values())) for config in self.configs)]
 
-    @property
-    def coverage(self) -> str:
-        """How much of it is answered, in words."""
-        what = "rows" if self.samples == 1 else "samples"
-        return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered"
-
     def __fspath__(self) -> str:
         """Return the path of the folder, so that `ruler_eval.score` takes a run as it is."""
         return str(self.folder)
 
     def __repr__(self) -> str:
-        text = self.coverage
-        if self.unscored:
-            row, reason = next(iter(self.unscored.items()))
-            text += f"; {len(self.unscored)} unscored, e.g. {row}: {reason}"
-        return f"<Run {text}>"
+        row, reason = next(iter(self.failed.items()), ("", ""))
+        return f"<Run {self.coverage}{f', e.g. {row}: {reason}' if row else ''}>"
 
     def _repr_html_(self) -> str:
         names, *lines = self.table()
         return f"<p>{escape(repr(self).strip('<>'))}</p>{html_table(names, lines)}"
 
+    def __rich__(self) -> Group:
+        """Return what `run` and `status` print."""
+        names, *lines = self.table()
+        table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
+        for line in lines:
+            table.add_row(*line)
+        reasons = Counter(self.failed.values()).most_common(REASONS)
+        failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
+        decided = [] if self.decision is None else [str(self.decision["answer"])]
+        return Group(table, self.coverage, *failures, *decided)
 
-def summarize(folder: RunFolder, info: RunInfo, outcome: Outcome) -> Run:
+
+def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> Run:
     """Return what all shards of a run have so far."""
-    found = list(folder.answers().values())
-    unscored = {
-        row_name(each.key, info.samples): each.error for each in found if each.error is not None
+    found = folder.answers()
+    failed = {
+        row_name(key, info.samples): one.error
+        for key, one in found.items()
+        if one.error is not None
     }
-    return Run(folder.path, tally(info, found), unscored, outcome, info.samples)
+    configs = tally(info, found)
+    speed, decision = folder.rows_per_second(), folder.decision()
+    return Run(folder.path, configs, failed, info.samples, speed, failure, decision)
 
 
-def status(folder: str | Path) -> Run:
-    """Return how far a run is; one that is under way is not disturbed.
-
-    Raises:
-        UsageError: the folder holds no run.
-        RulerError: a file of it is damaged.
-    """
-    return summarize(RunFolder(Path(folder)), read_info(Path(folder)), Outcome())
-
-
-def tally(info: RunInfo, predictions: Iterable[Answer]) -> tuple[ConfigSummary, ...]:
-    """Return what predictions make of each config of a run."""
+def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, ...]:
+    """Return what records make of each config of a run."""
     configs = {
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
-    for prediction in predictions:
-        summary = configs.get(prediction.config)
-        if summary is None:
+    for answer in answers.values():
+        if (summary := configs.get(answer.config)) is None:
             continue
-        if prediction.error is not None:
-            summary.unscored += 1
+        if answer.error is not None:
+            summary.failed += 1
             continue
         summary.answered += 1
-        summary.truncated += prediction.finish == "length"
-        summary.prompt_tokens += prediction.prompt_tokens or 0
+        summary.cut_off += answer.finish == "length"
+        summary.prompt_tokens += answer.prompt_tokens or 0
         for name in ("cached_tokens", "answer_tokens"):
-            if (tokens := getattr(prediction, name)) is not None:
+            if (tokens := getattr(answer, name)) is not None:
                 setattr(summary, name, (getattr(summary, name) or 0) + tokens)
-        summary.seconds = round(summary.seconds + (prediction.seconds or 0.0), 4)
+        summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)
+    for summary in configs.values():
+        summary.left = summary.rows - summary.answered - summary.failed
     return tuple(configs.values())
+
+
+def status(folder: str | Path) -> Run:
+    """Return how far a run is; one that is under way is not disturbed."""
+    return summarize(RunFolder(Path(folder)), read_info(Path(folder)))
 
 
 def row_name(key: Key, samples: int) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -21,17 +22,17 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted
-from ruler_data.options import others_to, takes_options
+from ruler_data.row import Row
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
 from ruler_eval.answers import Answer
+from ruler_eval.decide import HELD, Decision, Question, write_decision
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
-from ruler_eval.eval_config import EvalConfig, RunConfig
-from ruler_eval.inputs import Inputs, open_inputs
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Choice, Inputs, open_inputs
 from ruler_eval.reasoning import opens, split
 from ruler_eval.run_dir import FAILURE, RunFolder
-from ruler_eval.run_status import Outcome, Run, summarize
 from ruler_eval.schema import FREE, RunInfo, faults
 from ruler_eval.sharding import Item, Shard, cost, shares_of
 
@@ -75,9 +76,9 @@ class RunJob(Inputs):
         return answer if thought is None else replace(answer, text=text, reasoning=thought)
 
 
-def open_job(config: EvalConfig) -> RunJob:
+def open_job(choice: Choice, config: EvalConfig) -> RunJob:
     """Return a run whose prompts all fit; nothing heavy is loaded."""
-    inputs = open_inputs(config)
+    inputs = open_inputs(choice, config)
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
@@ -87,45 +88,54 @@ def open_job(config: EvalConfig) -> RunJob:
             f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
             f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
         )
-    return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
+    return RunJob(choice, config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
-@others_to("options")
-@takes_options(RunConfig)
-def run(config: RunConfig) -> Run:
-    """Answer frozen rows, one journal line for each; a run that was interrupted resumes.
+def run_shard(
+    job: RunJob, folder: RunFolder, shard: Shard, question: Question | None = None
+) -> str | None:
+    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal.
 
-    Further keyword arguments are options of the engine, e.g. `dtype="float16"`; for `generate`
-    also `batch`, and its keyword arguments. With `generate`, `model` may be left out, or be just a
-    name to record; prompts are then rendered with the tokenizer of the data.
+    Args:
+        job: the run.
+        folder: of the run.
+        shard: to answer.
+        question: ask rows only until it is decided.
 
-    Raises:
-        UsageError: the options cannot be carried out, or `out` holds another run.
-        RulerError: the engine failed, or data are damaged.
+    Returns:
+        How many of them have none now, and why; None if all have one.
     """
-    folder, share = config.folder.checked(), config.share
-    job = open_job(config)
-    outcome = run_shard(job, folder, share)
-    return summarize(folder, job.info, outcome)
-
-
-def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> Outcome:
-    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal."""
     with folder.hold(shard):
         if job.engine.open is not None:
             job.engine.open()
         folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
-        errors: list[str | None] = []  # of each row that was asked
+        wanted: Iterator[Request | None] | None = requests(job, pending) if pending else None
+        decision: Decision | None = None
+        if question is not None:
+            decision = Decision(question, job.data, job.info)
+            held = HELD if job.config.engine == "vllm" else None
+            wanted = _undecided(job, decision.rows(folder.answers(), held))
         answers = journal.Journal(folder.path, shard.name)
         with closing(answers), bar(pending) as progress:
-            for prediction in _predict(job, pending, folder.file(FAILURE, shard)):
-                answers.add(prediction)
-                progress(prediction)
-                errors.append(prediction.error)
-    reasons = [error for error in errors if error is not None]
-    missing = len(pending) - len(errors)
-    return Outcome(errors.count(None), len(reasons), missing, *reasons[:1])
+            for answer in _predict(job, wanted, folder.file(FAILURE, shard)):
+                answers.add(answer)
+                progress(answer)
+                if decision is not None:
+                    decision.add(answer)
+        if decision is not None:
+            write_decision(folder.path, decision)
+    found = folder.answers() if pending else {}
+    records = [found.get(item.key) for item in pending]
+    failed = [one.error for one in records if one is not None and one.error is not None]
+    missing = records.count(None) if decision is None else 0
+    if not failed and not missing:
+        return None
+    return (
+        f"{folder.path}: shard {shard}: {counted(len(failed), 'row')} could not be answered "
+        f"({next(iter(failed), None)}), {missing} were not run; run the command again to run only "
+        "these rows"
+    )
 
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
@@ -164,11 +174,26 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
                 yield Request(config, row, ids, job.room(row), sample=sample)
 
 
-def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Answer]:
+def _undecided(
+    job: RunJob, rows: Iterator[tuple[str, Row] | None]
+) -> Iterator[Request | None] | None:
+    """Return rows as requests; None if there is none, so that no model is loaded."""
+    first = next(rows, None)
+    if first is None:
+        return None
+    return (
+        None if each is None else Request(*each, job.ids(each[1]), job.room(each[1]))
+        for each in chain([first], rows)
+    )
+
+
+def _predict(
+    job: RunJob, wanted: Iterator[Request | None] | None, failure: Path
+) -> Iterator[Answer]:
     """Yield the engine's predictions; an exception of it becomes one line, and a file."""
-    if not pending:
+    if wanted is None:
         return
-    with closing(prefetch(requests(job, pending), AHEAD)) as ready:
+    with closing(prefetch(wanted, AHEAD)) as ready:
         predictions = job.engine.generate(ready)
         try:
             yield from map(job.reasoning_apart, predictions)

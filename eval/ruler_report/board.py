@@ -13,17 +13,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import UsageError
 from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, counted, parse_length, quote
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results_file import FILENAME, Results, Run, read_results
-from ruler_report.stats.comparability import caveats, comparability
-from ruler_report.stats.comparison import labels_of
+from ruler_report.stats.comparability import caveats
+from ruler_report.stats.comparison import check_comparable, labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
-from ruler_report.stats.ranking import Ranking
+from ruler_report.stats.pairs import ScoreStack
 from ruler_report.stats.score_table import ScoreTable
 from ruler_report.stats.summary import CATEGORIES
 from ruler_report.table import Shown
@@ -118,8 +118,11 @@ def leaderboard(
         msg = "no runs to rank; give at least one"
         raise UsageError(msg)
     results = [_read(place) for place in places]
-    _check(places, results)
-    board = build(results, _weights(weights), threshold)
+    names = [
+        quote(visible(one.run.model if isinstance(place, Results) else str(place)))
+        for place, one in zip(places, results, strict=True)
+    ]
+    board = build(results, _weights(weights), threshold, names)
     write_file(folder / "leaderboard.json", json.dumps(board.to_record(), indent=1) + "\n")
     write_file(folder / "index.html", board_page(board.to_record()))
     return replace(board, file=folder / "index.html")
@@ -139,18 +142,6 @@ def _read(place: Run) -> Results:
         msg = f"{repo}: holds no {FILENAME}; give a repo that `ruler-eval publish` wrote"
         raise UsageError(msg)
     return read_results(path)
-
-
-def _check(places: Sequence[Run], results: Sequence[Results]) -> None:
-    """Check that all runs can be compared with the first."""
-    for place, one in zip(places[1:], results[1:], strict=True):
-        if found := comparability(results[0], one).obstacles:
-            name = one.run.model if isinstance(place, Results) else str(place)
-            msg = (
-                f"{quote(visible(name))}: not comparable with the first run: {'; '.join(found)}; "
-                "write a leaderboard for each kind of runs"
-            )
-            raise RulerError(msg)
 
 
 def _weights(text: str) -> dict[int, float]:
@@ -174,7 +165,10 @@ def _weights(text: str) -> dict[int, float]:
 
 
 def build(
-    results: Sequence[Results], weights: Mapping[int, float], threshold: float | None
+    results: Sequence[Results],
+    weights: Mapping[int, float],
+    threshold: float | None,
+    names: Sequence[str] = (),
 ) -> Board:
     """Return the leaderboard of runs that can be compared; see `leaderboard`."""
     run = results[0].run
@@ -183,18 +177,21 @@ def build(
     if not 0 <= threshold <= 100:
         msg = f"--threshold {threshold:g}: give a score in percent, 0 to 100"
         raise UsageError(msg)
-    ranking = Ranking(results)
-    lengths = tuple(sorted({length for table in ranking.tables for length in table.lengths}))
+    stack = ScoreStack(results)
+    remedy = "write a leaderboard for each kind of runs"
+    check_comparable(results, stack, names=names, remedy=remedy)
+    tables = [ScoreTable.of(one) for one in results]
+    lengths = tuple(stack.lengths)
     if unknown := [length for length in weights if length not in lengths]:
         known = ", ".join(map(str, lengths))
         msg = f"--weights: no run has {unknown[0]} tokens; lengths are {known}"
         raise UsageError(msg)
     weights = weights or dict.fromkeys(lengths, 1.0)
     shares = {length: weights.get(length, 0.0) / sum(weights.values()) for length in lengths}
-    tasks = _tasks(ranking.tables)
+    tasks = _tasks(tables)
     every = tuple(task for some in tasks.values() for task in some)
     views = {ALL: every, **tasks, **{task: (task,) for task in every}}
-    scores = _scores(ranking, views, shares)
+    scores = _scores(stack, views, shares)
     labels = labels_of([one.run for one in results])
     entries = [
         Entry(
@@ -208,9 +205,10 @@ def build(
             else table.effective(every, threshold).length,
             scores=cells,
         )
-        for label, one, table, cells in zip(labels, results, ranking.tables, scores, strict=True)
+        for label, one, table, cells in zip(labels, results, tables, scores, strict=True)
     ]
-    entries.sort(key=lambda entry: -entry.scores.get(ALL, {}).get(ALL, (-1.0,))[0])
+    hurting = dict(zip(labels, stack.lowest(every, shares), strict=True))  # unanswered rows are 0
+    entries.sort(key=lambda one: (ALL not in one.scores.get(ALL, {}), -hurting[one.model]))
     return Board(
         protocol=run.protocol,
         edition=visible(run.data.edition),
@@ -225,19 +223,17 @@ def build(
 
 
 def _scores(
-    ranking: Ranking, views: Mapping[str, Sequence[str]], shares: Mapping[int, float]
+    stack: ScoreStack, views: Mapping[str, Sequence[str]], shares: Mapping[int, float]
 ) -> list[Cells]:
     """Return the scores and ranks of each run in all views and columns."""
     columns = {ALL: {length: share for length, share in shares.items() if share}}
     columns |= {str(length): {length: 1.0} for length in shares}
-    scores: list[Cells] = [{} for _ in ranking.tables]
+    scores: list[Cells] = [{} for _ in stack.configs]
     for (view, names), (key, column) in product(views.items(), columns.items()):
-        ranks = ranking.ranks(names, column)
-        for table, rank, found in zip(ranking.tables, ranks, scores, strict=True):
+        ranks = stack.pairs(names, column).ranks()
+        for rank, ends, found in zip(ranks, stack.each(names, column), scores, strict=True):
             if rank:
-                cell = table.estimate((names,), column)
-                ends = (round(end, 4) for end in (cell.value, cell.low, cell.high))
-                found.setdefault(view, {})[key] = (*ends, *rank)
+                found.setdefault(view, {})[key] = (*(round(100 * end, 4) for end in ends), *rank)
     return scores
 
 

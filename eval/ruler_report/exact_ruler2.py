@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from ruler_data.row import Row
-from ruler_data.tasks import Ruler2
+from ruler_data.tasks import Params, Ruler2
 from ruler_eval.metrics_ruler2 import chosen_letter
 
 _QUESTION = re.compile(r"Question \d{7}: (.*)")
@@ -23,9 +23,9 @@ def is_answered(params: Ruler2) -> bool:
     return params.kind == "qa" and params.level in ("medium", "hard")
 
 
-def last_part(params: Ruler2, answer: str) -> str:
+def last_part(params: Params, answer: str) -> str:
     """Return the part of an answer that counts if it is asked to copy first."""
-    several = params.level == "medium" and params.kind != "mk_niah"
+    several = isinstance(params, Ruler2) and params.level == "medium" and params.kind != "mk_niah"
     return answer.rstrip().rpartition("\n\n")[2] if several else answer
 
 

@@ -8,19 +8,19 @@ docs/results.schema.json is generated from these classes.
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ruler_data.dataset import html_table
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote, short_length
 from ruler_data.version import __version__
+from ruler_data.views import html_table
 from ruler_eval.schema import RunInfo
 
 #: Version of the layout of the file.
@@ -82,6 +82,8 @@ class ConfigResult:
             samples, `truncated` and `empty` name rows with such a sample, `failures` is of the
             first sample that fails, and lengths and depth are those of the first samples.
         floor: what answers score that ignore the question; None in results of older versions.
+        questions: the question digest of each row, 16 hexadecimal digits, one after the other;
+            empty in results of versions that did not record it.
     """
 
     digest: str
@@ -106,6 +108,7 @@ class ConfigResult:
     headline: ScoreName = "official"
     samples: tuple[float, ...] = ()
     floor: Floor | None = None
+    questions: str = ""
 
     @property
     def headline_scores(self) -> tuple[float | None, ...]:
@@ -121,6 +124,27 @@ class ConfigResult:
     def scored(self) -> int:
         """Number of rows with a score."""
         return self.rows - len(self.failed) - len(self.missing)
+
+    @property
+    def row_ids(self) -> list[str]:
+        """The question digest of each row; none in results of versions without them."""
+        return [self.questions[at : at + 16] for at in range(0, len(self.questions), 16)]
+
+    def first(self, rows: int) -> "ConfigResult":
+        """Return the first rows, with what statistics need of them."""
+        if rows >= self.rows:
+            return self
+        scores = {name: getattr(self, name)[:rows] for name in ("scores", "exact", "f1")}
+        failed, missing = ([i for i in of if i < rows] for of in (self.failed, self.missing))
+        return replace(
+            self, rows=rows, failed=tuple(failed), missing=tuple(missing), samples=(),
+            questions=self.questions[: 16 * rows], **scores,
+        )  # fmt: skip
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row has a score."""
+        return not (self.failed or self.missing)
 
 
 @dataclass(frozen=True)
@@ -339,6 +363,8 @@ def _problem(results: Results) -> str | None:
 
 def _inconsistency(config: ConfigResult) -> str | None:
     """Return what contradicts the rest of a config's results; None if nothing does."""
+    if len(config.questions) not in (0, 16 * config.rows):
+        return f"{config.rows} rows, {len(config.questions)} characters of questions"
     if not all(0 <= mean <= 1 for mean in config.samples):
         return "the mean of a sample is not between 0 and 1"
     for column in ("scores", "characters", "tokens", "exact", "f1"):

@@ -16,7 +16,7 @@ from typing import Any, get_args
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
-from ruler_data.row import Row, RowDigest
+from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
 from ruler_eval.answers import Answer
@@ -24,7 +24,7 @@ from ruler_eval.data import Dataset
 from ruler_eval.metrics import score_row
 from ruler_eval.schema import RunInfo
 from ruler_report.exact import exact_scores
-from ruler_report.failures import EXAMPLE_FAMILIES, example_end, failure_of
+from ruler_report.failures import example_end, failure_of
 from ruler_report.predictions import (
     Data,
     Predictions,
@@ -171,9 +171,11 @@ def _score_config(
     rows: list[_Scored | None] = []
     failed: list[int] = []
     examples: list[Example] = []
+    asked: list[str] = []
     pairs = pair_rows(data, predictions, config, run.samples)
     others = bare.of(config, data.rows[config]) if bare else repeat(None, data.rows[config])
     for (row, several), other in zip(pairs, others, strict=True):
+        asked.append(question_digest(row))
         if questions:  # data of a version that did not record the digest
             questions.add(row)
         answers = [(answer_of(run, one, task), one) for one in several]
@@ -192,7 +194,8 @@ def _score_config(
             examples.append(Example(config, row.index, kind, score, *texts))
     if questions:
         info = replace(info, question_digest=questions.question_hexdigest())
-    return _config_result(task, info, rows, failed, run.samples), examples
+    found = _config_result(task, info, rows, failed, run.samples)
+    return replace(found, questions="".join(asked)), examples
 
 
 def _analyze(
@@ -288,7 +291,7 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     """
     answer = answer.lower()
     named = {output.lower(): output.lower() in answer for output in row.outputs}
-    start = example_end(row.context) if task.params.family in EXAMPLE_FAMILIES else 0
+    start = example_end(row, task)
     room = max(1, len(row.context) - start)
     for span in row.evidence:
         cell = min(BINS - 1, max(0, span.start - start) * BINS // room)

@@ -62,7 +62,7 @@ def test_an_answer_is_given_on_while_later_prompts_are_still_rendered(
     rows, taken = islice(read_rows(frozen / config_file("vt_2048")), 12), list[Request]()
 
     with FakeServer(golden) as fake:
-        config = EvalConfig(frozen, model="m", base_url=fake.url)
+        config = EvalConfig(base_url=fake.url)
         asked = [Request("vt_2048", row, config.prompts.ids(tokenizer, row), 30) for row in rows]
         engine = prepare(config, Model("m", "m"), tokenizer, 2048)
 

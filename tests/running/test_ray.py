@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from ruler_data.row import Row
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Request
-from ruler_eval.engines.ray import Copy, Rows, dispatch
+from ruler_eval.engines.ray import Copy, dispatch
 from tests.builds import until
 from tests.commands import finish, spawn
 from tests.running.processes import (
@@ -66,7 +65,7 @@ def test_a_copy_that_dies_leaves_its_rows_to_the_other(
 def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Path) -> None:
     asked = order(frozen, tmp_path, "--configs", "vt_2048", "--option", "crash=7")
     done = spawn("ruler-eval", *asked)
-    assert "3 copies of the model were lost while they had this row" in refusal(done, 1)
+    assert "3 copies of the model were lost with this row" in refusal(done, 1)
     unscored = [line["index"] for line in lines(tmp_path) if line["error"]]
     assert unscored == [7] and len(lines(tmp_path)) == 20
 
@@ -75,25 +74,27 @@ class Lost(Exception):
     """A copy has died."""
 
 
-class OneCopy:
-    """A cluster with room for one copy, which some rows end."""
+class FakeRay:
+    """A cluster whose copies some rows end."""
 
     def __init__(self, ends: Collection[int]) -> None:
         self.ends = ends
-        self.all: list[Copy] = []
-        errors = SimpleNamespace(RayActorError=Lost, RayTaskError=ZeroDivisionError)
-        self.ray = SimpleNamespace(
-            wait=lambda streams, **_: (streams, []), get=lambda found: found, exceptions=errors
-        )
+        self.exceptions = SimpleNamespace(RayActorError=Lost, RayTaskError=ZeroDivisionError)
+        self.util = SimpleNamespace(remove_placement_group=lambda group: None)
 
-    def follow(self) -> None:
-        if not self.all:
-            held: deque[Request] = deque()
-            put = SimpleNamespace(remote=held.append)
-            self.all.append(Copy(None, SimpleNamespace(put=put), self.serve(held)))
+    def wait(self, streams: list[object], **_: object) -> tuple[list[object], list[object]]:
+        return streams, []
 
-    def drop(self, copy: Copy) -> None:
-        self.all.remove(copy)
+    def get(self, found: object) -> object:
+        return found
+
+    def kill(self, actor: object) -> None:
+        pass
+
+    def start(self) -> Copy:
+        held: deque[Request] = deque()
+        put = SimpleNamespace(remote=held.append)
+        return Copy(None, SimpleNamespace(put=put), self.serve(held))
 
     def serve(self, held: deque[Request]) -> Iterator[Answer | None]:
         yield None
@@ -109,7 +110,9 @@ def test_many_rows_that_end_every_copy_are_unscored_and_take_no_other_with_them(
     ends: range,
 ) -> None:
     asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(60))
-    found = {each.index: each.error for each in dispatch(cast(Any, OneCopy(ends)), Rows(asked))}
+    ray = FakeRay(ends)
+    answers = dispatch(ray, [ray.start()], ray.start, asked, 30.0, "")
+    found = {each.index: each.error for each in answers}
     assert len(found) == 60
     assert {index for index, error in found.items() if error} == set(ends)
 

@@ -100,8 +100,8 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     said = refusal(done, 1)
     assert "2 rows could not be answered" in said and "0 were not run" in said
-    failed = [line for line in lines(tmp_path) if "error" in line]
-    assert [(line["index"], line.get("text")) for line in failed] == [(3, None)] * 2
+    failed = [line for line in lines(tmp_path) if line["error"]]
+    assert [(line["index"], line["text"]) for line in failed] == [(3, None)] * 2
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     assert again.returncode == 1 and "retrying 2 rows that failed before" in again.stderr
     assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42

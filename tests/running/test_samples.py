@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -57,10 +58,10 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
         calls.extend(requests)
         return [] if requests[0].key == ("vt_2048", 1, 2) and len(calls) < 20 else often(requests)
 
-    choice = {"configs": "vt_2048", "rows": 3, "samples": 3}
+    choice: dict[str, Any] = {"configs": "vt_2048", "rows": 3, "samples": 3}
     first = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
-    assert list(first.unscored) == ["vt_2048/1/2"]
-    assert ruler_eval.score(first, frozen, partial=True).unscored == ["vt_2048/1"]
+    assert list(first.failed) == ["vt_2048/1/2"]
+    assert ruler_eval.score(first, frozen, partial=True).unanswered == ["vt_2048/1"]
     calls.extend(calls * 2)
     asked = len(calls)
     again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
@@ -68,7 +69,7 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
 
 
 def test_samples_without_a_temperature_are_refused(frozen: Path, tmp_path: Path) -> None:
-    wanted = {"out": tmp_path, "model": "m", "engine": "openai"}
+    wanted: dict[str, Any] = {"out": tmp_path, "model": "m", "engine": "openai"}
     with pytest.raises(UsageError, match="greedy answers are all the same"):
         ruler_eval.run(frozen, samples=2, **wanted)
     with pytest.raises(UsageError, match=r"top_p 0\.9: must be"):

@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 from ruler_builders import prompts_ruler2 as prompts
 from ruler_data.row import Row
+from ruler_data.tasks import Ruler2
 
-_LINE = re.compile(
-    r"(One of the special magic numbers for ([a-z]+(?:-[a-z]+)+) is: )([1-9]\d{9})\."
-)
+_LINE = re.compile(r"(One of the special magic numbers for ([^:\n]+) is: )(\d{10})\.")
 _LABEL = re.compile(r"(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
-_KEY = re.compile(r" for (\S+) mentioned in the provided text\? ")
+_KEY = re.compile(r" for (.+?) mentioned in the provided text\? ")
 _NUMBER = re.compile(r"(?:the (\d\w\w) \(1 indexed\) )?Question (\d+)")
+EXAMPLE = re.compile(
+    r"Question (\d+) from .*?\n(?:Question \d+: (.*)\n)?Solution: \\boxed\{([A-D])\}\n\n"
+)
 
 
 class Labelled(NamedTuple):
@@ -53,7 +55,7 @@ def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
     texts = labelled(row.context)
     if row.context.startswith("Below are some documents."):
         return _solve_documents(row, texts)
-    label, ordinal = asked(row)
+    label, ordinal = _asked(row)
     found = [one for one in texts if one.label == label]
     evidence, answers = [one.whole for one in found], [one.text for one in found]
     if not found or len(set(answers)) != len(answers):
@@ -67,7 +69,7 @@ def solve(row: Row) -> tuple[frozenset[str], list[str] | None, str]:
     return frozenset(answers), evidence, ""
 
 
-def asked(row: Row) -> tuple[str, str]:
+def _asked(row: Row) -> tuple[str, str]:
     """Return the key or number that the question is about, and the ordinal, if it has one."""
     if key := _KEY.search(row.question):
         return key[1], ""
@@ -98,6 +100,15 @@ def _solve_documents(
 
 
 _GOLD = 2
+
+
+def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
+    """Return what the question is about: a key, a number, a text or a question; and the ordinal."""
+    if params.kind != "qa":
+        return _asked(row)
+    text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
+    query = text if params.level == "basic" else row.question.partition("Question: ")[2]
+    return query.partition("\nIndex of the most")[0], ""
 
 
 def candidates(row: Row) -> Counter[str]:

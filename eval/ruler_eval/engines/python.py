@@ -9,7 +9,7 @@
 The function gets a list of `Request`s, which hold the token ids of the prompt, its text and the
 frozen row, and returns or yields one result for each, in the same order: the generated text, or a
 `Generation`. Other options go to the function as keyword arguments. If it raises, the rows of that
-call are unscored, with the reason, and the next run asks them again.
+call are unanswered, with the reason, and the next run asks them again.
 """
 
 import inspect
@@ -41,18 +41,24 @@ from ruler_eval.models import Model
 
 @dataclass(frozen=True)
 class Generation:
-    """A generated text, and what is known of it.
+    """A generated text, and what is known of it; what is not known is None.
 
     Attributes:
         text: generated, without the prompt.
         finish_reason: `stop` if the model ended the answer, `length` if it reached `max_tokens`;
-            anything else leaves the row unscored.
-        tokens: number of generated tokens; None if unknown.
+            anything else leaves the row unanswered.
+        tokens: number of generated tokens.
+        reasoning: what the model thought; never scored.
+        calls: of a model, if the answer took several (agents, retrieval).
+        total_tokens: read and generated in all calls.
     """
 
     text: str
     finish_reason: str = "stop"
     tokens: int | None = None
+    reasoning: str | None = None
+    calls: int | None = None
+    total_tokens: int | None = None
 
 
 #: What a function may be. A plain text counts as finished by `stop`.
@@ -109,7 +115,7 @@ def prepare(
 
 
 def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
-    """Yield the prediction of each request, in order, from one call of the function."""
+    """Yield the answer to each request, in order, from one call of the function."""
     started = time.monotonic()
     try:
         found = function(batch)
@@ -128,7 +134,15 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     for request, result in zip(batch, results, strict=True):
         one = Generation(result) if isinstance(result, str) else result
         if isinstance(one, Generation) and isinstance(one.text, str):
-            yield request.answered(one.text, one.finish_reason, one.tokens, seconds)
+            yield request.answered(
+                one.text,
+                one.finish_reason,
+                one.tokens,
+                seconds,
+                reasoning=one.reasoning,
+                calls=one.calls,
+                total_tokens=one.total_tokens,
+            )
         else:
             kind = type(getattr(one, "text", one)).__name__
             yield request.failed(f"the function returned {kind}, not text")

@@ -1,19 +1,15 @@
 """Copies of another engine on a Ray cluster. No other module of the evaluator imports Ray.
 
-Each copy is an actor that holds the model and answers rows as they arrive, in a placement group of
-its own: GPUs of one node, or of several where vLLM spreads a model over nodes. This process renders
-prompts, hands them out, and writes the journal; the machines share nothing but the model.
-
-Copies follow the cluster: one is added where a node joins with room for it, and one that finds no
-room any more is given up. A copy that is lost is started again wherever there is room. Its rows are
-asked again after all others, each alone: one that crashes its copies takes no other row with it.
-
-Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons and what was tried.
+Each copy is an actor in a placement group of its own: GPUs of one node, or of several where vLLM
+spreads a model over nodes. This process renders prompts, hands them out and writes the journal. A
+copy that finds no room waits for it, so nodes may join. One that is lost is started again, and its
+rows are asked again after all others, each alone: a row that crashes its copies takes no other one
+with it. Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons.
 """
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from queue import Empty, Queue
@@ -32,16 +28,11 @@ from ruler_eval.engines.interface import Engine, Request, installed_versions, ta
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 
-#: Engines whose copies may be spread over nodes.
-SPREAD = ("vllm", "oracle")
-#: Rows that a copy has at once: more than any engine computes at a time, so that it never waits.
+#: Rows that a copy has at once: more than an engine computes by default, so that it never waits.
 WINDOW = 160
-#: Times that a row is handed out before it is unscored, if its copy is lost each time.
-TRIES = 3
-#: Copies that may be lost with no prediction in between, besides one loss of each.
-LOSSES = 5
-#: Seconds between looks at the cluster.
-LOOK = 2.0
+#: Times that a row is handed out before it is unanswered, if its copy is lost each time; copies
+#: that may be lost with no answer in between, besides one loss of each.
+TRIES, LOSSES = 3, 5
 
 
 @dataclass(frozen=True)
@@ -53,11 +44,7 @@ class RayOptions:
     #: Of each copy; by default its tensor-parallel times its pipeline-parallel size, and none for
     #: the oracle. 0 for a cluster of CPUs.
     gpus: int | None = None
-    wait: float = 30.0  # seconds for the first copy to find room; more while the cluster scales up
-
-
-#: Makes the engine of a copy, for its config.
-Make = Callable[[EvalConfig], Engine]
+    wait: float = 30.0  # seconds for a copy to find room
 
 
 def prepare(
@@ -75,16 +62,6 @@ def prepare(
     return replace(engine, generate=partial(_generate, options, inner, make), info=info)
 
 
-def _generate(
-    options: RayOptions, config: EvalConfig, make: Make, requests: Iterator[Request | None]
-) -> Iterator[Answer]:
-    ray = connect()
-    try:
-        yield from dispatch(Copies(ray, options, config, make), Rows(requests))
-    finally:
-        ray.shutdown()
-
-
 class EngineActor:
     """One copy of an engine, in its own process somewhere on the cluster."""
 
@@ -96,13 +73,15 @@ class EngineActor:
         """Take a request."""
         self._requests.put(request)
 
-    def serve(self, make: Make, config: EvalConfig) -> Iterator[Answer | None]:
-        """Yield None, which reports that this copy has started, then predictions for ever."""
+    def serve(
+        self, make: Callable[[EvalConfig], Engine], config: EvalConfig
+    ) -> Iterator[Answer | None]:
+        """Yield None, which reports that this copy has started, then answers for ever."""
         engine = make(config)  # not in `__init__`: an actor that cannot be made counts as lost
         yield None
-        for prediction in engine.generate(self._incoming()):
+        for answer in engine.generate(self._incoming()):
             self._held -= 1
-            yield prediction
+            yield answer
 
     def _incoming(self) -> Iterator[Request | None]:
         """Yield requests, and None instead of waiting while the engine has others to answer."""
@@ -123,190 +102,122 @@ class Copy:
     group: Any
     actor: Any
     stream: Any
-    asked: float = field(default_factory=time.monotonic)  # when its room was asked for
     requests: dict[Key, Request] = field(default_factory=dict)  # those without an answer
     ready: bool = False
 
 
-@dataclass
-class Copies:
-    """The copies of the model, each in a placement group."""
-
-    ray: Any  # the module
-    options: RayOptions
-    config: EvalConfig
-    make: Make
-
-    def __post_init__(self) -> None:
-        self.all = list[Copy]()
-        self._gpus = self.options.gpus or 0
-        self._next_look = self._alone_since = 0.0
-        self._told = False
-
-    def follow(self) -> None:
-        """Add copies that the cluster has room for, and give up those that have none any more."""
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        self._next_look = now + LOOK
-        wanted = self.options.copies or max(1, self._room())
-        while len(self.all) < wanted:
-            self.all.append(self._start())
-        places = self.ray.util.placement_group_table
-        waiting = [
-            copy for copy in self.all if not copy.ready and places(copy.group)["state"] != "CREATED"
-        ]
-        placed = len(self.all) - len(waiting)
-        for copy in waiting[max(0, wanted - placed) :]:
-            self.drop(copy)
-        if placed or self._scales_up():
-            self._alone_since = now
-        late = sum(now - copy.asked > self.options.wait for copy in waiting)
-        if late and now - self._alone_since > self.options.wait:
-            msg = f"{self._shortage(late)}; see `ray status`"
-            raise RulerError(msg)
-        if late and placed and self.options.copies and not self._told:
-            self._told = True
-            warn(f"{self._shortage(late)}; going on with {placed}")
-
-    def drop(self, copy: Copy) -> None:
-        """Remove a copy and free its room."""
-        self.all.remove(copy)
-        self._next_look = 0.0
-        self.ray.kill(copy.actor)
-        self.ray.util.remove_placement_group(copy.group)
-
-    def _start(self) -> Copy:
-        """Ask for room, and for an actor that starts when it is there."""
-        util, config, gpus = self.ray.util, self.config, self._gpus
-        spread = gpus > 1 and self._spreads()
+def _generate(
+    options: RayOptions,
+    config: EvalConfig,
+    make: Callable[[EvalConfig], Engine],
+    requests: Iterator[Request | None],
+) -> Iterator[Answer]:
+    ray, gpus = connect(), options.gpus or 0
+    try:
+        nodes = [int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"]]
+        backend = config.engine_options.get("distributed_executor_backend")
+        spread = gpus > 1 and (backend == "ray" or gpus > max(nodes, default=0) > 0)
+        fitting = sum(n // gpus for n in ([sum(nodes)] if spread else nodes)) if gpus else 1
         bundles: list[dict[str, float]] = [{"CPU": 1, "GPU": 1 if spread else gpus}]
         bundles += [{"GPU": 1}] * (gpus - 1 if spread else 0)
-        group = util.placement_group(bundles, strategy="PACK")
         if gpus > 1 and config.engine == "vllm":
-            backend = {"distributed_executor_backend": "ray" if spread else "mp"}
-            config = replace(config, options={**backend, **config.engine_options})
-        remote = self.ray.remote(
-            num_cpus=1,
-            num_gpus=0 if spread else gpus,  # vLLM starts a worker on each GPU of the group
-            max_concurrency=2,
-            scheduling_strategy=util.scheduling_strategies.PlacementGroupSchedulingStrategy(
+            own = {"distributed_executor_backend": "ray" if spread else "mp"}
+            config = replace(config, options={**own, **config.engine_options})
+
+        def start() -> Copy:
+            group = ray.util.placement_group(bundles, strategy="PACK")
+            place = ray.util.scheduling_strategies.PlacementGroupSchedulingStrategy(
                 group, 0, placement_group_capture_child_tasks=True
-            ),
-        )(EngineActor)
-        actor = remote.remote()
-        serve = actor.serve.options(num_returns="streaming")
-        return Copy(group, actor, serve.remote(self.make, config))
+            )
+            held = 0 if spread else gpus  # vLLM itself starts a worker on each GPU of the group
+            about = {"num_cpus": 1, "num_gpus": held, "scheduling_strategy": place}
+            actor = ray.remote(max_concurrency=2, **about)(EngineActor).remote()
+            serve = actor.serve.options(num_returns="streaming")
+            return Copy(group, actor, serve.remote(make, config))
 
-    def _nodes(self) -> list[int]:
-        """Return the GPUs of each node that is alive, most first."""
-        nodes = (node["Resources"].get("GPU", 0) for node in self.ray.nodes() if node["Alive"])
-        return sorted(map(int, nodes), reverse=True)
-
-    def _spreads(self) -> bool:
-        """Whether copies are spread over nodes: because an option says so, or none holds one."""
-        asked = self.config.engine_options.get("distributed_executor_backend")
-        too_small = 0 < max(self._nodes(), default=0) < self._gpus
-        return asked == "ray" or (too_small and self.config.engine in SPREAD)
-
-    def _room(self) -> int:
-        """Return how many copies the cluster holds."""
-        if not self._gpus:
-            return 1
-        nodes = self._nodes()
-        return sum(gpus // self._gpus for gpus in ([sum(nodes)] if self._spreads() else nodes))
-
-    def _scales_up(self) -> bool:
-        from ray.autoscaler.v2.sdk import get_cluster_status
-
-        try:
-            status = get_cluster_status(self.ray.get_runtime_context().gcs_address)
-        except Exception:  # there is no autoscaler, or it reports in another way
-            return False
-        return bool(status.pending_launches or status.pending_nodes)
-
-    def _shortage(self, copies: int) -> str:
-        """Return what was asked for and what the cluster has."""
-        what = f"{self._gpus} GPUs{'' if self._spreads() else ' on one node'}"
-        return (
-            f"after {self.options.wait:.0f} s the cluster has no room for "
-            f"{counted(copies, 'actor')} with {what if self._gpus else '1 CPU'} each; GPUs of its "
-            f"nodes, free or not: {', '.join(map(str, self._nodes())) or 'none'}; ask for less, "
-            "wait longer (--option wait=900), or use its CPUs (--option gpus=0)"
-        )
+        what = f"{gpus} GPUs{'' if spread else ' on one node'}" if gpus else "1 CPU"
+        short = f"with {what} each; GPUs of its nodes, free or not: {nodes}; ask for less, wait "
+        short += "longer (--option wait=900), or use its CPUs (--option gpus=0); see `ray status`"
+        window = max(WINDOW, int(config.engine_options.get("max_num_seqs") or 0) + 32)
+        copies = [start() for _ in range(options.copies or max(1, fitting))]
+        yield from dispatch(ray, copies, start, requests, options.wait, short, window)
+    finally:
+        ray.shutdown()
 
 
-class Rows:
-    """Requests to hand out: new ones first, then those of lost copies."""
-
-    def __init__(self, requests: Iterator[Request | None]) -> None:
-        self._new, self._again, self._losses = requests, list[Request](), Counter[Key]()
-
-    def take(self, held: int) -> Request | None:
-        """Return the next request for a copy that has so many, or None where there is none."""
-        request = next(self._new, None)
-        alone = request is None and self._again and not held
-        return self._again.pop(0) if alone else request
-
-    def put_back(self, requests: Collection[Request]) -> Iterator[Answer]:
-        """Keep the requests of a lost copy; yield those that were lost too often as unscored.
-
-        They come next, so that a row that crashes its copies is known before another one is tried.
-        """
-        self._losses.update(request.key for request in requests)
-        self._again[:0] = [each for each in requests if self._losses[each.key] < TRIES]
-        for request in requests:
-            if self._losses[request.key] >= TRIES:
-                reason = f"{TRIES} copies of the model were lost while they had this row"
-                yield request.failed(reason)
-
-
-def dispatch(copies: Copies, rows: Rows) -> Iterator[Answer]:
-    """Yield predictions, and keep each copy supplied with as many rows as it can use.
+def dispatch(
+    ray: Any,  # noqa: ANN401 - the module
+    copies: list[Copy],
+    start: Callable[[], Copy],
+    requests: Iterator[Request | None],
+    wait: float,
+    short: str,
+    window: int = WINDOW,
+) -> Iterator[Answer]:
+    """Yield answers, and keep each copy supplied with as many rows as it can use.
 
     Raises:
         RulerError: there is no room for a copy, an engine failed, or copies are lost one after the
             other.
     """
-    ray, losses = copies.ray, 0
+    again, lost, losses = list[Request](), Counter[Key](), 0
+    begun, told = time.monotonic(), False
     while True:
-        copies.follow()
-        ready = [copy for copy in copies.all if copy.ready]
-        _supply(ready, rows)
-        waiting = {copy.stream: copy for copy in copies.all if copy.requests or not copy.ready}
+        ready = [copy for copy in copies if copy.ready]
+        _supply(ready, requests, again, window)
         if ready and not any(copy.requests for copy in ready):
             return
+        if not told and time.monotonic() - begun > wait:
+            table = ray.util.placement_group_table
+            late = [one for one in copies if table(one.group)["state"] != "CREATED"]
+            told, room = True, f"after {wait:.0f} s the cluster has no room for "
+            room += f"{counted(len(late), 'actor')} {short}"
+            if len(late) == len(copies):
+                raise RulerError(room)
+            if late:
+                warn(f"{room}; going on with {len(copies) - len(late)}")
+        waiting = {copy.stream: copy for copy in copies if copy.requests or not copy.ready}
         for stream in ray.wait(list(waiting), timeout=1.0, fetch_local=True)[0]:
             copy = waiting[stream]
             try:
-                prediction = ray.get(next(stream))
-            except ray.exceptions.RayActorError as error:
-                losses += 1
-                if losses > LOSSES + len(copies.all):
-                    lost = f"{losses} copies of the model were lost, one after the other"
-                    msg = f"{lost}; see `ray status`, then run the same command again"
-                    raise RulerError(msg) from error
-                copies.drop(copy)
-                for unscored in rows.put_back(copy.requests.values()):
-                    losses = 0  # it was the row
-                    yield unscored
-                continue
+                answer = ray.get(next(stream))
             except ray.exceptions.RayTaskError as error:
                 reason = (str(error.cause or error).strip().splitlines() or [""])[-1]
-                msg = f"a copy of the model failed: {type(error.cause).__name__}: {reason}"
-                raise RulerError(msg) from error
+                failed = f"a copy of the model failed: {type(error.cause).__name__}"
+                raise RulerError(failed, reason) from error
+            except ray.exceptions.RayActorError as error:
+                losses, begun, told = losses + 1, time.monotonic(), False
+                if losses > LOSSES + len(copies):
+                    several = f"{losses} copies of the model were lost, one after the other"
+                    raise RulerError(several, "see `ray status`, then run it again") from error
+                ray.kill(copy.actor)
+                ray.util.remove_placement_group(copy.group)
+                copies[copies.index(copy)] = start()
+                lost.update(list(copy.requests))
+                for request in copy.requests.values():
+                    if lost[request.key] < TRIES:
+                        again.append(request)
+                        continue
+                    losses = 0  # it was the row
+                    yield request.failed(f"{TRIES} copies of the model were lost with this row")
+                again.sort(key=lambda request: -lost[request.key])  # first what may crash copies
+                continue
             copy.ready = True
-            if prediction is not None:
+            if answer is not None:
                 losses = 0
-                del copy.requests[prediction.key]
-                yield prediction
+                del copy.requests[answer.key]
+                yield answer
 
 
-def _supply(copies: list[Copy], rows: Rows) -> None:
-    """Give each row to the copy that has fewest, until all have as many as they can use."""
-    while copies:
-        copy = min(copies, key=lambda each: len(each.requests))
-        request = rows.take(len(copy.requests)) if len(copy.requests) < WINDOW else None
+def _supply(
+    ready: list[Copy], new: Iterator[Request | None], again: list[Request], window: int
+) -> None:
+    """Give rows to the copies that have fewest, until all have as many as they can use."""
+    while ready:
+        copy = min(ready, key=lambda each: len(each.requests))
+        request = next(new, None) if len(copy.requests) < window else None
+        if request is None and again and not copy.requests:
+            request = again.pop(0)
         if request is None:
             return
         copy.requests[request.key] = request

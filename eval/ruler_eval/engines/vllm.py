@@ -3,7 +3,9 @@
 Facts that shape this module (vLLM 0.32): a prompt sent as text may get a second BOS, so ids are
 sent; `max_tokens` defaults to 16; a prompt that leaves less room than `max_tokens` is silently cut
 short, so the window is checked before; one prompt over the window aborts a whole `LLM.generate`, so
-rows are enqueued one by one and the engine is stepped here.
+rows are enqueued one by one and the engine is stepped here; cached prefixes have changed answers of
+models with linear-attention or state-space layers (vllm-project/vllm issues 43090 and 53912,
+tpu-inference 3412: gsm8k 0.01 with the cache, 0.97 without), so these run without a prefix cache.
 """
 
 import os
@@ -13,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from ruler_data.terminal import block_sigint_in_children
+from ruler_data.terminal import block_sigint_in_children, warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import (
@@ -24,12 +26,20 @@ from ruler_eval.engines.interface import (
     installed_versions,
 )
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.models import Model, stretched
+from ruler_eval.models import Model, is_recurrent, stretched, text_part
 
-#: Rows that the engine holds at once; it computes as many of them as its memory allows.
+#: Rows that the engine holds at once, unless `max_num_seqs` asks for more; it computes as many of
+#: them as its memory allows.
 IN_FLIGHT = 128
 #: Rows enqueued between two steps, so that the engine never waits until all prompts are rendered.
 FEED = 2
+#: Arguments of vLLM that may change answers, with its defaults; each run records their values.
+RECORDED = {
+    "enable_prefix_caching": True,
+    "enable_chunked_prefill": True,
+    "kv_cache_dtype": "auto",
+    "quantization": None,
+}
 
 
 def prepare(
@@ -43,6 +53,15 @@ def prepare(
     from vllm.engine.arg_utils import EngineArgs
 
     options = config.engine_options
+    recurrent = is_recurrent(model.config)
+    if recurrent and "enable_prefix_caching" not in options:
+        warn(
+            "prefix caching is off: it has changed answers of models with linear-attention or "
+            "state-space layers (vLLM issues 43090, 53912); --option enable_prefix_caching=true"
+        )
+    method = (text_part(model.config).get("quantization_config") or {}).get("quant_method")
+    deciding = {**RECORDED, "enable_prefix_caching": not recurrent, "quantization": method}
+    deciding |= {name: options[name] for name in deciding if name in options}
     arguments = {
         "model": model.source,
         "revision": model.hub_revision,
@@ -50,10 +69,9 @@ def prepare(
         "tensor_parallel_size": config.tensor_parallel,
         # No longer than the longest row: memory for more would be taken from the rows.
         "max_model_len": min(longest, model.window or longest),
-        "enable_prefix_caching": True,
-        "enable_chunked_prefill": True,
         "load_format": "safetensors",  # nothing is unpickled
         "use_tqdm_on_load": False,
+        **{name: value for name, value in deciding.items() if name != "quantization"},
         **options,
     }
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
@@ -65,6 +83,7 @@ def prepare(
             **versions,
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
+            **deciding,
             "options": deciding_options(options),
         },
         sampling=config.sampling,
@@ -81,10 +100,10 @@ def _generate(
     with block_sigint_in_children():
         llm = LLM(**arguments)
     waiting: dict[str, tuple[Request, float]] = {}
-    more = True
+    more, most = True, max(IN_FLIGHT, arguments.get("max_num_seqs") or 0)
     try:
         while more or waiting:
-            room = min(FEED, IN_FLIGHT - len(waiting))
+            room = min(FEED, most - len(waiting))
             taken = list(islice(requests, room)) if more else []
             more = more and len(taken) == room
             for request in filter(None, taken):

@@ -15,19 +15,22 @@ from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
 from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparability import SAME_ROWS, caveats
+from ruler_report.stats.comparability import caveats
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     FIRST,
     SECOND,
+    UNCORRECTED,
     Comparison,
-    compare_all,
+    PairTable,
+    better,
     labels_of,
+    pair_table,
 )
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import DepthTable, depth_grids
 from ruler_report.stats.effective_length import OVERALL, OWN, RULER
-from ruler_report.stats.ranking import Ranking
+from ruler_report.stats.pairs import Ranks
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Shown, Table
 
@@ -35,8 +38,6 @@ DEPTH_TEXT = """\
 Percent of the evidence that answers show, by its depth in the context. Bins, lengths and tasks \
 are pooled until each number is of 20 rows or more. The evidence of cwe is every occurrence of a \
 common word. fwe has none, nor have questions whose needle or documents a suite leaves out."""
-#: The interval of a rank.
-Ranks = tuple[int, int]
 #: Comparisons that the verdict states one by one; more are only counted.
 SPELLED = 4
 
@@ -143,16 +144,17 @@ def build(
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
     base = runs[0]
-    compared = compare_all([(base.results, run.results) for run in runs[1:]], force=force)
-    comparisons = dict(zip(labels[1:], compared, strict=True))
-    tasks, lengths = _shared(runs)
-    ordered = sorted(
-        runs, key=lambda run: -sum(run.summary.cells[t][x].value for t in tasks for x in lengths)
-    )
-    ranks: Sequence[Ranks | None] = [None] * len(runs)
-    if len(runs) > 1 and lengths:
-        ranking = Ranking([run.results for run in ordered])
-        ranks = ranking.ranks(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
+    ordered, standing = runs, [*_alone(base)]
+    ranks: list[Ranks] = [None]
+    comparisons: dict[str, Comparison] = {}
+    if len(runs) > 1:
+        table = pair_table(results, labels, force=force)
+        pairs = [(0, place) for place in range(1, len(runs))]
+        comparisons = dict(zip(labels[1:], table.compared(pairs, better), strict=True))
+        order = table.order()
+        ordered = [runs[place] for place in order]
+        ranks = [table.ranks()[place] for place in order]
+        standing = [_standing(table, order, ordered)]
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
         others = [run for run in ordered if run is not base]
@@ -169,7 +171,7 @@ def build(
     return Report(
         title=f"{name} results: {models}",
         verdict=(
-            *_standing(ordered, ranks, tasks, lengths),
+            *standing,
             *_against(base.label, [run.label for run in ordered], comparisons),
             *_reach(ordered),
         ),
@@ -182,39 +184,29 @@ def build(
     )
 
 
-def _shared(runs: Sequence[ScoredRun]) -> tuple[tuple[str, ...], list[int]]:
-    """Return the tasks that all runs have, and the lengths at which all of them have these."""
-    first, *others = (run.summary for run in runs)
-    tasks = tuple(task for task in first.tasks if all(task in one.tasks for one in others))
-    columns = [{*run.summary.cells[task]} for run in runs for task in tasks]
-    return tasks, sorted(set.intersection(*columns)) if columns else []
-
-
-def _standing(
-    runs: Sequence[ScoredRun],
-    ranks: Sequence[Ranks | None],
-    tasks: Sequence[str],
-    lengths: list[int],
-) -> Iterator[str]:
-    """Yield which run is the best, or how good the only one is."""
-    best = runs[0]
-    if len(runs) == 1:
-        yield from _alone(best)
-        return
-    if not lengths:
-        return
-    equal = [
-        run.label
-        for run, rank in zip(runs[1:], ranks[1:], strict=True)
-        if rank and ranks[0] and (rank[0] == 1 or ranks[0][1] > 1)
-    ]
-    better = "it is better than every other run"
-    said = f"it cannot be told apart from {_listed(equal)}" if equal else better
-    ties = sum(run.summary.mean == best.summary.mean for run in runs)
-    mean = f"mean, {best.summary.mean}"
-    if any({*run.summary.tasks} != {*tasks} or [*run.summary.overall] != lengths for run in runs):
-        mean = f"mean over the configs that all runs have ({len(tasks) * len(lengths)})"
-    yield f"{best.label} {'shares' if ties > 1 else 'has'} the highest {mean}; {said}."
+def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun]) -> str:
+    """Return which run is the best, and what the pairs show of it; `order` are its places."""
+    best, others = order[0], order[1:]
+    found: dict[str, list[str]] = {}
+    for one in table.compared([(best, other) for other in others], better):
+        found.setdefault(one.overall.verdict, []).append(one.labels[1])
+    words = {
+        CANNOT_TELL: "it cannot be told apart from {}",
+        UNCORRECTED: "it is not shown to be better than {} after the correction for all pairs",
+        SECOND: "on the rows that both have it is behind {}",
+        FIRST: "it is better than {}",
+    }
+    said = [words[verdict].format(_listed(found[verdict])) for verdict in words if verdict in found]
+    if found.keys() == {FIRST}:
+        said = ["it is better than every other run"]
+    ties = sum(table.pairs[None, None].value[best, other] == 0 for other in others)
+    mean = f"mean, {runs[0].summary.mean}"
+    cells = {(task, length) for task in table.tasks for length in table.lengths}
+    if any(configs.keys() != cells for configs in table.stack.configs):
+        mean = f"mean over the configs that all runs have ({len(cells)})"
+    if not table.stack.complete:
+        mean = f"{mean}, unanswered rows counted as wrong"
+    return f"{runs[0].label} {'shares' if ties else 'has'} the highest {mean}; {'; '.join(said)}."
 
 
 def _alone(run: ScoredRun) -> Iterator[str]:
@@ -237,7 +229,12 @@ def _against(
         yield from (f"{one.conclusion}." for one in comparisons.values())
         return
     verdicts = {label: one.overall.verdict for label, one in comparisons.items()}
-    words = {SECOND: "Better than", FIRST: "Worse than", CANNOT_TELL: "Not told apart from"}
+    words = {
+        SECOND: "Better than",
+        FIRST: "Worse than",
+        CANNOT_TELL: "Not told apart from",
+        UNCORRECTED: "Not shown to differ, after the correction for all pairs, from",
+    }
     for verdict, said in words.items():
         if found := [label for label in labels if verdicts.get(label) == verdict]:
             yield f"{said} {base}: {_listed(found)}."
@@ -269,7 +266,7 @@ def _notes(runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison]) -> 
             about.setdefault(note, []).append(run.label)
     for label, comparison in comparisons.items():
         notes = [f"compared with {base} although {why}" for why in comparison.warnings]
-        if comparison.basis != SAME_ROWS:
+        if comparison.basis != "paired: the same rows":
             notes.append(f"with {base} {comparison.basis}")
         for note in notes:
             about.setdefault(note, []).append(label)
@@ -288,7 +285,7 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
             yield replace(section, drawings=(), pictures=pictures, tables=tables)
 
 
-def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks | None]) -> Iterator[Section]:
+def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_step(runs))
     yield Section("Tasks by length", curves.by_length(runs))

@@ -13,7 +13,7 @@ from ruler_report.results_file import ConfigResult, Results
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
-from ruler_report.stats.ranking import format_ranks
+from ruler_report.stats.pairs import Ranks, format_ranks
 from ruler_report.stats.score_table import AVERAGES, Estimate
 from ruler_report.stats.summary import CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Spread, Study, format_value
@@ -32,7 +32,7 @@ PUBLISHED: dict[tuple[str, str], str] = {
 }
 
 
-def headline(runs: Sequence[ScoredRun], ranks: Sequence[tuple[int, int] | None]) -> Table:
+def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     several, thresholds = len(runs) > 1, []

@@ -1,31 +1,45 @@
 """A run against a baseline: non-inferiority for checkpoints, and retention of its scores.
 
-A run passes if every difference from the baseline, over all tasks and in each category, is shown to
-be above minus the margin: the lower end of its 95 % interval is. Each test has to be passed, so no
-correction for several tests is needed (intersection-union test, Berger 1982). Retention is a score
-in percent of the baseline's. Its interval has all ratios r for which the interval of the score
-minus r times the baseline's holds 0 (Fieller 1954).
+A run is not worse if every difference from the baseline, over all tasks and in each category, is
+shown to be above minus the margin: the lower end of its 95 % interval is. Each test has to be
+passed, so no correction for several tests is needed (intersection-union test, Berger 1982). It is
+worse if one difference is shown to be below. Else these rows cannot tell. Rows that the baseline
+has and the run lacks count as wrong.
+
+Retention is a score in percent of the baseline's. Its interval has all ratios r for which the
+interval of the score minus r times the baseline's holds 0 (Fieller 1954).
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ruler_data.errors import UsageError
+from ruler_data.names import parse_config
 from ruler_report.format import format_length
-from ruler_report.results_file import Results, Run
-from ruler_report.stats.comparability import comparability
-from ruler_report.stats.comparison import Comparison, Difference, compare, labels_of
+from ruler_report.results_file import ConfigResult, Results, Run, read_results
+from ruler_report.stats.comparison import (
+    Comparison,
+    Difference,
+    PairTable,
+    better,
+    labels_of,
+    pair_table,
+)
 from ruler_report.stats.intervals import minus
-from ruler_report.stats.score_table import Key, SharedScores
+from ruler_report.stats.score_table import Key
 from ruler_report.table import Shown, Table
 
 #: Percentage points that a run may lose.
 MARGIN = 1.0
-#: Verdicts of a difference.
-PASSED, WORSE, OPEN = "passed", "worse", "not shown"
+#: Verdicts, by exit status.
+NOT_WORSE, WORSE, CANNOT_TELL = "not worse", "worse", "cannot tell"
+EXIT = {NOT_WORSE: 0, WORSE: 1, CANNOT_TELL: 3}
+#: More rows a config than any release has.
+MANY = 100_000
 #: Score in percent from which a baseline is at its ceiling: other rows would have to tell.
 CEILING = 99.0
 #: Ratios that a retention is looked for in.
@@ -34,61 +48,96 @@ MOST = 4.0
 
 @dataclass(frozen=True, repr=False)
 class Gate(Shown):
-    """Whether a run is not inferior to a baseline; it prints as one line.
+    """Whether a run is not worse than a baseline; it prints as one line.
 
     Attributes:
         margin: percentage points that it may lose.
-        comparison: run minus baseline.
-        verdicts: `passed`, `worse` (by more than the margin) or `not shown` (more rows would tell),
-            by category; `overall` is that over all tasks.
+        comparison: run minus baseline, over the rows of the baseline.
+        verdicts: by category, and `overall` over all tasks.
+        lacking: rows that the baseline has and the run lacks, by config; they count as wrong.
+        rows: about how many rows a config would tell, where these cannot; None for no number.
     """
 
     margin: float
     comparison: Comparison
     verdicts: dict[str, str]
+    lacking: dict[str, int]
+    rows: int | None
     notes: tuple[str, ...] = ()
 
     @property
+    def verdict(self) -> str:
+        """The verdict of the gate: the worst of all."""
+        found = set(self.verdicts.values())
+        return next(one for one in (WORSE, CANNOT_TELL, NOT_WORSE) if one in found)
+
+    @property
     def passed(self) -> bool:
-        """Whether every difference passed."""
-        return set(self.verdicts.values()) == {PASSED}
+        """Whether the run is shown to be not worse."""
+        return self.verdict == NOT_WORSE
 
     @property
     def exit_status(self) -> int:
-        """0 if it passed, else 1."""
-        return int(not self.passed)
+        """0 not worse, 1 worse, 3 cannot tell."""
+        return EXIT[self.verdict]
 
     def shown(self) -> tuple[str]:
         """Return the line."""
         gaps = self.comparison.means
-        parts = (
-            f"{name} {gaps[name]}" + (f" {verdict}" if verdict != PASSED else "")
+        parts = ", ".join(
+            f"{name} {gaps[name]}" + (f" {verdict}" if verdict != NOT_WORSE else "")
             for name, verdict in self.verdicts.items()
         )
-        base, new = labels_of(self.comparison.runs)
-        how = "not inferior to" if self.passed else "not shown to be as good as"
-        how = "inferior to" if WORSE in self.verdicts.values() else how
-        word = "passed" if self.passed else "failed"
-        margin = f"margin {self.margin:g} points"
-        return (f"{word}: {new} is {how} {base}, {margin}: {', '.join(parts)}",)
+        base, new = self.comparison.labels
+        how = {
+            NOT_WORSE: f"{new} is not worse than {base}",
+            WORSE: f"{new} is worse than {base}",
+            CANNOT_TELL: f"these rows cannot tell whether {new} is worse than {base}",
+        }[self.verdict]
+        line = f"{self.verdict}: {how}, margin {self.margin:g} points: {parts}"
+        if self.verdict != CANNOT_TELL:
+            return (line,)
+        needed = f"about {self.rows:,} rows a config would tell" if self.rows else (
+            "the difference is so near the margin that no number of rows would tell"
+        )  # fmt: skip
+        return (f"{line}; {needed}",)
 
     def to_record(self) -> dict[str, Any]:
         """Return the gate as plain values, as `ruler-eval gate --json` prints it."""
-        parts = {
-            name: {**asdict(gap), "verdict": self.verdicts[name]}
-            for name, gap in self.comparison.means.items()
+        record = self.comparison.to_record()
+        means = {"overall": record.pop("overall"), **record.pop("by_category")}
+        differences = {name: {**gap, "verdict": self.verdicts[name]} for name, gap in means.items()}
+        return {
+            "verdict": self.verdict,
+            "passed": self.passed,
+            "exit_status": self.exit_status,
+            "margin": self.margin,
+            "differences": differences,
+            "lacking": self.lacking,
+            "rows_that_would_tell": self.rows,
+            **record,
+            "notes": list(self.notes),
         }
-        how = {"paired": self.comparison.paired, "basis": self.comparison.basis}
-        return {"passed": self.passed, "margin": self.margin, **how, "differences": parts}
 
 
-def gate(new: Run, baseline: Run, *, margin: float = MARGIN) -> Gate:
-    """Test whether a run is not inferior to a baseline, over all tasks and in each category.
+def gate(
+    new: Run,
+    baseline: Run,
+    *,
+    margin: float = MARGIN,
+    rows: int | None = None,
+    lengths: Collection[int] = (),
+    noise: Sequence[float] = (),
+) -> Gate:
+    """Test whether a run is not worse than a baseline, over all tasks and in each category.
 
     Args:
         new: a run, as for `compare`.
         baseline: the run that it must not fall behind.
         margin: percentage points that it may lose.
+        rows: the first rows of each config alone; by default all of the baseline.
+        lengths: these lengths alone.
+        noise: as in `ScoreStack`, of the baseline and of the run.
 
     Raises:
         UsageError: there is no such run, it is not scored, or the margin is not positive.
@@ -97,13 +146,86 @@ def gate(new: Run, baseline: Run, *, margin: float = MARGIN) -> Gate:
     if not 0 < margin <= 100:
         msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
         raise UsageError(msg)
-    comparison = compare(baseline, new)
+    first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))
+    lacking: dict[str, int] = {}
+    if not _is_same(first, second):
+        pair_table([first, second])  # refuses what cannot be compared
+        second, lacking = against(second, first)
+    labels = labels_of([first.run, second.run])
+    (made,) = PairTable([first, second], labels, noise=noise).compared([(0, 1)], better)
 
     def verdict(gap: Difference) -> str:
-        return PASSED if gap.low > -margin else WORSE if gap.high < -margin else OPEN
+        return NOT_WORSE if gap.low > -margin else WORSE if gap.high < -margin else CANNOT_TELL
 
-    verdicts = {name: verdict(gap) for name, gap in comparison.means.items()}
-    return Gate(margin, comparison, verdicts, comparison.notes)
+    verdicts = {name: verdict(gap) for name, gap in made.means.items()}
+    notes = list(made.notes)
+    if lacking:
+        total = sum(lacking.values())
+        which = ", ".join(f"{name} {count:,}" for name, count in [*lacking.items()][:3])
+        more = f" and {len(lacking) - 3} more configs" if len(lacking) > 3 else ""
+        notes.insert(0, f"{labels[1]} lacks {total:,} rows of the baseline, which count as wrong: "
+                     f"{which}{more}")  # fmt: skip
+    open_ones = [gap for name, gap in made.means.items() if verdicts[name] == CANNOT_TELL]
+    per_config = max(config.rows for config in first.configs.values())
+    factors = [_factor(gap, margin) for gap in open_ones]
+    needed = math.ceil(per_config * max(factors, default=0))
+    return Gate(margin, made, verdicts, lacking, needed if needed <= MANY else None, tuple(notes))
+
+
+def _factor(gap: Difference, margin: float) -> float:
+    """Return how many times the rows would tell, if the difference stays what it is."""
+    distance = abs(gap.value + margin)
+    width = gap.value - gap.low if gap.value > -margin else gap.high - gap.value
+    return (width / distance) ** 2 if distance > width / 1000 else 1e6
+
+
+def _is_same(first: Results, second: Results) -> bool:
+    return first.fingerprint == second.fingerprint and first.configs == second.configs
+
+
+def _part(results: Results, rows: int | None, lengths: Collection[int]) -> Results:
+    """Return the first rows of each config, of some lengths."""
+    configs = {
+        name: config.first(rows or config.rows)
+        for name, config in results.configs.items()
+        if not lengths or parse_config(name)[1] in lengths
+    }
+    if not configs:
+        msg = f"--lengths: {results.run.model} has no config of {', '.join(map(str, lengths))}"
+        raise UsageError(msg)
+    return replace(results, configs=configs)
+
+
+def against(run: Results, baseline: Results) -> tuple[Results, dict[str, int]]:
+    """Return a run over the rows of a baseline, and how many of them it lacks, by config.
+
+    A row that the run lacks scores 0. Rows match by what they ask; if the runs share no question,
+    by their number.
+    """
+    shares = PairTable([baseline, run], ("", "")).stack.paired(0, 1)
+    configs, lacking = {}, {}
+    for name, base in baseline.configs.items():
+        own = run.configs.get(name)
+        scores = list(_matched(own, base, shares=shares)) if own else [None] * base.rows
+        if missing := scores.count(None):
+            lacking[name] = missing
+        filled = tuple(0.0 if score is None else score for score in scores)
+        like = base if shares or own is None else replace(own, questions="")
+        configs[name] = replace(
+            like, rows=len(filled), scores=filled, headline="official", failed=(), missing=(),
+            samples=(), same_questions_as=base.same_questions_as,
+        )  # fmt: skip
+    return replace(run, configs=configs), lacking
+
+
+def _matched(own: ConfigResult, base: ConfigResult, *, shares: bool) -> Iterator[float | None]:
+    """Yield the run's score of each row of the baseline; None where it lacks the row."""
+    scores = own.headline_scores
+    if shares and own.questions and base.questions:
+        known = dict(zip(own.row_ids, scores, strict=True))
+        yield from (known.get(row) for row in base.row_ids)
+    else:
+        yield from (*scores[: base.rows], *[None] * (base.rows - own.rows))
 
 
 @dataclass(frozen=True)
@@ -128,21 +250,31 @@ class Retention:
 
 def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
     """Return the retention of all tasks and lengths that both have; None is the mean over them."""
-    paired = comparability(baseline, run).paired
-    shared = SharedScores.of(baseline, run, paired=paired)
+    table = PairTable([baseline, run], ("baseline", "run"))
     ratios = np.linspace(0, MOST, 121)
     found: dict[Key, Retention] = {}
-    for (task, length), tasks in shared.cells().items():
-        base, new = shared.means(tasks, length)
-        lengths = [length] if length else shared.lengths
+    for task, length in table.pairs:
+        tasks = table.tasks if task is None else (task,)
+        lengths = table.lengths if length is None else (length,)
+        weights = dict.fromkeys(lengths, 1 / len(lengths))
+        # Unanswered rows count against the run in the lower end, and for it in the upper one.
+        base_high, new_low, paired = table.stack.ends(0, 1, tasks, weights)
+        new_high, base_low, _ = table.stack.ends(1, 0, tasks, weights)
+        # Both ends fall with the ratio.
+        gaps = [
+            minus(new, base, paired=paired, share=ratios)
+            for new, base in ((new_low, base_high), (new_high, base_low))
+        ]
+        low, high = (
+            float(np.interp(0, -gap.interval()[end], ratios)) for end, gap in enumerate(gaps)
+        )
         cells = [baseline.configs[f"{name}_{one}"] for name in tasks for one in lengths]
         floor = sum(cell.floor.score if cell.floor else 0.0 for cell in cells) / len(cells)
-        flag = "ceiling" if 100 * min(base.value, new.value) >= CEILING else ""
-        flag = "floor" if base.interval()[0] <= floor else flag
-        ratio = float(new.value / base.value) if base.value else 0.0
-        # Both ends fall with the ratio.
-        ends = minus(new, base, paired=paired, share=ratios).interval()
-        low, high = (float(np.interp(0, -end, ratios)) for end in ends)
+        top = min(base_low.value[0], new_low.value[0])
+        flag = "ceiling" if 100 * top >= CEILING else ""
+        flag = "floor" if base_low.interval()[0][0] <= floor else flag
+        sums = [a.value[0] + b.value[0] for a, b in ((new_low, new_high), (base_low, base_high))]
+        ratio = float(sums[0] / sums[1]) if sums[1] else 0.0
         found[task, length] = Retention(100 * ratio, 100 * low, 100 * high, flag)
     return found
 

@@ -1,12 +1,9 @@
-"""Which runs can be compared, and how.
+"""Which runs can be compared: those of one protocol, edition and MAJOR version of the data.
 
-Runs that answered the same questions are paired, whatever the tokenizer and so the haystacks. Runs
-on other questions of the same kind (another seed, an edition of upstream with another tokenizer)
-are compared unpaired. Runs that differ in more than that are not compared.
+Rows pair by what they ask (`pairs.py`), whatever the suite, the tokenizer and so the haystacks.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.schema import RunInfo
@@ -15,11 +12,9 @@ from ruler_report.results_file import Results
 
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"
-SAME_ROWS = "paired: the same rows"
 #: What must be the same in two runs, in the words of a refusal.
 ALIKE: dict[str, Callable[[RunInfo], object]] = {
     "editions": lambda run: run.data.edition,
-    "suites": lambda run: run.data.suite,
     "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
     "protocols": lambda run: run.protocol,
     "contexts": lambda run: "left out" if run.no_context else "given",
@@ -41,62 +36,44 @@ def caveats(run: RunInfo) -> Iterator[str]:
         yield f"answers sampled at temperature {temperature}; the default is greedy"
 
 
-@dataclass(frozen=True)
-class Comparability:
-    """Whether two runs can be compared, and how.
-
-    Attributes:
-        obstacles: why they cannot; empty if they can.
-        paired: whether both answered the same questions.
-        basis: how they are compared, in one line.
-    """
-
-    obstacles: tuple[str, ...]
-    paired: bool
-    basis: str
-
-
-def comparability(first: Results, second: Results) -> Comparability:
-    """Return whether two runs can be compared, and how; docs/statistics.md has the rules."""
+def obstacles(first: Results, second: Results, *, paired: bool) -> Iterator[str]:
+    """Yield why two runs cannot be compared; nothing if they can."""
     runs = (first.run, second.run)
-    obstacles = [
-        f"the {what} differ: {' and '.join(visible(str(value(run))) for run in runs)}"
-        for what, value in ALIKE.items()
-        if value(runs[0]) != value(runs[1])
-    ]
-    pairs = {
-        name: (one, second.configs[name])
-        for name, one in first.configs.items()
-        if name in second.configs and one.digest != second.configs[name].digest
-    }
-    asked = [name for name, (a, b) in pairs.items() if a.question_digest != b.question_digest]
-    changed = [name for name in asked if pairs[name][0].params != pairs[name][1].params]
-    unknown = [
-        f"the {place} run"
-        for side, place in enumerate(("first", "second"))
-        if not all(pair[side].question_digest for pair in pairs.values())
-    ]
-    if unknown:
-        obstacles.append(
-            f"the rows of {next(iter(pairs))} differ, and {' and '.join(unknown)} "
-            f"{'was' if len(unknown) == 1 else 'were'} scored by a version that did not record "
-            "what the rows ask; score again, `ruler-eval score RUN`"
-        )
-    if changed:
-        obstacles.append(f"the parameters of {_listed(changed)} differ")
-    basis = SAME_ROWS
-    if unknown:
-        basis = "unpaired: it is not recorded whether the questions are the same"
-    elif asked:
-        seeds = "; the seeds differ" if runs[0].data.seed != runs[1].data.seed else ""
-        basis = f"unpaired: the questions differ ({_listed(asked)}{seeds})"
-    elif pairs:
-        tokenizers = " and ".join(visible(run.data.tokenizer) for run in runs)
-        basis = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
-        if runs[0].data.inputs != runs[1].data.inputs:
-            basis += "; the sources or reserves of the rows differ"
-    return Comparability(tuple(obstacles), not (asked or unknown), basis)
+    for what, value in ALIKE.items():
+        if value(runs[0]) != value(runs[1]):
+            differing = " and ".join(visible(str(value(run))) for run in runs)
+            yield f"the {what} differ: {differing}"
+    if not paired:
+        names = [name for name in first.configs if name in second.configs]
+        common = [(first.configs[name], second.configs[name]) for name in names]
+        changed = [name for name, (a, b) in zip(names, common, strict=True) if a.params != b.params]
+        if changed:
+            yield f"no question is shared, and the parameters of {changed[0]} differ"
+        for side, place in enumerate(("first", "second")):
+            if not all(pair[side].questions or pair[side].question_digest for pair in common):
+                yield (
+                    f"the rows differ, and the {place} run was scored by a version that did not "
+                    "record what they ask; score it again, `ruler-eval score RUN`"
+                )
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def basis_of(first: Results, second: Results, *, paired: bool, shared: int) -> str:
+    """Return how two runs are compared, in one line; `shared` rows are in both."""
+    one, other = first.run.data, second.run.data
+    if not paired:
+        seeds = "; the seeds differ" if one.seed != other.seed else ""
+        return f"unpaired: no question is shared{seeds}"
+    names = first.configs.keys() & second.configs.keys()
+    same = all(first.configs[name].digest == second.configs[name].digest for name in names)
+    text = "paired: the same rows"
+    if not same and one.tokenizer != other.tokenizer:
+        tokenizers = " and ".join(visible(data.tokenizer) for data in (one, other))
+        text = f"paired: the same questions, haystacks cut to each run's tokens ({tokenizers})"
+    elif not same:
+        text = "paired: the same questions"
+    counts = [sum(run.configs[name].rows for name in names) for run in (first, second)]
+    if {*counts} != {shared}:
+        text += f"; {shared:,} questions are shared of {counts[0]:,} and {counts[1]:,}"
+    if not same and one.inputs != other.inputs:
+        text += "; the sources or reserves of the rows differ"
+    return text

@@ -1,34 +1,30 @@
-"""Differences between two runs, with intervals, p-values and verdicts.
+"""Conclusions about pairs of runs: differences with intervals, p-values and verdicts.
 
-`comparability.py` decides whether two runs can be compared, and how. If paired, only questions that
-both scored count, and each one's two scores are subtracted. Intervals and p-values are those of
-`intervals.py`: a p-value is below 5 % exactly if the interval leaves out 0. `contamination.py`
-compares the runs of one model on public and fresh rows.
-
-Holm's method (Holm 1979) corrects p-values within each family of tests, over all pairs of runs
-that are compared together: all cells, all tasks, all lengths, and the overall means.
+`pairs.py` computes the table of all pairs; what stands here only reads it. Holm's method corrects
+p-values within each family of tests, over all pairs of runs that are compared together: all cells,
+all tasks, all lengths, all categories, and the overall means. `contamination.py` compares the runs
+of one model on public and fresh rows.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import product
-from typing import Any, TypeVar, get_args
-
-import numpy as np
+from itertools import combinations, product
+from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import counted, quote
+from ruler_data.names import quote
 from ruler_eval.schema import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results_file import Results, Run, ScoreName, read_results
-from ruler_report.stats.comparability import Comparability, caveats, comparability
-from ruler_report.stats.intervals import LEVEL, minus
-from ruler_report.stats.score_table import Key, SharedScores
+from ruler_report.stats.comparability import basis_of, caveats, obstacles
+from ruler_report.stats.intervals import LEVEL
+from ruler_report.stats.pairs import Pairs, Ranks, ScoreStack, holm
+from ruler_report.stats.score_table import Key
 from ruler_report.table import Shown, Table
 
-K = TypeVar("K", bound=Hashable)
 FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
+#: A difference that is significant alone, but not after the correction for all pairs.
+UNCORRECTED = "not after correction"
 CONTAMINATED, NO_SIGN = "contaminated", "no sign"
 #: What a verdict about contamination means.
 MEANINGS = {
@@ -46,7 +42,7 @@ class Difference:
         value: the difference; `low` and `high` are its 95 % interval.
         p: the p-value; `adjusted` is corrected for the other tests of its family. Two-sided, but
             one-sided in a test for contamination.
-        rows: the scored rows in each mean; for paired runs the same number twice.
+        rows: the answered rows in each mean; for paired runs the same number twice.
         verdict: what the difference shows.
 
     >>> print(Difference(-7.25, -8.0, -6.5, 0.0001, (500, 500)))
@@ -66,6 +62,8 @@ class Difference:
 
 
 Verdict = Callable[[Difference], str]
+#: A cell or a mean of the table; or a category.
+Name = Key | str
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +71,7 @@ class Comparison(Shown):
     """Two runs compared; it prints as a table with a conclusion.
 
     Attributes:
-        runs: the two runs.
+        runs: the two runs; `labels` are their names.
         lengths: in tokens, of all that is compared.
         tasks: those that both runs have at every one of these lengths.
         differences: by task and length; None stands for the mean over all tasks, or lengths.
@@ -90,6 +88,7 @@ class Comparison(Shown):
     """
 
     runs: tuple[RunInfo, RunInfo]
+    labels: tuple[str, str]
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
     differences: dict[Key, Difference]
@@ -119,7 +118,7 @@ class Comparison(Shown):
 
     def to_record(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
-        first, second = (run.model for run in self.runs)
+        first, second = self.labels
         runs: dict[str, Any] = {"first": first, "second": second}
         if self.margin is not None:
             runs = {"model": first, "margin": self.margin}
@@ -164,15 +163,20 @@ class Comparison(Shown):
         return self._conclude(self.overall)
 
     def _conclude(self, overall: Difference) -> str:
-        first, second = labels_of(self.runs)
-        result = f"{overall} points, p {format_p(overall.p, relation=True)}"
+        first, second = self.labels
+        result = f"{overall} points, p {format_p(overall.adjusted, relation=True)}"
         if self.margin is not None:
             public, fresh = overall.rows
             meaning = MEANINGS[overall.verdict].format(margin=self.margin)
             rows = f"{public:,} public rows minus {fresh:,} fresh rows"
             return f"{first} on {rows}: {result}: {overall.verdict}; {meaning}"
-        better = {FIRST: f"{first} is better", SECOND: f"{second} is better"}
-        verdict = better.get(overall.verdict, "cannot tell them apart")
+        verdicts = {
+            FIRST: f"{first} is better",
+            SECOND: f"{second} is better",
+            UNCORRECTED: "not shown after Holm's correction for all pairs",
+            CANNOT_TELL: "cannot tell them apart",
+        }
+        verdict = verdicts[overall.verdict]
         return f"{second} minus {first}: {result}: {verdict}"
 
     def table(self, name: str = "comparison", labels: Sequence[str] = ()) -> Table:
@@ -186,7 +190,7 @@ class Comparison(Shown):
             cells = []
             for length in self.lengths:
                 cell = self.differences[task, length]
-                mark = "" if cell.verdict in (CANNOT_TELL, NO_SIGN) else " *"
+                mark = " *" if cell.verdict in (FIRST, SECOND, CONTAMINATED) else ""
                 cells.append((str(cell) if labels else format_signed(cell.value)) + mark)
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
@@ -218,48 +222,184 @@ def labels_of(runs: Sequence[RunInfo]) -> list[str]:
     return labels
 
 
-def holm(values: Mapping[K, float]) -> dict[K, float]:
-    """Return Holm's corrected p-values of a family of tests.
+class PairTable:
+    """The differences of all pairs of runs, by task and length and in their means.
 
-    >>> holm({"a": 0.03, "b": 0.02})
-    {'b': 0.04, 'a': 0.04}
+    Means are over the tasks and lengths that all runs have, so that they are of the same rows.
+
+    Attributes:
+        runs: the results; `labels` are their names.
+        tasks: that all runs have at each of the `lengths`.
+        pairs: by task and length; None stands for the mean over all of them.
+        categories: likewise, for the means over the tasks of a category and all lengths.
     """
-    adjusted: dict[K, float] = {}
-    floor = 0.0
-    for place, (name, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):
-        floor = adjusted[name] = max(floor, min(1.0, p * (len(values) - place)))
-    return adjusted
 
+    def __init__(
+        self,
+        runs: Sequence[Results],
+        labels: Sequence[str],
+        *,
+        noise: Sequence[float] = (),
+        apart: bool = False,
+    ) -> None:
+        """Compute the table; `noise` and `apart` as in `ScoreStack`."""
+        self.runs, self.labels = tuple(runs), tuple(labels)
+        self.stack = ScoreStack(runs, noise, apart=apart)
+        self.tasks, self.lengths = self.stack.shared()
+        if not self.tasks:
+            msg = (
+                "nothing to compare: no task was scored by both runs at all lengths that both "
+                "have; report them one at a time"
+            )
+            raise RulerError(msg)
+        self.pairs: dict[Key, Pairs] = {}
+        for task, length in product((*self.tasks, None), (*self.lengths, None)):
+            tasks = self.tasks if task is None else (task,)
+            self.pairs[task, length] = self.mean(
+                tasks, self.lengths if length is None else (length,)
+            )
+        by_category: dict[str, list[str]] = {}
+        for task in self.tasks:
+            category = self.stack.configs[0][task, self.lengths[0]].category
+            by_category.setdefault(category, []).append(task)
+        self.categories = {
+            name: self.mean(tasks, self.lengths) for name, tasks in by_category.items()
+        }
 
-def judge(comparisons: Sequence[Comparison], verdict: Verdict) -> list[Comparison]:
-    """Return comparisons with p-values corrected over all of them, and with verdicts."""
-    families: defaultdict[object, dict[tuple[int, object], float]] = defaultdict(dict)
-    for place, comparison in enumerate(comparisons):
-        for key, one in comparison.differences.items():
-            families[key[0] is None, key[1] is None][place, key] = one.p
-        for name, one in comparison.categories.items():
-            families["categories"][place, name] = one.p
-    adjusted = {test: p for family in families.values() for test, p in holm(family).items()}
+    def mean(self, tasks: Sequence[str], lengths: Sequence[int]) -> Pairs:
+        """Return the pairs of the mean over tasks and lengths."""
+        return self.stack.pairs(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
 
-    def judged(place: int, gaps: Mapping[K, Difference]) -> dict[K, Difference]:
-        corrected = {key: replace(gap, adjusted=adjusted[place, key]) for key, gap in gaps.items()}
-        return {key: replace(gap, verdict=verdict(gap)) for key, gap in corrected.items()}
+    def ranks(self) -> list[Ranks]:
+        """Return the interval of each run's rank by the mean over all tasks and lengths."""
+        return self.pairs[None, None].ranks()
 
-    return [
-        replace(
-            comparison,
-            differences=judged(place, comparison.differences),
-            categories=judged(place, comparison.categories),
+    def order(self) -> list[int]:
+        """Return the runs by their mean, the best first; unanswered rows count against a run."""
+        means = self.stack.lowest(self.tasks, dict.fromkeys(self.lengths, 1 / len(self.lengths)))
+        return sorted(range(len(self.runs)), key=lambda run: -means[run])
+
+    def compared(
+        self, places: Sequence[tuple[int, int]], verdict: Verdict, margin: float | None = None
+    ) -> list[Comparison]:
+        """Return comparisons of pairs, corrected over all pairs of the table.
+
+        With a margin tests are one-sided: whether the second run is better.
+        """
+        everyone = list(combinations(range(len(self.runs)), 2)) if margin is None else places
+        every: dict[Name, Pairs] = {}
+        every.update(self.pairs.items())
+        every.update(self.categories.items())
+        ps = {name: pairs.p if margin is None else pairs.above for name, pairs in every.items()}
+        families: dict[object, list[Name]] = {}
+        for name in every:
+            kind = "categories" if isinstance(name, str) else (name[0] is None, name[1] is None)
+            families.setdefault(kind, []).append(name)
+        adjusted: dict[tuple[Name, tuple[int, int]], float] = {}
+        for names in families.values():
+            tests = {(name, at): float(ps[name][at]) for name in names for at in everyone}
+            adjusted |= holm(tests)
+
+        def difference(name: Name, first: int, second: int) -> Difference:
+            pairs = every[name]
+            at = first, second
+            test = (name, at) if (name, at) in adjusted else (name, (second, first))
+            value, low, high = (100 * float(x[at]) for x in (pairs.value, *pairs.interval))
+            rows = int(pairs.rows[second, first]), int(pairs.rows[at])
+            found = Difference(value, low, high, float(ps[name][at]), rows, adjusted[test])
+            return replace(found, verdict=verdict(found))
+
+        return [self._comparison(*place, difference, margin) for place in places]
+
+    def _comparison(
+        self,
+        first: int,
+        second: int,
+        difference: Callable[[Any, int, int], Difference],
+        margin: float | None,
+    ) -> Comparison:
+        runs = self.runs[first], self.runs[second]
+        configs = {f"{task}_{length}" for task, length in product(self.tasks, self.lengths)}
+        left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - configs)
+        differences = {key: difference(key, first, second) for key in self.pairs}
+        paired = self.stack.paired(first, second)
+        return Comparison(
+            runs=(runs[0].run, runs[1].run),
+            labels=(self.labels[first], self.labels[second]),
+            lengths=self.lengths,
+            tasks=self.tasks,
+            differences=differences,
+            paired=paired,
+            basis=basis_of(*runs, paired=paired, shared=self.stack.shared_rows(first, second)),
+            margin=margin,
+            left_out=tuple(left_out),
+            warnings=tuple(obstacles(*runs, paired=paired)),
+            notes=tuple(self._notes((first, second), left_out, margin)),
+            categories={name: difference(name, first, second) for name in self.categories},
         )
-        for place, comparison in enumerate(comparisons)
-    ]
+
+    def _notes(
+        self, places: tuple[int, int], left_out: Sequence[str], margin: float | None
+    ) -> Iterator[str]:
+        one, other = (self.runs[place] for place in places)
+        labels = [self.labels[place] for place in places]
+        if margin is not None:
+            labels = ["fresh rows", "public rows"]
+        paired = self.stack.paired(*places)
+        yield from (f"forced: {why}" for why in obstacles(one, other, paired=paired))
+        for label, run in zip(labels, (one, other), strict=True):
+            if run.scored < run.rows:
+                yield (
+                    f"{label}: {run.scored:,} of {run.rows:,} rows scored; the others count as "
+                    "wrong in one end of its intervals and as right in the other"
+                )
+            yield from (f"{label}: {caveat}" for caveat in caveats(run.run))
+        if left_out:
+            yield f"not compared, not in all runs or not at every length: {', '.join(left_out)}"
 
 
 def better(difference: Difference) -> str:
     """Return which of two runs is better."""
-    if difference.adjusted >= LEVEL:
-        return CANNOT_TELL
-    return SECOND if difference.value > 0 else FIRST
+    if difference.adjusted < LEVEL:
+        return SECOND if difference.value > 0 else FIRST
+    return CANNOT_TELL if difference.low <= 0 <= difference.high else UNCORRECTED
+
+
+def check_comparable(
+    runs: Sequence[Results],
+    stack: ScoreStack,
+    *,
+    names: Sequence[str] = (),
+    remedy: str = "--force compares anyway",
+    force: bool = False,
+) -> None:
+    """Check that all runs can be compared with the first; `names` are theirs in the refusal.
+
+    Raises:
+        RulerError: they cannot, and `force` is false or their editions differ.
+    """
+    for place, other in enumerate(runs):
+        found = list(obstacles(runs[0], other, paired=stack.paired(0, place)))
+        same_edition = runs[0].run.data.edition == other.run.data.edition
+        if found and not (force and same_edition):
+            whose = f"{names[place]}: " if names else ""
+            way_out = remedy if same_edition else "run both models on one edition"
+            msg = f"{whose}not comparable: {'; '.join(found)}; {way_out}"
+            raise RulerError(msg)
+
+
+def pair_table(
+    runs: Sequence[Results],
+    labels: Sequence[str] | None = None,
+    *,
+    force: bool = False,
+    score: ScoreName | None = None,
+    noise: Sequence[float] = (),
+) -> PairTable:
+    """Return the table of runs that can be compared; `score` as in `compare`."""
+    check_comparable(runs, ScoreStack(runs), force=force)
+    labels = labels or labels_of([run.run for run in runs])
+    return PairTable([_with_score(run, score) for run in runs], labels, noise=noise)
 
 
 def compare(
@@ -270,7 +410,7 @@ def compare(
     Args:
         first: a run: its folder, the path of its `results.json`, or its results.
         second: another run.
-        force: compare even if protocols, suites or versions differ; `notes` then says so.
+        force: compare even if protocols or versions differ; `notes` then says so.
         score: the score to compare; by default that which reports lead with.
 
     Raises:
@@ -278,34 +418,20 @@ def compare(
         RulerError: the runs cannot be compared and `force` is false, their editions differ, or
             they share no task.
     """
-    return compare_all([(first, second)], force=force, score=score)[0]
-
-
-def compare_all(
-    pairs: Sequence[tuple[Run, Run]], *, force: bool = False, score: ScoreName | None = None
-) -> list[Comparison]:
-    """Compare pairs of runs as `compare`, with p-values corrected over all pairs."""
-    runs = [(read_results(first), read_results(second)) for first, second in pairs]
-    return judge([_compare(first, second, force, score) for first, second in runs], better)
-
-
-def _compare(first: Results, second: Results, force: bool, score: ScoreName | None) -> Comparison:
-    how = comparability(first, second)
-    same_edition = first.run.data.edition == second.run.data.edition
-    if how.obstacles and not (force and same_edition):
-        remedy = "--force compares anyway" if same_edition else "run both models on one edition"
-        msg = f"not comparable: {'; '.join(how.obstacles)}; {remedy}"
-        raise RulerError(msg)
-    runs = [_with_score(run, score) for run in (first, second)]
-    made = measure(runs[0], runs[1], how)
-    if any(set(one.exact) <= {None} for run in runs for one in run.configs.values()):
+    runs = [read_results(first), read_results(second)]
+    (made,) = pair_table(runs, force=force, score=score).compared([(0, 1)], better)
+    chosen = [_with_score(run, score) for run in runs]
+    exact = [_with_score(run, "exact") for run in runs if _has(run, "exact")]
+    if len(exact) < 2 or exact == chosen:
         return made
-    exact = [_with_score(run, "exact") for run in runs]
-    if exact == runs:
-        return made
-    overall = measure(exact[0], exact[1], how).overall
-    overall = replace(overall, adjusted=overall.p)
-    return replace(made, exact=replace(overall, verdict=better(overall)))
+    (also,) = PairTable(exact, made.labels).compared([(0, 1)], better)
+    return replace(made, exact=also.overall)
+
+
+def _has(results: Results, score: ScoreName) -> bool:
+    return all(
+        set(one.scores_of(score)) > {None} or not one.scored for one in results.configs.values()
+    )
 
 
 def _with_score(results: Results, score: ScoreName | None) -> Results:
@@ -321,69 +447,3 @@ def _with_score(results: Results, score: ScoreName | None) -> Results:
             raise UsageError(msg)
     configs = {name: replace(one, headline=score) for name, one in results.configs.items()}
     return replace(results, configs=configs)
-
-
-def measure(
-    first: Results, second: Results, how: Comparability, margin: float | None = None
-) -> Comparison:
-    """Return all differences between two runs, p-values not yet corrected.
-
-    With a margin, as in `Comparison`, they are first minus second and the tests one-sided.
-    """
-    shared = SharedScores.of(first, second, paired=how.paired)
-    if not shared.tasks:
-        msg = (
-            "nothing to compare: no task was scored by both runs at all lengths that both have; "
-            "report them one at a time"
-        )
-        raise RulerError(msg)
-
-    def difference(tasks: Sequence[str], length: int | None) -> Difference:
-        one, other = shared.means(tasks, length)
-        gap = minus(*((one, other) if margin is not None else (other, one)), paired=how.paired)
-        above, below = gap.p_values()
-        p = above if margin is not None else np.minimum(1, 2 * np.minimum(above, below))
-        return Difference(*gap.percent(), float(p), (one.scored, other.scored))
-
-    configs = {f"{task}_{length}" for task, length in product(shared.tasks, shared.lengths)}
-    left_out = sorted((first.configs.keys() | second.configs.keys()) - configs)
-    categories: dict[str, list[str]] = {}
-    for task in shared.tasks:
-        category = first.configs[f"{task}_{shared.lengths[0]}"].category
-        categories.setdefault(category, []).append(task)
-    runs = (first.run, second.run)
-    labels = labels_of(runs) if margin is None else ("public rows", "fresh rows")
-    notes = [f"forced: {obstacle}" for obstacle in how.obstacles]
-    for label, run in zip(labels, (first, second), strict=True):
-        if run.scored < run.rows:
-            notes.append(f"{label}: {run.scored:,} of {run.rows:,} rows scored")
-        notes += [f"{label}: {caveat}" for caveat in caveats(run.run)]
-    if how.paired:
-        notes += _uneven(first, second, shared)
-    if left_out:
-        notes.append(f"not compared, not in both or not at every length: {', '.join(left_out)}")
-    return Comparison(
-        runs=runs,
-        lengths=shared.lengths,
-        tasks=shared.tasks,
-        differences={key: difference(tasks, key[1]) for key, tasks in shared.cells().items()},
-        paired=how.paired,
-        basis=how.basis,
-        margin=margin,
-        left_out=tuple(left_out),
-        warnings=how.obstacles,
-        notes=tuple(notes),
-        categories={name: difference(tasks, None) for name, tasks in categories.items()},
-    )
-
-
-def _uneven(first: Results, second: Results, shared: SharedScores) -> list[str]:
-    """Return a note on configs of which one run has more rows."""
-    names = [f"{task}_{length}" for task, length in product(shared.tasks, shared.lengths)]
-    sizes = {name: (first.configs[name].rows, second.configs[name].rows) for name in names}
-    uneven = [(name, *sorted(both)) for name, both in sizes.items() if both[0] != both[1]]
-    if not uneven:
-        return []
-    name, fewer, more = uneven[0]
-    others = f", and likewise of {counted(len(uneven) - 1, 'config')}" if uneven[1:] else ""
-    return [f"only rows that both runs have: {fewer:,} of {more:,} of {name}{others}"]

@@ -5,21 +5,22 @@ intervals are two-sided.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ruler_data.errors import RulerError
 from ruler_eval.schema import RunInfo
 from ruler_report.results_file import Run, read_results
-from ruler_report.stats.comparability import Comparability
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
     CONTAMINATED,
     NO_SIGN,
     Comparison,
     Difference,
-    judge,
-    measure,
+    PairTable,
+    labels_of,
 )
 from ruler_report.stats.intervals import LEVEL
+from ruler_report.stats.pairs import K
 
 #: The smallest gap that matters, in percentage points; `no sign` rules it out.
 MARGIN = 2.0
@@ -91,5 +92,20 @@ def contamination(
             return CONTAMINATED
         return NO_SIGN if gap.high < margin else CANNOT_TELL
 
-    how = Comparability(tuple(warnings), False, "unpaired: public and fresh rows ask otherwise")
-    return judge([measure(public, fresh, how, margin)], verdict)[0]
+    labels = labels_of([fresh.run, public.run])
+    (made,) = PairTable([fresh, public], labels, apart=True).compared([(0, 1)], verdict, margin)
+
+    def swapped(gaps: dict[K, Difference]) -> dict[K, Difference]:
+        return {key: replace(gap, rows=gap.rows[::-1]) for key, gap in gaps.items()}
+
+    notes = [note for note in made.notes if not note.startswith("forced: ")]
+    return replace(
+        made,
+        runs=made.runs[::-1],
+        labels=made.labels[::-1],
+        differences=swapped(made.differences),
+        categories=swapped(made.categories),
+        basis="unpaired: public and fresh rows ask otherwise",
+        warnings=tuple(warnings),
+        notes=(*(f"forced: {warning}" for warning in warnings), *notes),
+    )

@@ -6,11 +6,12 @@ weights 1 to 6 are not printed there; they reproduce every printed wAvg (test_pu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from ruler_report.format import format_length
-from ruler_report.stats.intervals import Floats, Statistic
+from ruler_report.stats.intervals import Floats
 
 #: The suite of the paper's results.
 RULER = "ruler"
@@ -39,6 +40,13 @@ THRESHOLDS: dict[str, dict[str, float]] = {
 }
 #: Share of a model's own score at its shortest length that still counts as effective.
 OWN_SHARE = 0.85
+
+
+class Tested(Protocol):
+    """A mean or a difference with an interval."""
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """Return its ends."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ def effective_length(means: Mapping[int, float], threshold: float) -> int | None
     return max((length for length, mean in means.items() if mean >= threshold), default=None)
 
 
-def possible_lengths(tested: Mapping[int, Statistic], bar: float) -> list[int]:
+def possible_lengths(tested: Mapping[int, Tested], bar: float) -> list[int]:
     """Return the effective lengths that intervals do not exclude; 0 stands for none.
 
     An effective length reaches the bar, and no longer length does.

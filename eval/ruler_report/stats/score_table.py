@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ruler_report.stats.effective_length import (
     possible_lengths,
     weights,
 )
-from ruler_report.stats.intervals import Floats, Mean, mean_of, minus
+from ruler_report.stats.intervals import Floats, Mean, Statistic, mean_of, minus
 
 AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 Configs = dict[tuple[str, int], ConfigResult]
@@ -44,28 +43,45 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """A mean, or a difference, where unanswered rows count as 0, and where they count as 1."""
+
+    low: Statistic
+    high: Statistic
+
+    def interval(self) -> tuple[Floats, Floats]:
+        """Return the lower end of the lower bound, and the upper end of the upper one."""
+        return self.low.interval()[0], self.high.interval()[1]
+
+
+@dataclass(frozen=True)
 class ScoreTable:
     """The scores of a run.
 
     Attributes:
         configs: those with a scored row, by task and length.
         lengths: in tokens, increasing.
-        scores: by task, questions by lengths, in [0, 1]; NaN where a row has no score.
+        low: by task, questions by lengths, in [0, 1]; NaN where a row was not asked. Unanswered
+            rows are 0; in `high` they are 1.
     """
 
     configs: Configs
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
-    scores: dict[str, Floats]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
 
     @classmethod
     def of(cls, results: Results) -> "ScoreTable":
         """Return the scores of a run."""
-        configs = configs_of(results)
+        configs = {key: config for key, config in configs_of(results).items() if config.scored}
         lengths = tuple(sorted({length for _, length in configs}))
         tasks = tuple(dict.fromkeys(task for task, _ in configs))
-        scores = {task: score_matrix(configs, task, lengths) for task in tasks}
-        return cls(configs, lengths, tasks, scores)
+        low, high = (
+            {task: score_matrix(configs, task, lengths, unanswered) for task in tasks}
+            for unanswered in (0.0, 1.0)
+        )
+        return cls(configs, lengths, tasks, low, high)
 
     def of_category(self, category: str) -> tuple[str, ...]:
         """Return the tasks of a category."""
@@ -106,17 +122,25 @@ class ScoreTable:
         shortest length, the differences from this share are tested; the shortest always passes.
         """
         lengths = self.complete_lengths(tasks)
-        means = {length: self.mean((tasks,), {length: 1.0}) for length in lengths}
+        means = {length: self.bounds((tasks,), {length: 1.0}) for length in lengths}
+        values = {length: self._value((tasks,), length) for length in lengths}
+        for length, (low, high) in means.items():
+            if low is not high:  # unanswered rows count against the length
+                values[length] = 100 * float(low.value)
+        tested = {length: Bounds(*ends) for length, ends in means.items()}
         if own:
-            shortest = means.pop(lengths[0])
+            first_low, first_high = means[lengths[0]]
             gaps = {
-                length: minus(mean, shortest, paired=True, share=OWN_SHARE)
-                for length, mean in means.items()
+                length: Bounds(
+                    minus(low, first_high, paired=True, share=OWN_SHARE),
+                    minus(high, first_low, paired=True, share=OWN_SHARE),
+                )
+                for length, (low, high) in means.items()
+                if length != lengths[0]
             }
             possible = [length or lengths[0] for length in possible_lengths(gaps, 0.0)]
         else:
-            possible = possible_lengths(means, threshold / 100)
-        values = {length: self._value((tasks,), length) for length in lengths}
+            possible = possible_lengths(tested, threshold / 100)
         longest = effective_length(values, threshold)
         return EffectiveLength(threshold, longest, tuple(sorted(set(possible))))
 
@@ -128,13 +152,20 @@ class ScoreTable:
             if all((task, length) in self.configs for task in tasks)
         )
 
-    def mean(self, groups: Groups, lengths: Mapping[int, float]) -> Mean:
-        """Return the mean over lengths, with weights, of the mean over groups of tasks."""
+    def bounds(self, groups: Groups, lengths: Mapping[int, float]) -> tuple[Mean, Mean]:
+        """Return the mean over lengths, with weights, of the mean over groups of tasks.
+
+        Unanswered rows count as 0 in the first and as 1 in the second; the same object where all
+        rows are answered.
+        """
         columns = [self.lengths.index(length) for length in lengths]
         column = np.array(list(lengths.values()))
         shares = {task: column / len(groups) / len(group) for group in groups for task in group}
-        scores = {task: self.scores[task][:, columns] for task in shares}
-        return mean_of(scores, shares, asks_of(self.configs))
+        asks = asks_of(self.configs)
+        low = mean_of({task: self.low[task][:, columns] for task in shares}, shares, asks)
+        if all(self.configs[task, length].is_complete for task in shares for length in lengths):
+            return low, low
+        return low, mean_of({task: self.high[task][:, columns] for task in shares}, shares, asks)
 
     def _value(self, groups: Groups, length: int) -> float:
         """Return a mean in percent, added up in upstream's order of operations."""
@@ -144,64 +175,18 @@ class ScoreTable:
 
     def estimate(self, groups: Groups, lengths: Mapping[int, float]) -> Estimate:
         """Return the mean over lengths, with weights, of the mean over groups of tasks."""
-        mean = self.mean(groups, lengths)
+        bounds = self.bounds(groups, lengths)
         values = [self._value(groups, length) for length in lengths]
         value = float(np.array(values) @ np.array(list(lengths.values())))
-        tasks = [task for group in groups for task in group]
-        rows = sum(self.configs[task, length].rows for task in tasks for length in lengths)
-        return Estimate(value, *mean.percent()[1:], mean.scored, rows)
-
-
-@dataclass(frozen=True)
-class SharedScores:
-    """The tasks that two runs scored at all lengths that both have, and their scores.
-
-    If paired, both matrices of a task have the same questions, with NaN where one run has no score.
-    """
-
-    tasks: tuple[str, ...]
-    lengths: tuple[int, ...]
-    scores: tuple[dict[str, Floats], dict[str, Floats]]
-    asks: dict[str, str]
-
-    @classmethod
-    def of(cls, first: Results, second: Results, *, paired: bool) -> "SharedScores":
-        """Return what two runs share."""
-        sides = (configs_of(first), configs_of(second))
-        common = [key for key in sides[0] if key in sides[1]]
-        every = sorted({length for _, length in common})
-        matrices: dict[str, list[Floats]] = {}
-        compared: set[tuple[str, int]] = set()
-        for task in dict.fromkeys(task for task, _ in common):
-            both = [score_matrix(configs, task, every) for configs in sides]
-            if paired:
-                rows = min(map(len, both))
-                missing = np.isnan(both[0][:rows]) | np.isnan(both[1][:rows])
-                both = [np.where(missing, np.nan, matrix[:rows]) for matrix in both]
-            matrices[task] = both
-            found = np.all([(~np.isnan(matrix)).any(axis=0) for matrix in both], axis=0)
-            compared |= {(task, every[column]) for column in np.flatnonzero(found)}
-        lengths = tuple(sorted({length for _, length in compared}))
-        tasks = tuple(task for task in matrices if compared >= set(product([task], lengths)))
-        columns = [every.index(length) for length in lengths]
-        one, other = ({task: matrices[task][side][:, columns] for task in tasks} for side in (0, 1))
-        return cls(tasks, lengths, (one, other), asks_of(sides[0]))
-
-    def cells(self) -> dict[Key, Sequence[str]]:
-        """Return all cells, and the means over tasks and lengths, with their tasks."""
-        keys = product((*self.tasks, None), (*self.lengths, None))
-        return {key: self.tasks if key[0] is None else (key[0],) for key in keys}
-
-    def means(self, tasks: Sequence[str], length: int | None) -> list[Mean]:
-        """Return the mean of each run over tasks, at one length or over all."""
-        columns = np.array([length in (None, one) for one in self.lengths])
-        weights = {task: columns / columns.sum() / len(tasks) for task in tasks}
-        return [mean_of(scores, weights, self.asks) for scores in self.scores]
+        cells = [self.configs[task, n] for group in groups for task in group for n in lengths]
+        low, high = (100 * float(end) for end in Bounds(*bounds).interval())
+        scored = sum(cell.scored for cell in cells)
+        return Estimate(value, low, high, scored, sum(cell.rows for cell in cells))
 
 
 def configs_of(results: Results) -> Configs:
-    """Return the configs of a run that have a scored row, by task and length."""
-    return {parse_config(name): config for name, config in results.configs.items() if config.scored}
+    """Return the configs of a run, by task and length."""
+    return {parse_config(name): config for name, config in results.configs.items()}
 
 
 def asks_of(configs: Configs) -> dict[str, str]:
@@ -209,13 +194,16 @@ def asks_of(configs: Configs) -> dict[str, str]:
     return {task: one.same_questions_as or task for (task, _), one in configs.items()}
 
 
-def score_matrix(configs: Configs, task: str, lengths: Iterable[int]) -> Floats:
-    """Return a task's scores in [0, 1], questions by lengths; NaN where a row has none."""
+def score_matrix(
+    configs: Configs, task: str, lengths: Iterable[int], unanswered: float = np.nan
+) -> Floats:
+    """Return a task's scores in [0, 1], questions by lengths; NaN where a row was not asked."""
     columns = [configs.get((task, length)) for length in lengths]
     matrix = np.full((max(column.rows for column in columns if column), len(columns)), np.nan)
     for place, column in enumerate(columns):
         if column:
-            matrix[: column.rows, place] = np.array(column.headline_scores, dtype=np.float64)
+            scores = np.array(column.headline_scores, dtype=np.float64)
+            matrix[: column.rows, place] = np.where(np.isnan(scores), unanswered, scores)
     return matrix
 
 

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from ruler_data.names import parse_config
 from ruler_data.suites import packaged_suite
 from ruler_data.tasks import TASKS, Category
-from ruler_report.failures import ABSENT, FALSE_NONE, NEARBY, WRONG_NEEDLE
+from ruler_report.failures import ABSENT, CONTEXT, REFUSAL
 from ruler_report.format import format_length, format_number
 from ruler_report.results_file import ConfigResult, Results
 from ruler_report.stats.effective_length import (
@@ -31,7 +31,7 @@ from ruler_report.table import Shown, Table
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
-HALLUCINATED = (NEARBY, WRONG_NEEDLE, ABSENT)
+HALLUCINATED = (CONTEXT, ABSENT)
 Rates = dict[str, dict[int, float]]
 Means = dict[str, dict[int, float | None]]
 
@@ -289,7 +289,7 @@ def _claims(table: ScoreTable) -> Claims | None:
     if not (present or absent):
         return None
     return Claims(
-        false_none=_rates(table, present, (FALSE_NONE,)),
+        false_none=_rates(table, present, (REFUSAL,)),
         hallucinated=_rates(table, absent, HALLUCINATED),
         balanced=table.means(present, absent) if present and absent else {},
     )

@@ -1,0 +1,307 @@
+"""The commands `ruler-eval doctor`, `run`, `status` and `repeat`, and `ruler_eval.score`.
+
+Each is a function, whose parameters are the options of the command. Imports of what a function
+needs are in its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ruler_eval import scoring
+    from ruler_eval.preflight import Diagnosis
+    from ruler_eval.run_status import Run
+
+Data = Annotated[str | Path, typer.Option(help="Frozen rows: a folder, or a Hub repo.")]
+Model = Annotated[
+    str | Path,
+    typer.Option(
+        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        help="vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
+    ),
+]
+ProtocolOption = Annotated[
+    str,
+    typer.Option(
+        help="How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
+    ),
+]
+Revision = Annotated[str | None, typer.Option(help="Tag or commit of the data's repo.")]
+Configs = Annotated[
+    str | Iterable[str] | None,
+    typer.Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
+]
+Tasks = Annotated[
+    str | Iterable[str] | None, typer.Option(help="Tasks, e.g. vt,cwe [default: all].")
+]
+Lengths = Annotated[
+    str | Iterable[int] | None, typer.Option(help="Lengths, e.g. 4k,131072 [default: all].")
+]
+Rows = Annotated[
+    str | int | Mapping[int, int] | None,
+    typer.Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+]
+TensorParallel = Annotated[int, typer.Option(help="GPUs that share one copy of the model.", min=1)]
+Options = Annotated[
+    list[str] | Mapping[str, Any] | None,
+    typer.Option("--option", help="NAME=VALUE for the engine; repeatable."),
+]
+ExtraTokens = Annotated[
+    int | None,
+    typer.Option(
+        help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+        min=0,
+    ),
+]
+Samples = Annotated[int, typer.Option(help="Answers to each row; needs a temperature.", min=1)]
+Temperature = Annotated[
+    float | None, typer.Option(help="Of sampling [default: 0, greedy decoding].", min=0)
+]
+TopP = Annotated[
+    float | None, typer.Option(help="Share of the probability that sampling keeps [default: 1].")
+]
+NoContext = Annotated[bool, typer.Option(help="Leave the context out, as a baseline.")]
+BaseUrl = Annotated[
+    str | None,
+    typer.Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`."),
+]
+Tokenizer = Annotated[
+    str | Path | None,
+    typer.Option(help="Tokenizer that renders prompts [default: the model's own]."),
+]
+ModelName = Annotated[
+    str | None, typer.Option(help="Name to record [default: the folder's, or the id].")
+]
+ModelRevision = Annotated[str | None, typer.Option(help="Tag or commit of the model's repo.")]
+RunFolderArgument = Annotated[str | Path, typer.Argument(help="Folder of a run.")]
+
+
+def doctor(
+    data: Data,
+    *,
+    model: Model = "",
+    engine: EngineOption = "vllm",
+    protocol: ProtocolOption = "completion",
+    revision: Revision = None,
+    configs: Configs = None,
+    tasks: Tasks = None,
+    lengths: Lengths = None,
+    rows: Rows = None,
+    sample: Annotated[int, typer.Option(help="Rows of each config to examine.", min=1)] = 20,
+    everything: Annotated[bool, typer.Option("--all", help="Examine every row.")] = False,
+    gpu: Annotated[
+        str | None, typer.Option(help="Estimate time and memory on this GPU, e.g. h100.")
+    ] = None,
+    price: Annotated[
+        float | None, typer.Option(help="Of one hour of the GPU, to estimate the cost.")
+    ] = None,
+    tensor_parallel: TensorParallel = 1,
+    options: Options = None,
+    extra_tokens: ExtraTokens = None,
+    samples: Samples = 1,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    no_context: NoContext = False,
+    base_url: BaseUrl = None,
+    tokenizer: Tokenizer = None,
+    model_revision: ModelRevision = None,
+) -> Diagnosis:
+    """Check a run for problems without a GPU, and estimate its cost.
+
+    Raises:
+        UsageError: the options cannot be carried out.
+        RulerError: data are damaged.
+    """
+    from ruler_data.terminal import progress
+    from ruler_eval.eval_config import EvalConfig, parse_options
+    from ruler_eval.inputs import Choice
+    from ruler_eval.preflight import diagnose
+
+    choice = Choice(
+        data=data,
+        model=model,
+        revision=revision,
+        configs=configs,
+        tasks=tasks,
+        lengths=lengths,
+        rows=rows,
+        tokenizer=tokenizer,
+        model_revision=model_revision,
+    )
+    config = EvalConfig(
+        engine=engine,
+        protocol=protocol,
+        options=parse_options(options or ()),
+        extra_tokens=extra_tokens,
+        no_context=no_context,
+        samples=samples,
+        temperature=temperature,
+        top_p=top_p,
+        tensor_parallel=tensor_parallel,
+        base_url=base_url,
+    )
+    with progress(None) as advance:
+        return diagnose(choice, config, None if everything else sample, gpu, price, advance)
+
+
+def run(
+    data: Data,
+    *,
+    out: Annotated[str | Path, typer.Option(help="Folder of the run.", metavar="<path>")],
+    model: Model = "",
+    engine: EngineOption = "vllm",
+    protocol: ProtocolOption = "completion",
+    revision: Revision = None,
+    configs: Configs = None,
+    tasks: Tasks = None,
+    lengths: Lengths = None,
+    rows: Rows = None,
+    until_decided: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask rows in random order until this is decided: effective[=85.6], not-worse[=1] "
+            "than --baseline, or within[=1] points."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | Path | None, typer.Option(help="Folder of a run, for --until-decided not-worse.")
+    ] = None,
+    shard: Annotated[str, typer.Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1",
+    tensor_parallel: TensorParallel = 1,
+    data_parallel: Annotated[
+        int, typer.Option(help="Copies of the model on this machine.", min=1)
+    ] = 1,
+    options: Options = None,
+    extra_tokens: ExtraTokens = None,
+    samples: Samples = 1,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    no_context: NoContext = False,
+    base_url: BaseUrl = None,
+    tokenizer: Tokenizer = None,
+    model_name: ModelName = None,
+    model_revision: ModelRevision = None,
+    generate: Callable[..., Any] | None = None,
+    **engine_options: Any,  # noqa: ANN401 - any option of an engine
+) -> Run:
+    """Run a model over the rows; the same command resumes an interrupted run.
+
+        ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
+
+        ruler-eval run --data org/ruler --model org/model --out runs/y --until-decided effective
+
+    In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
+    each, for engine `python` (`ruler_eval.engines.python`); `model` may then be left out, or be
+    just a name. Further keyword arguments are options of the engine.
+
+    Raises:
+        UsageError: the options cannot be carried out, or `out` holds another run.
+        RulerError: the engine failed, or data are damaged.
+    """
+    from ruler_data.errors import UsageError
+    from ruler_data.names import parse_shard
+    from ruler_data.terminal import named_path
+    from ruler_eval.data_parallel import run_processes
+    from ruler_eval.decide import parse_question
+    from ruler_eval.eval_config import EvalConfig, parse_options
+    from ruler_eval.inputs import Choice
+    from ruler_eval.run_dir import RunFolder
+    from ruler_eval.run_status import status, summarize
+    from ruler_eval.runner import open_job, run_shard
+    from ruler_eval.sharding import Shard
+
+    chosen: dict[str, Any] = {
+        "data": data,
+        "model": model,
+        "revision": revision,
+        "configs": configs,
+        "tasks": tasks,
+        "lengths": lengths,
+        "rows": rows,
+        "tokenizer": tokenizer,
+        "model_name": model_name,
+        "model_revision": model_revision,
+    }
+    generating: dict[str, Any] = {
+        "engine": engine,
+        "protocol": protocol,
+        "options": parse_options(options or ()) | engine_options,
+        "extra_tokens": extra_tokens,
+        "no_context": no_context,
+        "samples": samples,
+        "temperature": temperature,
+        "top_p": top_p,
+        "tensor_parallel": tensor_parallel,
+        "base_url": base_url,
+        "generate": generate,
+    }
+    choice, config, part = Choice(**chosen), EvalConfig(**generating), Shard(*parse_shard(shard))
+    question = None
+    if until_decided is not None:
+        question = parse_question(until_decided, baseline)
+        if part.count > 1 or data_parallel > 1 or config.engine == "ray" or samples > 1:
+            one = "one process and one answer to each row"
+            msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
+            raise UsageError(msg)
+    folder = RunFolder(named_path(out)).checked()
+    job = open_job(choice, config)
+    if data_parallel == 1:
+        failure = run_shard(job, folder, part, question)
+        return summarize(folder, job.info, failure)
+    arguments = {**chosen, **generating, "out": out}
+    run_processes(arguments, folder, part, data_parallel, tensor_parallel)
+    return status(folder.path)
+
+
+def status(run: RunFolderArgument) -> Run:
+    """Show how far a run is: rows answered, failed and left, and rows per second.
+
+    A run that is under way is not disturbed.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: a file of it is damaged.
+    """
+    from ruler_eval import run_status
+
+    return run_status.status(run)
+
+
+def score(
+    predictions: scoring.Predictions,
+    data: scoring.Data | None = None,
+    *,
+    revision: str | None = None,
+    protocol: str = "",
+    partial: bool = False,
+) -> scoring.Scores:
+    """Return the official scores of answers, and what they rest on.
+
+    Args:
+        predictions: a run or its folder; a .jsonl file of records; texts by row,
+            `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`) and `text` (or
+            `prediction`). Every row of a config that they touch counts.
+        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
+            rows of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        protocol: of predictions that are not a run.
+        partial: score what is there if rows have no answer; the scores then say n of N.
+
+    Raises:
+        UsageError: something is not there, or more must be said.
+        RulerError: something is damaged or incomplete, or the answers are for other rows.
+    """
+    from ruler_eval import scoring
+
+    return scoring.score(predictions, data, revision=revision, protocol=protocol, partial=partial)

@@ -1,0 +1,288 @@
+"""Official scores of answers, and what they rest on.
+
+    scores = score("runs/x", "dist/llama3")
+    print(scores)
+
+    task             4K     8K
+    vt            97.20  93.10
+    qa_1          81.50  78.00
+    mean of 2     89.35  85.55
+    validity: 2,000 of 2,000 rows answered by org/model; 0 empty, 3 cut off, …
+
+Statistics, exact scores and predictions of other tools are in `ruler_report`.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ruler_data.dataset import Dataset as LoadedDataset
+from ruler_data.dataset import Rows
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.manifest import FILENAME
+from ruler_data.names import is_repo, parse_config, quote, short_length
+from ruler_data.views import html_table
+from ruler_eval.answers import Answer, Key, Tally, Validity
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.metrics import CLEANED, score_row
+from ruler_eval.prompts import PROTOCOLS
+from ruler_eval.reasoning import opens
+from ruler_eval.run_dir import RunFolder
+from ruler_eval.schema import RUN_FILE, DataInfo, RunInfo, read_info
+
+#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
+Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
+#: A run or its folder, a .jsonl file of records, `{"vt_4096/0": text}`, or records.
+Predictions = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
+#: Stands for the engine where predictions are not a run.
+PREDICTIONS = "predictions"
+
+
+@dataclass(frozen=True, repr=False)
+class Scores:
+    """Official scores; printed as a table of means in percent, tasks by lengths.
+
+    Attributes:
+        configs: by config, the score of each row in order, in [0, 1], the mean over its samples;
+            None for a row without an answer, or without one of its samples.
+        validity: what they rest on.
+        notes: what was left out, e.g. a torn line.
+    """
+
+    configs: dict[str, tuple[float | None, ...]]
+    validity: Validity
+    notes: tuple[str, ...] = ()
+
+    @property
+    def unanswered(self) -> list[str]:
+        """The rows without a score, e.g. `vt_4096/17`."""
+        return [
+            f"{config}/{index}"
+            for config, scores in self.configs.items()
+            for index, score in enumerate(scores)
+            if score is None
+        ]
+
+    @property
+    def exit_status(self) -> int:
+        """As that of `validity`."""
+        return self.validity.exit_status
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one record for each config, e.g. for `pandas.DataFrame`.
+
+        `score` is the mean of the rows with an answer, in [0, 1]; None if there is none.
+        """
+        records = []
+        for config, scores in self.configs.items():
+            task, length = parse_config(config)
+            known = [score for score in scores if score is not None]
+            mean = fmean(known) if known else None
+            of = {"config": config, "task": task, "length": length, "score": mean}
+            records.append({**of, "rows": len(scores), "answered": len(known)})
+        return records
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the scores and their validity as JSON values."""
+        return {"configs": self.to_records(), "validity": self.validity.to_record()}
+
+    def _cells(self) -> list[list[str]]:
+        """Return names of columns, a line for each task, and the means of all."""
+        means = {(one["task"], one["length"]): one["score"] for one in self.to_records()}
+        lengths = sorted({length for _, length in means})
+        tasks = dict.fromkeys(task for task, _ in means)
+        table = {task: [means.get((task, length)) for length in lengths] for task in tasks}
+        if len(table) > 1:
+            columns = zip(*table.values(), strict=True)
+            known = [[score for score in column if score is not None] for column in columns]
+            table[f"mean of {len(tasks)}"] = [fmean(each) if each else None for each in known]
+        lines = [
+            [task, *("" if score is None else f"{100 * score:.2f}" for score in scores)]
+            for task, scores in table.items()
+        ]
+        return [["task", *map(short_length, lengths)], *lines]
+
+    def __repr__(self) -> str:
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = [
+            "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
+            for name, *values in cells
+        ]
+        said = (*self.validity.errors, *self.validity.warnings)
+        return "\n".join([*lines, self.validity.line, *said])
+
+    def _repr_html_(self) -> str:
+        names, *lines = self._cells()
+        said = (self.validity.line, *self.validity.errors, *self.validity.warnings)
+        return html_table(names, lines) + "".join(f"<p>{escape(line)}</p>" for line in said)
+
+
+def score(
+    predictions: Predictions,
+    data: Data | None = None,
+    *,
+    revision: str | None = None,
+    protocol: str = "",
+    partial: bool = False,
+) -> Scores:
+    """Return the official scores of answers; see `ruler_eval.score`."""
+    if protocol and protocol not in PROTOCOLS:
+        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
+        raise UsageError(msg)
+    torn: list[str] = []
+    place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
+    if place is not None and (place / RUN_FILE).is_file():
+        if protocol:
+            msg = "--protocol is for predictions; a run has its own"
+            raise UsageError(msg)
+        run = read_info(place)
+        answers, rows = RunFolder(place).answers(torn), rows_of_run(place, run, data, revision)
+    else:
+        rows = open_rows(data, revision)
+        records = _records(place) if place is not None else predictions
+        answers = _read_records(records, rows)  # type: ignore[arg-type]
+        rows = rows.choose({config for config, *_ in answers}).fetch()
+        run = RunInfo(rows.info, "", None, protocol, PREDICTIONS)
+    scores = score_answers(run, answers, rows, partial=partial)
+    missing, asked = scores.unanswered, sum(rows.rows.values())
+    if missing and (not partial or len(missing) == asked):
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        msg = (
+            f"{asked - len(missing):,} of {asked:,} rows have an answer; missing: "
+            f"{', '.join(missing[:3])}{more}; generate them, or pass partial=True"
+        )
+        raise RulerError(msg)
+    return replace(scores, notes=tuple(torn))
+
+
+def score_answers(
+    run: RunInfo, answers: Mapping[Key, Answer], data: Dataset, *, partial: bool = False
+) -> Scores:
+    """Return the scores of records for rows whose files are at hand."""
+    tally = Tally(run.protocol, opened=opens(run.frame))
+    extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
+    configs: dict[str, tuple[float | None, ...]] = {}
+    for config in data.rows:
+        task = data.manifest.table[parse_config(config)[0]]
+        scores: list[float | None] = []
+        cleaned = task.metric in CLEANED
+        with closing(data.read(config)) as rows:
+            for row in rows:
+                budget = None if extra is None else row.max_new_tokens + extra
+                records = [answers.get((config, row.index, n)) for n in range(run.samples)]
+                texts = [tally.add(record, budget, cleaned=cleaned) for record in records]
+                known = [score_row(row, task, text) for text in texts if text is not None]
+                scores.append(fmean(known) if len(known) == len(texts) else None)
+        configs[config] = tuple(scores)
+    return Scores(configs, tally.validity(partial=partial))
+
+
+def rows_of_run(
+    folder: Path, run: RunInfo, data: Data | None = None, revision: str | None = None
+) -> Dataset:
+    """Return the rows of a run, fetched; their digests must be those that it recorded.
+
+    Args:
+        folder: of the run.
+        run: its description.
+        data: where the rows are; by default where the run read them.
+        revision: of a Hub repo.
+    """
+    # A repo without a revision may be the one whose index led the run to another repo.
+    is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
+    led = revision is None and run.data.repo and is_repo_name
+    source = run.data.repo if led else data or run.data.repo or _folder_of(folder)
+    commit = run.data.revision if source == run.data.repo else None
+    found = open_rows(source, revision or commit)
+    _check_rows(found, run.data)
+    return replace(found, rows=run.data.rows).fetch()
+
+
+def _folder_of(run: Path) -> str | None:
+    """Return the last folder that a run read its rows from, of those that are on this machine."""
+    folders = [str(start["data"]) for start in RunFolder(run).starts() if "data" in start]
+    return next((path for path in reversed(folders) if Path(path, FILENAME).is_file()), None)
+
+
+def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
+    """Return the rows that `data` names, not fetched."""
+    if data is None:
+        msg = "--data is missing: give the folder or Hub repo of the rows"
+        raise UsageError(msg)
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Rows):
+        return Dataset(data.source, {data.config: len(data)})
+    if isinstance(data, LoadedDataset):
+        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
+    return open_dataset(str(data), revision)
+
+
+def _check_rows(data: Dataset, run: DataInfo) -> None:
+    for config, count in run.rows.items():
+        info, digest = data.manifest.configs.get(config), run.digests.get(config)
+        if info is None or info.digest != digest:
+            found = info.digest if info else "no such config"
+            msg = (
+                f"{config}: the run used rows {digest}, the data has {found}; "
+                "give --data the dataset of the run"
+            )
+            raise RulerError(msg)
+        if count > info.rows:
+            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
+            raise RulerError(msg)
+
+
+def _records(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the records of a .jsonl file."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        what = "neither a run nor a .jsonl file"
+        raise UsageError(quote(str(path)), f"{what}; `ruler_report.results` reads other formats")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                where = f"{path.name} line {number}"
+                raise RulerError(where, f"not JSON: {error}") from error
+
+
+def _read_records(
+    records: Mapping[str, str] | Iterable[Mapping[str, Any]], data: Dataset
+) -> dict[Key, Answer]:
+    """Return the answers of `{"vt_4096/0": text}`, or of records."""
+    if isinstance(records, Mapping):
+        records = ({"id": row, "text": text} for row, text in records.items())
+    answers: dict[Key, Answer] = {}
+    for number, record in enumerate(records, 1):
+        try:
+            config, slash, index = str(record["id"]).rpartition("/") if "id" in record else (
+                record["config"], "/", record["index"]
+            )  # fmt: skip
+            text, index = record.get("text", record.get("prediction")), int(index)
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            wrong = "a row is `id`, e.g. vt_4096/17, or `config` and `index`"
+            msg = f"record {number}: {wrong} ({error!r})"
+            raise RulerError(msg) from error
+        row = quote(f"{config}/{index}")
+        if not slash or not 0 <= index < data.rows.get(config, 0):
+            msg = f"record {number}: {row} is not a row of {data.source}"
+            raise RulerError(msg)
+        if not isinstance(text, str):
+            msg = f"record {number}: {row} needs a `text` (or `prediction`), found {text!r:.40}"
+            raise RulerError(msg)
+        if (config, index, 0) in answers:
+            msg = f"record {number}: {row} already has a prediction"
+            raise RulerError(msg)
+        answers[config, index, 0] = Answer(config, index, text)
+    if not answers:
+        msg = "no predictions: give a run, a file, texts by row or records"
+        raise RulerError(msg)
+    return answers

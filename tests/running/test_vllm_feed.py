@@ -1,0 +1,51 @@
+"""What vLLM is given, seen by a stand-in with the three methods of it that the engine calls."""
+
+import sys
+from collections.abc import Iterator
+from itertools import count
+from types import SimpleNamespace
+
+import pytest
+
+from ruler_data.row import Row
+from ruler_eval.engines import vllm
+from ruler_eval.engines.interface import Request
+from ruler_eval.eval_config import EvalConfig
+
+ROWS = 700
+
+
+class FakeLLM:
+    """Answers one row a step, and counts those that it holds."""
+
+    peak = 0
+
+    def __init__(self, **_: object) -> None:
+        core = SimpleNamespace(shutdown=lambda: None)
+        self.llm_engine = SimpleNamespace(step=self.step, engine_core=core)
+        self.held, self.numbers = list[str](), count()
+
+    def enqueue(self, *_: object, **__: object) -> list[str]:
+        self.held.append(f"{next(self.numbers)}-random")
+        return self.held[-1:]
+
+    def step(self) -> Iterator[SimpleNamespace]:
+        FakeLLM.peak = max(FakeLLM.peak, len(self.held))
+        generated = SimpleNamespace(text="x", finish_reason="stop", token_ids=[1])
+        name, self.held = self.held[0].partition("-")[0], self.held[1:]
+        yield SimpleNamespace(
+            finished=True, request_id=name, outputs=[generated], num_cached_tokens=0
+        )
+
+
+@pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])
+def test_rows_at_once_are_as_many_as_max_num_seqs_asks_for(
+    monkeypatch: pytest.MonkeyPatch, option: int | None, held: int
+) -> None:
+    fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
+    monkeypatch.setitem(sys.modules, "vllm", fake)
+    FakeLLM.peak = 0
+    asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
+    config = EvalConfig()
+    found = list(vllm._generate({"max_num_seqs": option}, config, asked))
+    assert len(found) == ROWS and FakeLLM.peak == held

@@ -1,0 +1,179 @@
+"""The table of pairs: what pairs, how missing rows count; no sentence contradicts it."""
+
+import random
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ruler_report.pages.report import build
+from ruler_report.results_file import Results
+from ruler_report.stats.comparison import CANNOT_TELL, FIRST, SECOND, better, compare, pair_table
+from ruler_report.stats.intervals import mean_of, minus
+from tests.results import coin, results_of
+
+CONFIGS = ("vt_4096", "vt_8192", "cwe_4096", "cwe_8192")
+ROWS = 24
+
+
+def asked(run: Results, seed: int = 42) -> Results:
+    """Return a run whose rows have question digests, equal at all lengths."""
+    configs = {
+        name: replace(
+            config,
+            questions="".join(
+                f"{seed:06d}{hash_of(name):05d}{row:05d}" for row in range(config.rows)
+            ),
+        )
+        for name, config in run.configs.items()
+    }
+    return replace(run, configs=configs)
+
+
+def hash_of(config: str) -> int:
+    return sum(map(ord, config.partition("_")[0]))
+
+
+def part(run: Results, rows: int) -> Results:
+    return replace(run, configs={name: one.first(rows) for name, one in run.configs.items()})
+
+
+@st.composite
+def sets_of_runs(draw: st.DrawFn) -> list[Results]:
+    """Draw 2 to 12 runs with ties, unanswered rows, configs without any answer, and subsets."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    runs: list[Results] = []
+    for number in range(draw(st.integers(2, 12))):
+        rate = draw(st.sampled_from([0.05, 0.5, 0.9, 0.95, 1.0]))
+        scores: dict[str, list[float | None]] = {
+            name: [float(rng.random() < rate) for _ in range(ROWS)] for name in CONFIGS
+        }
+        fault = draw(st.sampled_from(["none", "none", "tie", "gaps", "failed", "fewer"]))
+        if fault == "tie" and runs:
+            scores = {
+                n: list(one.scores) for n, one in runs[-1].configs.items() if one.rows == ROWS
+            }
+            scores = scores or {name: [1.0] * ROWS for name in CONFIGS}
+        if fault == "gaps":
+            scores = {n: [s if rng.random() < 0.8 else None for s in x] for n, x in scores.items()}
+        if fault == "failed":
+            scores["vt_4096"] = [None] * ROWS
+        run = asked(results_of(scores, model=f"org/m{number}"))
+        runs.append(part(run, ROWS // 2) if fault == "fewer" else run)
+    return runs
+
+
+def listed(text: str) -> list[str]:
+    return re.findall(r"org/m\d+", text)
+
+
+@settings(max_examples=25, deadline=None)
+@given(runs=sets_of_runs())
+def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> None:
+    report = build(runs, medium=None)
+    table = pair_table(runs)
+    places = {label: place for place, label in enumerate(table.labels)}
+    pairs = {
+        (one.labels[0], one.labels[1]): one.overall
+        for one in table.compared(
+            [(i, j) for i in range(len(runs)) for j in range(len(runs)) if i != j], better
+        )
+    }
+    (standing,) = (line for line in report.verdict if "the highest" in line)
+    best, *_ = listed(standing)
+    assert best == report.runs[0].label
+    for clause in standing.partition("; ")[2].split("; "):
+        others = (
+            [label for label in table.labels if label != best]
+            if "every" in clause
+            else listed(clause)
+        )
+        for other in others:
+            gap = pairs[best, other]
+            if "cannot be told apart" in clause:
+                assert gap.low <= 0 <= gap.high
+            elif "is better than" in clause:
+                assert gap.adjusted < 0.05 and gap.high < 0
+            elif "behind" in clause:
+                assert gap.adjusted < 0.05 and gap.low > 0
+            else:
+                assert gap.adjusted >= 0.05 and not gap.low <= 0 <= gap.high
+    base = table.labels[0]
+    for line in report.verdict:
+        if line.startswith(("Better than", "Worse than", "Not told")):
+            for other in listed(line)[1:]:
+                gap = pairs[base, other]
+                word = line.split()[0]
+                assert (word == "Not") == (gap.low <= 0 <= gap.high)
+                assert (word == "Better") == (gap.adjusted < 0.05 and gap.low > 0)
+    ranks = [table.ranks()[places[run.label]] for run in report.runs]
+    labels = [run.label for run in report.runs]
+    for place, (above, below) in enumerate(pairwise(ranks)):
+        assert above and below
+        if above[1] < below[0]:
+            assert pairs[labels[place], labels[place + 1]].high < 0
+    for (one, other), gap in pairs.items():
+        back = pairs[other, one]
+        assert gap.value == pytest.approx(-back.value) and gap.adjusted == back.adjusted
+        assert gap.low - 1e-9 <= gap.value <= gap.high + 1e-9
+        assert (gap.p < 0.05) == (gap.low > 0 or gap.high < 0)
+        assert {FIRST: SECOND, SECOND: FIRST}.get(gap.verdict, gap.verdict) == back.verdict
+
+
+def test_a_pair_is_the_difference_of_two_means_of_the_same_questions() -> None:
+    runs = [
+        asked(results_of({n: coin(f"{n}{k}", 0.7 + k / 10, 60) for n in CONFIGS}, model=f"m{k}"))
+        for k in range(3)
+    ]
+    found = pair_table(runs).compared([(0, 2)], better)[0]
+    weights = {task: np.array([0.25, 0.25]) for task in ("vt", "cwe")}
+    means = [
+        mean_of(
+            {t: np.array([run.configs[f"{t}_{n}"].scores for n in (4096, 8192)], float).T
+             for t in ("vt", "cwe")},
+            weights,
+        )
+        for run in (runs[0], runs[2])
+    ]  # fmt: skip
+    wanted = minus(means[1], means[0], paired=True).percent()
+    assert (found.overall.value, found.overall.low, found.overall.high) == pytest.approx(wanted)
+
+
+def test_a_subset_pairs_with_the_whole_and_another_seed_with_nothing() -> None:
+    whole = asked(results_of({n: coin(n, 0.8, 40) for n in CONFIGS}))
+    few = asked(results_of({n: coin(f"{n}b", 0.8, 20) for n in CONFIGS}, model="org/b"))
+    found = compare(few, whole)
+    assert found.paired and found.overall.rows == (80, 80)
+    assert "80 questions are shared of 80 and 160" in found.basis
+    again = compare(asked(few, seed=7), whole)
+    assert not again.paired and again.basis.startswith("unpaired: no question is shared")
+
+
+def test_an_unanswered_row_is_a_zero_in_one_end_and_a_one_in_the_other() -> None:
+    scores = {"vt_4096": coin("x", 0.8, 50)}
+    first = asked(results_of(scores))
+    holes = [None if score == 0 else score for score in scores["vt_4096"]]
+    found = compare(first, asked(results_of({"vt_4096": holes}, model="org/holes"))).overall
+    zeros = compare(
+        first, asked(results_of({"vt_4096": [s or 0.0 for s in holes]}, model="z"))
+    ).overall
+    ones = compare(
+        first, asked(results_of({"vt_4096": [1.0 if s is None else s for s in holes]}, model="o"))
+    ).overall
+    assert (found.low, found.high) == pytest.approx((zeros.low, ones.high))
+    assert found.verdict == CANNOT_TELL
+
+
+def test_a_run_without_its_wrong_rows_is_not_ranked_above_its_whole_self() -> None:
+    scores = {n: coin(n, 0.8, 100) for n in CONFIGS}
+    holes = {n: [None if score == 0 else score for score in x] for n, x in scores.items()}
+    whole, gaps = asked(results_of(scores)), asked(results_of(holes, model="org/gaps"))
+    report = build([gaps, whole], medium=None)
+    assert [run.label for run in report.runs].index("org/gaps") == 1 or (
+        report.runs[0].label == "org/gaps" and "cannot be told apart" in report.verdict[0]
+    )
+    assert "unanswered rows counted as wrong" in report.verdict[0]
