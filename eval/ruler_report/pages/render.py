@@ -57,7 +57,7 @@ def markdown_page(report: Report) -> str:
 def latex_page(report: Report) -> str:
     """Return the tables and pictures of all runs together, for a paper; needs booktabs."""
     parts = ["% Needs \\usepackage{booktabs,graphicx}, and figures/ beside the paper."]
-    parts += [f"% {line}" for line in (*report.verdict, *report.notes)]
+    parts += [f"% {line}" for line in (*report.verdict, *report.validity, *report.notes)]
     for section in (
         one for chapter in report.chapters if not chapter.folded for one in chapter.sections
     ):
@@ -65,7 +65,8 @@ def latex_page(report: Report) -> str:
             "\n".join((
                 r"\begin{figure}[t]",
                 r"\centering",
-                rf"\includegraphics[width=\linewidth]{{figures/{picture.name}.pdf}}",
+                r"\includegraphics[width=\linewidth,height=.8\textheight,keepaspectratio]"
+                rf"{{figures/{picture.name}.pdf}}",
                 rf"\caption{{{latex_text(picture.title)}.}}",
                 rf"\label{{fig:ruler-{picture.name}}}",
                 r"\end{figure}",

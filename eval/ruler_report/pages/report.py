@@ -10,7 +10,7 @@ from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
 from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import Drawing, Medium, Picture, render
+from ruler_report.figures.style import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
@@ -77,6 +77,7 @@ class Report(Shown):
         runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
+        validity: a line for each run: what its scores rest on.
         file: the page that was written.
     """
 
@@ -85,18 +86,24 @@ class Report(Shown):
     runs: tuple[ScoredRun, ...]
     chapters: tuple[Chapter, ...]
     notes: tuple[str, ...] = ()
+    validity: tuple[str, ...] = ()
     file: Path | None = None
 
     def shown(self) -> list[Table | str]:
         """Return the verdict, the means of all runs, the comparisons, and the file."""
         wanted = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
         counts = (counted(len(self.pictures), "picture"), counted(len(self.tables), "table"))
-        return [*self.verdict, *wanted, *([f"{self.file}: {', '.join(counts)}"] * bool(self.file))]
+        return [
+            *self.verdict,
+            *wanted,
+            *self.validity,
+            *([f"{self.file}: {', '.join(counts)}"] * bool(self.file)),
+        ]
 
     def to_record(self) -> dict[str, Any]:
         """Return the verdict, the means and where the page is, as plain values."""
-        record = {"verdict": self.verdict, "notes": self.notes, "scores": self.to_records()}
-        return {**record, "file": str(self.file or "")}
+        lines = {"verdict": self.verdict, "validity": self.validity, "notes": self.notes}
+        return {**lines, "scores": self.to_records(), "file": str(self.file or "")}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each mean score; `task` is None in the mean over all tasks.
@@ -132,14 +139,16 @@ def build(
     baseline: Results | None = None,
     medium: Medium | None = "page",
     force: bool = False,
+    claimed: bool = False,
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    `medium` is what pictures are for; without it there are none.
+    `medium` is what pictures are for; without it there are none. `claimed` runs are ranked only if
+    the user says so.
     """
     if baseline:
         results = [baseline, *(one for one in results if one != baseline)]
-    labels = labels_of([one.run for one in results])
+    labels = labels_of(results)
     runs = [
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
@@ -152,9 +161,14 @@ def build(
         pairs = [(0, place) for place in range(1, len(runs))]
         comparisons = dict(zip(labels[1:], table.compared(pairs, better), strict=True))
         order = table.order()
+        left_out = [place for place in order if results[place].claimed and not claimed]
+        ranks = table.ranks(left_out)
+        order = [place for place in order if place not in left_out] + left_out
+        ranks = [ranks[place] for place in order]
         ordered = [runs[place] for place in order]
-        ranks = [table.ranks()[place] for place in order]
-        standing = [_standing(table, order, ordered)]
+        proved = [place for place in order if place not in left_out]
+        standing = [_standing(table, proved, ordered)] if len(proved) > 1 else []
+    drawn = medium if can_draw() else None
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
         others = [run for run in ordered if run is not base]
@@ -176,9 +190,10 @@ def build(
             *_reach(ordered),
         ),
         runs=tuple(ordered),
-        notes=tuple(_notes(runs, comparisons)),
+        notes=(*_notes(runs, comparisons), *([NO_PICTURES] if medium and not drawn else [])),
+        validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
+            Chapter(title, anchor, tuple(_finished(sections, drawn)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
@@ -287,9 +302,14 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
 
 def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    yield Section(drawings=curves.by_step(runs))
+    yield Section(drawings=curves.by_number(runs))
     yield Section("Tasks by length", curves.by_length(runs))
-    yield Section("Tasks", [curves.dots(runs)], [tables.task_means(runs)], folded="Numbers")
+    yield Section(
+        "Tasks",
+        [curves.dots(runs)],
+        [tables.task_means(runs), tables.tasks_at_longest(runs)],
+        folded="Numbers",
+    )
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
     yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
 
