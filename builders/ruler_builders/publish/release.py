@@ -193,7 +193,7 @@ def release(
         Target(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
         for repo, folder in folders.items()
     ]
-    licences = {one.repo: tuple(_closed_licences(one)) for one in targets}
+    licences = {one.repo: tuple(closed_licences(one.built)) for one in targets}
     if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
@@ -273,9 +273,9 @@ def _check_rules(where: str, card: str) -> str:
     return card
 
 
-def _closed_licences(target: Target) -> Iterator[str]:
+def closed_licences(built: Manifest) -> Iterator[str]:
     """Say of each licence that is not open what the publisher takes upon himself."""
-    for source in target.built.sources:
+    for source in built.sources:
         if source.licence not in OPEN_LICENCES:
             about = f"{source.title}: {source.licence}"
             yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
