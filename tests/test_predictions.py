@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def score(place: Path, data: Path) -> Any:  # noqa: ANN401
     out = data.parent / "results.json"
-    return ruler_report.results(place, str(data), model="m", protocol="chat", partial=True, out=out)
+    return ruler_report.results(place, str(data), model="m", protocol="chat", out=out)
 
 
 def means(place: Path, data: Path) -> dict[str, float]:
