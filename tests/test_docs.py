@@ -21,6 +21,7 @@ from ruler_builders.__main__ import table
 from ruler_cli import commands
 from ruler_data import TASKS
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
+from ruler_data.version import RELEASES
 from ruler_eval.schema import FREE
 from ruler_report.results_file import schema
 from ruler_report.stats.summary import Summary
@@ -111,7 +112,8 @@ def test_versions_agree() -> None:
     assert project["version"] == ruler_data.__version__
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == ruler_data.__version__
-    assert re.findall(r"^### (\S+)", package, re.MULTILINE)[0] == ruler_data.__version__
+    versions = re.findall(r"^### (\S+)", package, re.MULTILINE)
+    assert versions[0] == ruler_data.__version__ and set(versions) == set(RELEASES)
     assert re.findall(r"^### (\S+)", data, re.MULTILINE)[0] == ruler_data.DATA_VERSION
 
 
@@ -145,6 +147,31 @@ def test_workflows_and_forms_are_yaml_and_name_targets_of_make(path: Path) -> No
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for targets in re.findall(r"run: make ([a-z -]+)", text):
         assert all(re.search(rf"^{name}:", makefile, re.MULTILINE) for name in targets.split())
+
+
+def test_the_locked_wheels_are_the_tested_versions_of_everything_that_is_needed() -> None:
+    def lines(name: str) -> list[str]:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        return [line for line in text.splitlines() if not line.startswith("#")]
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    tested = {
+        plain(name): version
+        for name, _, version in (x.partition("==") for x in lines("constraints.txt"))
+    }
+    form = re.compile(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}")
+    locked = {
+        match[1]: match[2] for match in map(form.fullmatch, lines("constraints.sha256")) if match
+    }
+    assert len(locked) == len(lines("constraints.sha256"))
+    assert {name: tested[name] for name in locked} == locked
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["build"], *extras["dev"]]
+    names = {plain(re.split(r"[ \[<>=;]", one)[0]) for one in wanted} - {"ruler-data"}
+    assert names <= locked.keys()
 
 
 def test_the_long_description_has_no_relative_link() -> None:
