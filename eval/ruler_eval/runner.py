@@ -31,6 +31,7 @@ from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Choice, Inputs, open_inputs
+from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
 from ruler_eval.run_dir import FAILURE, RunFolder
 from ruler_eval.schema import FREE, RunInfo, faults
@@ -153,6 +154,8 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     options = published_options(job.config.engine_options)
     start = {
         "data": str(job.data.source.folder.absolute()),
+        "window": job.model.window,
+        "trained_window": trained_window(job.model.config),
         **{name: value for name, value in options.items() if name in FREE},
     }
     folder.log_start(job.info, shard, start)
