@@ -261,7 +261,9 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
     for run in runs:
         effective = run.summary.effective.get(OVERALL) or run.summary.effective.get(OWN)
         if effective:
-            text = format_length(effective.length, run.summary.lengths[-1])
+            text = effective.format_with_possible(run.summary.lengths[-1])
+            if declared := run.results.window[0]:
+                text += f" of {format_length(declared)} declared"
             reached.setdefault(text, []).append(run.label)
     if reached and len(runs) <= 2 * SPELLED:
         parts = (f"{length} ({_listed(those)})" for length, those in reached.items())

@@ -106,14 +106,17 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
             f"{effective.threshold:.1f}",
             format_length(effective.length, run.summary.lengths[-1]),
             effective.format_possible(run.summary.lengths[-1]),
+            *(format_length(n) if n else "" for n in run.results.window),
         )
         for run in runs
         for name, effective in run.summary.effective.items()
     )
-    caption = "Effective lengths: the longest at which the mean reaches a threshold, in percent"
-    return Table(
-        "effective", caption, ("model", "mean over", "threshold", "length", "not excluded"), rows
+    caption = (
+        "Effective lengths: the longest at which the mean reaches a threshold, in percent; beside "
+        "them the window that the model declares, and the one that it was trained on, where known"
     )
+    head = ("model", "mean over", "threshold", "length", "not excluded", "declared", "trained")
+    return Table("effective", caption, head, rows)
 
 
 def how_answered(runs: Sequence[ScoredRun]) -> Table:
