@@ -10,10 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import tokenizers
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from measuring import Run, cpu, least, peak, run
 from upstream import Upstream
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
@@ -28,6 +30,7 @@ from ruler_data.parquet import (
 )
 from ruler_data.suites import RULER
 from ruler_data.tokenizers.counters import CounterName
+from tests.proof.audit_rows import audit_rows
 
 #: Lines of a table: heading -> value.
 Figures = list[dict[str, str | float]]

@@ -20,9 +20,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from measuring import about, facts, table
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row, make_rows
 from ruler_builders.pipeline.plan import BuildPlan
@@ -31,6 +32,7 @@ from ruler_data import TASKS
 from ruler_data.parquet import read_rows
 from ruler_data.suites import RULER, packaged
 from ruler_data.tasks import Task
+from tests.proof.audit_rows import audit_rows
 
 LENGTHS = (131_072, 1_048_576, 2_097_152)
 SUITES = (
