@@ -254,10 +254,10 @@ def contains(text: str, words: str) -> bool:
     (True, False, True)
     """
     start = text.find(words)
-    while start >= 0:  # by far faster in long contexts than a regular expression
+    while start >= 0:  # a search for all of it would try every character of a long context
         end = start + len(words)
-        around = (text[max(0, start - 2) : start][::-1], text[end : end + 2])  # read away from it
-        if not any(re.match(r"-?\w", neighbor) for neighbor in around):
+        joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
+        if not joined and not re.match(r"-?\w", text[end : end + 2]):
             return True
         start = text.find(words, start + 1)
     return False
