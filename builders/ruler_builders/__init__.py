@@ -8,32 +8,6 @@
 Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
 
-from typing import TYPE_CHECKING
-
 from ruler_builders.commands import build, export, identify, import_rows, verify
-from ruler_data.lazy import lazy
 
-if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport
-    from ruler_builders.exchange.identify import Identity
-    from ruler_builders.exchange.imports import Imported
-
-__all__ = [
-    "AuditReport",
-    "Identity",
-    "Imported",
-    "build",
-    "export",
-    "identify",
-    "import_rows",
-    "verify",
-]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "audit.verify": ("AuditReport",),
-        "exchange.identify": ("Identity",),
-        "exchange.imports": ("Imported",),
-    },
-)
+__all__ = ["build", "export", "identify", "import_rows", "verify"]

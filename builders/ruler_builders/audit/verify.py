@@ -25,9 +25,8 @@ from ruler_builders.audit.file_checks import (
     text_findings,
 )
 from ruler_builders.audit.source_check import Available, find_sources, is_text, open_tokenizer
-from ruler_builders.pipeline.build_config import SourcesOption, WorkersOption
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
+from ruler_builders.pipeline.plan import SourcesOption, WorkersOption, parse_lengths, parse_tasks
 from ruler_builders.pipeline.pool import Progress, run_jobs, silent
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
