@@ -3,7 +3,7 @@
     import ruler_builders
 
     manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
-    report = ruler_builders.verify("dist/llama3")
+    verdict = ruler_builders.verify("dist/llama3")
 
 Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
