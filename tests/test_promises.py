@@ -5,13 +5,13 @@ from typing import get_args
 import pytest
 
 from ruler_builders.checks import floors, solvers
-from ruler_builders.checks.row_check import row_findings
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
-from ruler_data import TASKS, RulerError
+from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.metrics import SCORERS, gold_text
+from tests.proof import task_parameters
 from tests.rows import make
 
 ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}
@@ -41,14 +41,14 @@ def test_every_text_that_a_task_takes_has_a_licence_and_an_author(task: Task) ->
             assert source is None or source.attribution
 
 
-def test_every_family_is_solved_and_its_floor_measured() -> None:
+def test_every_family_is_solved_its_parameters_counted_and_its_floor_measured() -> None:
     families = {*get_args(Params)}
-    assert floors._CANDIDATES.keys() == families
+    assert task_parameters._FAMILIES.keys() == floors._CANDIDATES.keys() == families
     assert solvers._SOLVERS.keys() | {Qa} == families
 
 
 def test_a_family_without_checks_is_no_row_that_passes() -> None:
     row = make("mistral", "vt", 0, 1024)
     stranger = Task("odd_one", object(), "x", 30)  # type: ignore[arg-type]
-    with pytest.raises(RulerError, match="has no entry in"):
-        list(row_findings(stranger, 1024, 0, row))
+    with pytest.raises(KeyError):
+        list(task_parameters.parameter_findings(stranger, 1024, row))
