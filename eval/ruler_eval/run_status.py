@@ -35,6 +35,8 @@ class ConfigSummary:
     prompt_tokens: int = 0  # sent
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
     answer_tokens: int | None = None  # generated; None if not reported
+    calls: int | None = None  # of a model, where answers took several; None if not reported
+    total_tokens: int | None = None  # read and generated in all calls; None if not reported
     seconds: float = 0.0  # of all requests together; they may have run side by side
 
 
@@ -168,7 +170,7 @@ def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, 
         summary.answered += 1
         summary.cut_off += answer.finish == "length"
         summary.prompt_tokens += answer.prompt_tokens or 0
-        for name in ("cached_tokens", "answer_tokens"):
+        for name in ("cached_tokens", "answer_tokens", "calls", "total_tokens"):
             if (tokens := getattr(answer, name)) is not None:
                 setattr(summary, name, (getattr(summary, name) or 0) + tokens)
         summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)
