@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Column, Table
+from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
@@ -128,13 +129,18 @@ class Run:
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
         names, *lines = self.table()
-        table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
+        widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
+        heads = zip(names[1:], widths[1:], strict=True)
+        columns = (Column(name, justify="right", min_width=width) for name, width in heads)
+        table = Table(names[0], *columns, box=None)
         for line in lines:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
         decided = [] if self.decision is None else [str(self.decision["answer"])]
-        return Group(table, self.coverage, *failures, *decided)
+        lines_below = (self.coverage, *failures, *decided)
+        texts = (Text(line, no_wrap=True, overflow="ignore") for line in lines_below)
+        return Group(table, *texts)
 
 
 def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> Run:
