@@ -167,8 +167,10 @@ def _variables(row: Row, text: str) -> Iterator[str]:
         for before, word in zip(["", *words], words, strict=False):
             name = word.upper()
             if name not in asked and name.isascii():
-                held = any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
-                known = (held or name in row.outputs) and (len(name) >= 5 or word.isupper())
+                known = (len(name) >= 5 or word.isupper()) and (
+                    name in row.outputs
+                    or any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
+                )
                 looks = word.isupper() and len(word) == size and not loud
                 if known or looks or (before == "VAR" and len(word) in (3, size)):
                     yield word.lower()
@@ -251,5 +253,11 @@ def contains(text: str, words: str) -> bool:
     >>> contains("-cat", "cat"), contains("cat-food", "cat"), contains("cat.", "cat")
     (True, False, True)
     """
-    found = words in text and re.search(rf"(?<!\w)(?<!\w-){re.escape(words)}(?!-?\w)", text)
-    return bool(found)
+    start = text.find(words)
+    while start >= 0:  # a search for all of it would try every character of a long context
+        end = start + len(words)
+        joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
+        if not joined and not re.match(r"-?\w", text[end : end + 2]):
+            return True
+        start = text.find(words, start + 1)
+    return False
