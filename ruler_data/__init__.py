@@ -3,23 +3,17 @@
     rows = ruler_data.load("org/ruler", "vt_4096", revision="v1.0.0")
 
 The core types are `Row` (what is published), `Task` (the task definition) and `Manifest` (hashes
-and origin). A module is loaded when one of its names is first used, so importing the package is
-fast.
+and origin). Importing the package loads neither numpy nor pyarrow: functions import what they need.
 """
 
-from typing import TYPE_CHECKING
-
-from ruler_data.lazy import lazy
-
-if TYPE_CHECKING:
-    from ruler_data.dataset import Dataset, Rows, load
-    from ruler_data.errors import BudgetError, RulerError, UsageError
-    from ruler_data.index import find
-    from ruler_data.manifest import Manifest
-    from ruler_data.names import config_name, parse_config
-    from ruler_data.row import Row, Span, digest_rows
-    from ruler_data.tasks import TASKS, Task
-    from ruler_data.version import DATA_VERSION, __version__
+from ruler_data.dataset import Dataset, Rows, load
+from ruler_data.errors import BudgetError, RulerError, UsageError
+from ruler_data.index import find
+from ruler_data.manifest import Manifest
+from ruler_data.names import config_name, parse_config
+from ruler_data.row import Row, Span, digest_rows
+from ruler_data.tasks import TASKS, Task
+from ruler_data.version import DATA_VERSION, __version__
 
 __all__ = [
     "DATA_VERSION",
@@ -40,17 +34,3 @@ __all__ = [
     "load",
     "parse_config",
 ]
-
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "dataset": ("Dataset", "Rows", "load"),
-        "errors": ("BudgetError", "RulerError", "UsageError"),
-        "index": ("find",),
-        "manifest": ("Manifest",),
-        "names": ("config_name", "parse_config"),
-        "row": ("Row", "Span", "digest_rows"),
-        "tasks": ("TASKS", "Task"),
-        "version": ("DATA_VERSION", "__version__"),
-    },
-)

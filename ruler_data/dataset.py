@@ -15,20 +15,22 @@ from functools import cached_property
 from html import escape
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, overload
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, overload
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import sha256_file
-from ruler_data.hub.download import Release, open_release
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, config_file, quote
-from ruler_data.parquet import SCHEMA, UNREADABLE, gaps, opened, packed_rows, read_groups
-from ruler_data.row import Row, columns
+from ruler_data.row import COLUMNS, Row
+from ruler_data.views import html_table
 
-#: Rows, and characters of a text, that a notebook shows.
-SHOWN_ROWS, SHOWN_CHARACTERS = 5, 240
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ruler_data.hub.download import Release
+
+#: Rows that a notebook shows.
+SHOWN_ROWS = 5
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Source:
 
     folder: Path
     manifest: Manifest
-    release: Release | None = None
+    release: "Release | None" = None
 
     def fetch(self, configs: Iterable[str]) -> None:
         """Download the files of configs where needed, and check each against the manifest.
@@ -74,6 +76,8 @@ def open_source(where: str | Path, revision: str | None = None) -> Source:
         UsageError: there is no such dataset, or a repo lacks a revision, or a folder was given one.
         RulerError: the manifest is damaged, or the Hub does not provide it.
     """
+    from ruler_data.hub.download import open_release
+
     where = str(where)
     data = f"data {quote(where)}"
     folder = Path(os.path.expanduser(where))  # noqa: PTH111 - Path's raises for unknown users
@@ -103,17 +107,19 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     """
     with readable(config), closing(row_places(path, config, rows)) as places:
         for index, group, place in places:
-            yield checked_row(group, place, index)
+            yield checked_row(group, place, index, config)
 
 
 def row_places(
     path: Path, config: str, rows: int
-) -> Generator[tuple[int, pa.Table, int], None, None]:
+) -> "Generator[tuple[int, pa.Table, int], None, None]":
     """Yield the index of each of the first rows, its row group, and its place there."""
+    from ruler_data.parquet import SCHEMA, read_groups
+
     end = 0
     with closing(read_groups(path)) as groups:
         for group in groups:
-            table = group.select(SCHEMA.names).cast(SCHEMA)
+            table = group.select(COLUMNS).cast(SCHEMA)
             for place, index in enumerate(table["index"].to_pylist()[: rows - end]):
                 if index != end:
                     raise damaged(config, f"row {end} is not in its place")
@@ -124,16 +130,18 @@ def row_places(
     raise damaged(config, f"row {end} is not in its place")
 
 
-def checked_row(group: pa.Table, place: int, index: int) -> Row:
-    """Return the row at a place of a row group; `index` is its place in the file.
+def checked_row(group: "pa.Table", place: int, index: int, config: str = "") -> Row:
+    """Return the row at a place of a row group; `index` is its place in the file of its config.
 
     Raises:
         ValueError: a value is missing, or it has no gold answer.
     """
+    from ruler_data.parquet import gaps, packed_rows
+
     part = group.slice(place, 1)
     if missing := gaps(part, index):
         raise ValueError(missing[0])
-    row = next(packed_rows(part)).unpack()
+    row = next(packed_rows(part)).unpack(config)
     if not row.outputs:
         msg = f"row {row.index} has no gold answer"
         raise ValueError(msg)
@@ -143,6 +151,8 @@ def checked_row(group: pa.Table, place: int, index: int) -> Row:
 @contextmanager
 def readable(config: str) -> Iterator[None]:
     """Turn what reading a damaged file raises into an error that names the config."""
+    from ruler_data.parquet import UNREADABLE
+
     try:
         yield
     except UNREADABLE as error:
@@ -155,23 +165,7 @@ def damaged(config: str, what: str) -> RulerError:
     return RulerError(config, f"{what}; verify the data")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DatasetRow(Row):
-    """A row of a dataset, which knows its config.
-
-    Attributes:
-        config: name of the config, e.g. `vt_4096`.
-    """
-
-    config: str
-
-    @property
-    def id(self) -> str:
-        """The row's identity, e.g. `vt_4096/17`."""
-        return f"{self.config}/{self.index}"
-
-
-class Rows(Sequence[DatasetRow]):
+class Rows(Sequence[Row]):
     """The rows of one config, in order; they are read from its file when they are needed.
 
     Indexing and iteration raise RulerError where the file holds something other than its rows.
@@ -192,17 +186,18 @@ class Rows(Sequence[DatasetRow]):
     def __len__(self) -> int:
         return self._length
 
-    def __iter__(self) -> Iterator[DatasetRow]:
-        for row in read_in_order(self._path, self.config, len(self)):
-            yield DatasetRow(**columns(row), config=self.config)
+    def __iter__(self) -> Iterator[Row]:
+        return read_in_order(self._path, self.config, len(self))
 
     @overload
-    def __getitem__(self, index: int) -> DatasetRow: ...
+    def __getitem__(self, index: int) -> Row: ...
     @overload
-    def __getitem__(self, index: slice) -> list[DatasetRow]: ...
-    def __getitem__(self, index: int | slice) -> DatasetRow | list[DatasetRow]:
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [self[at] for at in range(*index.indices(len(self)))]
+        from ruler_data.parquet import SCHEMA, opened
+
         at = range(len(self))[index]  # an IndexError beyond the end, and the place of a negative
         with readable(self.config):
             number = bisect_right(self._starts, at) - 1
@@ -210,14 +205,16 @@ class Rows(Sequence[DatasetRow]):
                 with opened(self._path) as file:
                     table = file.read_row_group(number, SCHEMA.names, use_threads=False)
                 self._group = number, table.cast(SCHEMA)
-            row = checked_row(self._group[1], at - self._starts[number], at)
+            row = checked_row(self._group[1], at - self._starts[number], at, self.config)
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
-        return DatasetRow(**columns(row), config=self.config)
+        return row
 
     @cached_property
     def _starts(self) -> list[int]:
         """Index of the first row of each row group, and the number of rows."""
+        from ruler_data.parquet import opened
+
         with opened(self._path) as file:
             groups = map(file.metadata.row_group, range(file.num_row_groups))
             return list(accumulate((group.num_rows for group in groups), initial=0))
@@ -231,7 +228,7 @@ class Rows(Sequence[DatasetRow]):
 
     def _repr_html_(self) -> str:
         names = ("id", "context", "question", "outputs", "length")
-        lines = [[_shown(getattr(row, name)) for name in names] for row in self[:SHOWN_ROWS]]
+        lines = ([getattr(row, name) for name in names] for row in self[:SHOWN_ROWS])
         return f"<p>{escape(repr(self))}</p>{html_table(names, lines)}"
 
 
@@ -264,10 +261,7 @@ class Dataset(Mapping[str, Rows]):
         return f"<Dataset {self.source}: {', '.join(self)}>"
 
     def _repr_html_(self) -> str:
-        infos = self.manifest.configs.items()
-        lines = [[name, str(info.rows), f"{info.length_mean:.0f}"] for name, info in infos]
-        names = ("config", "rows", "mean length (tokens)")
-        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{html_table(names, lines)}"
+        return f"<p>{escape(f'<Dataset {self.source}>')}</p>{self.manifest._repr_html_()}"
 
 
 @overload
@@ -295,17 +289,3 @@ def load(
         msg = f"{quote(str(config))} is not in {dataset.source}; it has {', '.join(dataset)}"
         raise UsageError(msg)
     return dataset[config]
-
-
-def _shown(value: object) -> str:
-    text = ", ".join(value) if isinstance(value, tuple) else str(value)
-    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
-
-
-def html_table(names: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Return a table as notebooks show it."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in lines
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

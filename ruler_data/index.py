@@ -4,25 +4,20 @@
     found.release.repo, found.release.tag
 
 A dataset repo holds one tokenizer. The first repo of an owner, `org/ruler`, also lists its siblings
-in `index.json`, each with the fingerprint of its tokenizer.
+in `index.json`, each with the fingerprint of its tokenizer and the tokens that its rows keep free.
+A repo without an index lists its own newest release.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field, TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.download import fetch_file
-from ruler_data.manifest import TokenizerInfo
+from ruler_data.manifest import Manifest, TokenizerInfo
 from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
-from ruler_data.terminal import warn
-from ruler_data.tokenizers import load_tokenizer
-from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -43,15 +38,35 @@ class Sibling:
         fingerprint: of the tokenizer: its identity, or where it has none the sha256 of its files.
         models: Hub ids of models that are known to have it.
         configs: names of the release's configs.
+        reserve: tokens that its rows keep free beside the answer, for reasoning.
     """
 
     repo: str
     tag: str
-    commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
+    commit: str
     tokenizer: str
-    fingerprint: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    fingerprint: str
     models: tuple[str, ...] = ()
     configs: tuple[str, ...] = ()
+    reserve: int = 0
+
+    @classmethod
+    def of(cls, repo: str, tag: str, commit: str, manifest: Manifest) -> "Sibling":
+        """Return the entry of a release."""
+        from ruler_data.tokenizers.registry import REGISTRY
+
+        info = manifest.tokenizer
+        known = REGISTRY.get(info.name)
+        return cls(
+            repo=repo,
+            tag=tag,
+            commit=commit,
+            tokenizer=info.name,
+            fingerprint=info.identity or info.fingerprint,
+            models=known.ids if known else tuple(filter(None, [info.hub_id])),
+            configs=tuple(manifest.configs),
+            reserve=info.extra_reserve,
+        )
 
 
 @dataclass(frozen=True)
@@ -60,14 +75,14 @@ class Index:
 
     siblings: tuple[Sibling, ...] = ()
 
-    def of_tokenizer(self, info: TokenizerInfo) -> Sibling | None:
-        """Return the release for a tokenizer, or None."""
+    def of_tokenizer(self, info: TokenizerInfo, reserve: int = 0) -> Sibling | None:
+        """Return the release for a tokenizer, or None; `reserve` as in `find`."""
         known = {info.identity, info.fingerprint}
-        return next((one for one in self.siblings if one.fingerprint in known), None)
+        return _fitting(reserve, (one for one in self.siblings if one.fingerprint in known))
 
-    def of_model(self, model: str) -> Sibling | None:
-        """Return the release that lists a model's Hub id, or None."""
-        return next((one for one in self.siblings if model in one.models), None)
+    def of_model(self, model: str, reserve: int = 0) -> Sibling | None:
+        """Return the release that lists a model's Hub id, or None; `reserve` as in `find`."""
+        return _fitting(reserve, (one for one in self.siblings if model in one.models))
 
     def with_siblings(self, siblings: Iterable[Sibling]) -> "Index":
         """Return the index with siblings added; each replaces the earlier one of its repo."""
@@ -86,6 +101,8 @@ class Index:
         Raises:
             RulerError: it is not an index of this format.
         """
+        from pydantic import TypeAdapter
+
         try:
             body = json.loads(data) if len(data) <= LARGEST else {}
             if body["format"] != FORMAT:
@@ -96,12 +113,50 @@ class Index:
                 check_repo(one.repo)
                 check_revision(one.tag)
                 check_name("tokenizer", one.tokenizer)
+                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", f"{one.commit} {one.fingerprint}"):
+                    msg = f"{one.repo}: commit or fingerprint is not a hash"
+                    raise ValueError(msg)
+                if one.reserve < 0:
+                    msg = f"{one.repo}: reserve {one.reserve}"
+                    raise ValueError(msg)
                 for config in one.configs:
                     parse_config(config)
-        except (ValidationError, ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as no:
             reason = f"{type(no).__name__}: {quote(str(no).splitlines()[0], 120)}"
             raise RulerError(where, f"not an index of ruler-data ({reason})") from no
         return cls(siblings)
+
+
+def _fitting(reserve: int, siblings: Iterable[Sibling]) -> Sibling | None:
+    """Return the release that keeps at least so many tokens free, and the fewest; 0: none."""
+    fitting = (
+        one for one in siblings if one.reserve >= reserve and bool(one.reserve) == bool(reserve)
+    )
+    return min(fitting, key=lambda one: one.reserve, default=None)
+
+
+def releases_of(repo: str) -> Index:
+    """Return what a repo's index lists, or its own newest release if it has no index.
+
+    Raises:
+        UsageError: the repo's id is not valid.
+        RulerError: the repo is not available, or holds neither an index nor a release.
+    """
+    from ruler_data.hub.download import open_release, released_version
+    from ruler_data.hub.repo import tags
+
+    if (index := read_index(repo)) is not None:
+        return index
+    by_number = {
+        tuple(map(int, version.split("."))): tag
+        for tag in tags(repo)
+        if (version := released_version(tag))
+    }
+    if not by_number:
+        remedy = "`ruler-data publish` and `release` make releases"
+        raise RulerError(repo, f"has no {FILENAME} and no release; {remedy}")
+    release = open_release(repo, by_number[max(by_number)])
+    return Index((Sibling.of(repo, release.revision, release.commit, release.manifest),))
 
 
 def read_index(repo: str, revision: str = "main") -> Index | None:
@@ -111,6 +166,8 @@ def read_index(repo: str, revision: str = "main") -> Index | None:
         UsageError: the repo's id is not valid.
         RulerError: the repo is not available, or the index is damaged.
     """
+    from ruler_data.hub.download import fetch_file
+
     where = f"{repo}: {FILENAME}"
     if (path := fetch_file(check_repo(repo), FILENAME, revision)) is None:
         return None
@@ -148,40 +205,48 @@ class Found:
     @property
     def run(self) -> str:
         """Command that runs the model on the rows; empty if there is no release."""
+        from ruler_data.tokenizers.registry import ALIASES, REGISTRY
+
         if (one := self.release) is None:
             return ""
         named = self.model in REGISTRY or self.model in ALIASES
         model = "MODEL" if named else shlex.quote(self.model)
         rows = f"--data {one.repo} --revision {one.tag}"
-        return f"ruler-eval run {rows} --model {model} --out runs/{one.tokenizer}"
+        protocol = " --protocol thinking" if one.reserve else ""
+        return f"ruler-eval run {rows} --model {model}{protocol} --out runs/{one.tokenizer}"
 
 
-def find(model: str | Path, repo: str | None = None) -> Found:
+def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Found:
     """Return where the rows for a model's tokenizer are published, or how to build them.
 
     Args:
         model: folder, Hub id, or name of a tokenizer in the registry.
         repo: dataset repo whose `index.json` lists releases, e.g. `org/ruler`; None for no repo.
+        reserve: tokens that the rows must keep free beside the answer, for the protocol `thinking`:
+            of the releases with at least so many, the one with the fewest; 1 takes any. 0 for the
+            plain rows.
 
     Raises:
         UsageError: the model's tokenizer is not available, and no release lists the model.
-        RulerError: the repo is not available, or has no index.
+        RulerError: the repo is not available, or has no release.
     """
+    from ruler_data.tokenizers.registry import REGISTRY
+
     model = str(model)
-    index = read_index(repo) if repo else Index()
-    if index is None:
-        what = f"has no {FILENAME}, so it lists no releases; `ruler-data release` writes it"
-        raise RulerError(str(repo), what)
+    index = releases_of(repo) if repo else Index()
     known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
     build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
+    build += f" --reserve {reserve}" if reserve else ""
     try:
         info = _tokenizer(model, known)
     except UsageError:
-        if (release := index.of_model(model)) is None:
+        if (release := index.of_model(model, reserve)) is None:
             raise
         return Found(model, None, release, build)
-    release = index.of_tokenizer(info)
-    if release is None and (release := index.of_model(model)):
+    release = index.of_tokenizer(info, reserve)
+    if release is None and (release := index.of_model(model, reserve)):
+        from ruler_data.terminal import warn
+
         warn(
             f"{release.repo} lists {model}, but its rows are counted in a tokenizer or with a chat "
             "template that is not the model's; `ruler-eval doctor` says by how much they differ"
@@ -191,6 +256,8 @@ def find(model: str | Path, repo: str | None = None) -> Found:
 
 def _tokenizer(model: str, known: str | None) -> TokenizerInfo:
     """Return a model's tokenizer, or the one in the registry where the Hub gates the model's."""
+    from ruler_data.tokenizers.registry import ALIASES, REGISTRY, load_tokenizer
+
     try:
         return load_tokenizer(model).info
     except UsageError:

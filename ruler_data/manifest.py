@@ -11,14 +11,17 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.tasks import TASKS, Task
+from ruler_data.views import html_table, lines_of
 
 
 @dataclass(frozen=True)
@@ -149,8 +152,10 @@ class FileInfo:
 
 
 @cache
-def reader_of(kind: type) -> TypeAdapter[Any]:
+def reader_of(kind: type) -> "TypeAdapter[Any]":
     """Return what reads JSON as a type; made once, because that takes longer than the reading."""
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
 
 
@@ -172,7 +177,7 @@ IMPORTED = "imported"
 PRIVATE_SEEDS = 2**63
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Manifest:
     """What proves a folder: versions, tokenizer, sources, configs and files.
 
@@ -211,6 +216,22 @@ class Manifest:
     siblings: dict[str, str] = field(default_factory=dict)
     format: int = FORMAT
 
+    def __repr__(self) -> str:
+        names = ("data_version", "edition", "suite", "seed", "tokenizer", "sources", "configs")
+        return lines_of("Manifest", dict(zip(names, self._shown(), strict=True)))
+
+    def _repr_html_(self) -> str:
+        infos = self.configs.items()
+        lines = ([name, info.rows, f"{info.length_mean:.0f}"] for name, info in infos)
+        about = escape(" · ".join(map(str, self._shown()[:-1])))
+        return f"<p>{about}</p>" + html_table(("config", "rows", "mean length (tokens)"), lines)
+
+    def _shown(self) -> tuple[object, ...]:
+        """Return what people see first: versions, what the rows are made of, and configs."""
+        sources = tuple(one.name for one in self.sources)
+        about = (self.data_version, self.edition, self.suite, shown_seed(self.seed))
+        return *about, self.tokenizer.name, sources, tuple(self.configs)
+
     @property
     def is_upstream(self) -> bool:
         """Whether the rows are those of an edition of upstream."""
@@ -240,6 +261,13 @@ class Manifest:
     def is_sample(self) -> bool:
         """Whether any row is made of the bundled sample corpus instead of the real source."""
         return any(source.kind == "sample" for source in self.sources)
+
+    @property
+    def protocol(self) -> str:
+        """The protocol of `ruler-eval` that these rows are made for."""
+        if self.chat_template:
+            return "base"
+        return "thinking" if self.tokenizer.extra_reserve else "completion"
 
     def select(
         self, tasks: Collection[str] | None = None, lengths: Collection[int] | None = None
@@ -307,6 +335,8 @@ class Manifest:
         Raises:
             RulerError: it is not a manifest of this format, or it was edited.
         """
+        from pydantic import ValidationError
+
         try:
             body = json.loads(text) if len(text) <= LARGEST else {}
             if body["format"] != FORMAT:

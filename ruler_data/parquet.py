@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from ruler_data.row import NO_SPANS, PackedRow, Row, utf8
+from ruler_data.row import PackedRow, Row, utf8
 
 #: What is raised by reading a file that is damaged or holds something other than rows.
 UNREADABLE = (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError)
@@ -27,6 +28,9 @@ _TYPES = {
     "evidence": pa.list_(_SPAN),
 }
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+#: Evidence of a row that has none.
+NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
+NO_SPANS.setflags(write=False)
 #: Bytes of one row group, decoded; the builder's hold 40 MB of text, or one longer row.
 LARGEST_GROUP = 1 << 29
 

@@ -9,11 +9,15 @@ every tokenizer and length that ask the same questions.
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field, fields
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
+from ruler_data.views import html_table, lines_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Utf8 = TypeVar("Utf8", bound=bytes | memoryview)
 
@@ -25,7 +29,7 @@ class Span(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Row:
     """One published row; the fields are the columns, in order.
 
@@ -43,6 +47,7 @@ class Row:
         evidence: spans of `context` that the answer depends on, in order; empty for fwe, whose
             evidence is the whole text, and if a suite leaves out the needle (`none: "true"`) or the
             documents.
+        config: name of the config that it was read from, e.g. `vt_4096`; not a column.
     """
 
     index: int
@@ -54,6 +59,12 @@ class Row:
     max_new_tokens: int
     length: int
     evidence: tuple[Span, ...]
+    config: str = field(default="", compare=False)
+
+    @property
+    def id(self) -> str:
+        """The row's identity, e.g. `vt_4096/17`; without a config, its task stands for it."""
+        return f"{self.config or self.task}/{self.index}"
 
     @property
     def prompt(self) -> str:
@@ -72,9 +83,20 @@ class Row:
         spans = tuple(Span(span["start"], span["end"]) for span in record["evidence"])
         return cls(**values | {"outputs": tuple(record["outputs"]), "evidence": spans})
 
+    def __repr__(self) -> str:
+        return lines_of(f"Row {self.id}: {self.length} tokens", self._shown())
+
+    def _repr_html_(self) -> str:
+        return html_table(("", self.id), self._shown().items())
+
+    def _shown(self) -> dict[str, object]:
+        """Return what people see of a row, by column."""
+        names = ("context", "question", "answer_prefix", "outputs", "max_new_tokens", "length")
+        return {**{name: getattr(self, name) for name in names}, "evidence": len(self.evidence)}
+
 
 #: Names of the columns, in order.
-COLUMNS = tuple(column.name for column in fields(Row))
+COLUMNS = tuple(column.name for column in fields(Row) if column.name != "config")
 
 
 def columns(row: "Row | PackedRow") -> dict[str, Any]:
@@ -85,11 +107,6 @@ def columns(row: "Row | PackedRow") -> dict[str, Any]:
 def utf8(text: str | Utf8) -> bytes | Utf8:
     """Return a text in UTF-8; bytes are returned as they are."""
     return text.encode() if isinstance(text, str) else text
-
-
-#: Evidence of a row that has none.
-NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
-NO_SPANS.setflags(write=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,12 +127,12 @@ class PackedRow:
     outputs: tuple[str, ...]
     max_new_tokens: int
     length: int
-    evidence: NDArray[np.int64]
+    evidence: "NDArray[np.int64]"
 
-    def unpack(self) -> Row:
-        """Return the row with plain fields."""
+    def unpack(self, config: str = "") -> Row:
+        """Return the row with plain fields, and the config that it was read from."""
         text, spans = str(self.context, "utf-8"), tuple(map(Span._make, self.evidence.tolist()))
-        return Row(**columns(self) | {"context": text, "evidence": spans})
+        return Row(**columns(self) | {"context": text, "evidence": spans, "config": config})
 
 
 #: First bytes of what is hashed; they change with the serialization, so digests then differ.
@@ -158,7 +175,7 @@ def _pieces(row: Row | PackedRow) -> tuple[bytes, bytes | memoryview, bytes]:
         [
             *_question(row),
             b"%d" % row.length,
-            _netstrings(_spans(np.array(row.evidence, dtype=np.int64).reshape(-1, 2))),
+            _netstrings(_spans(row.evidence)),
         ]
     )
     size = len(before) + len(context) + len(after)
@@ -188,9 +205,10 @@ def _question(row: Row | PackedRow) -> list[bytes]:
     ]
 
 
-def _spans(spans: NDArray[np.int64]) -> list[bytes]:
+def _spans(spans: "tuple[Span, ...] | NDArray[np.int64]") -> list[bytes]:
     """Return `start-end` of all spans, formatted in one step because cwe has 300 per row."""
-    return ((b"%d-%d " * len(spans)) % tuple(spans.ravel().tolist())).split()
+    flat = chain.from_iterable(spans if isinstance(spans, tuple) else spans.tolist())
+    return ((b"%d-%d " * len(spans)) % tuple(flat)).split()
 
 
 def digest_rows(rows: Iterable[Row | PackedRow]) -> str:

@@ -268,7 +268,7 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
     elif hasattr(result, "__rich__") or hasattr(result, "__rich_console__"):
         out.print(result, crop=False)
     elif result is not None:
-        say(str(result))
+        out.print(str(result), soft_wrap=True)
     if failure := getattr(result, "failure", None):
         err.print(f"{program}: {visible_line(failure)}")
     return int(getattr(result, "exit_status", 0))
@@ -289,6 +289,11 @@ def named_path(text: str | Path) -> Path:
 def say(line: str) -> None:
     """Print one line without wrapping it."""
     out.print(visible_line(line), soft_wrap=True)
+
+
+def tell(line: str) -> None:
+    """Print a line about a step on standard error."""
+    err.print(visible_line(line))
 
 
 def warn(message: str) -> None:

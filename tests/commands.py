@@ -20,7 +20,7 @@ HANG = 240
 
 #: Each program's module, for `python -m`, and that of its `main`.
 PROGRAMS = {"ruler-data": "ruler_builders", "ruler-eval": "ruler_cli"}
-MAINS = {"ruler-data": "ruler_builders.cli", "ruler-eval": "ruler_cli"}
+MAINS = {"ruler-data": "ruler_builders.__main__", "ruler-eval": "ruler_cli"}
 
 #: Variables that commands read when they run; any other takes a process of its own.
 READ_LATE = {

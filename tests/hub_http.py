@@ -111,6 +111,13 @@ class Handler(BaseHTTPRequestHandler):
             case ["api", "repos", "create"]:
                 asked = json.loads(self.body())
                 self.reply(200, self.hub.create(f"{asked['organization']}/{asked['name']}"))
+            case ["api", "whoami-v2"]:
+                if not token:
+                    raise Refused(401, "Invalid credentials in Authorization header")
+                role = "write" if token == WRITE else "read"
+                access = {"type": "access_token", "accessToken": {"displayName": "t", "role": role}}
+                orgs = [{"type": "org", "name": "org", "roleInOrg": "admin"}]
+                self.reply(200, {"type": "user", "name": "tester", "orgs": orgs, "auth": access})
             case ["api", "validate-yaml"]:
                 self.reply(200, {"errors": [], "warnings": []})
             case ["api", "datasets" | "models", owner, name, *rest]:

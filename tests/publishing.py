@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ruler_data.version import DATA_VERSION
 from tests import commands, forks
 from tests.commands import HANG, Done, Process, call_in, spawn
 from tests.hub import Hub
@@ -18,6 +19,10 @@ class Server(Protocol):
 
     def env(self) -> dict[str, str]:
         """Return what makes the client use it."""
+
+
+#: Tag of a first release that names no version.
+FIRST = f"v{DATA_VERSION}"
 
 
 @dataclass(frozen=True)
@@ -38,21 +43,25 @@ def _publish(
     folder: Path, repo: str, version: str, env: dict[str, str], options: dict[str, Any]
 ) -> Result:
     """Publish in this process."""
-    from ruler_builders.publish.plan import PublishConfig
-    from ruler_builders.publish.release import publish
+    from ruler_builders.publish.release import prover, release
     from ruler_data import RulerError
 
     os.environ.update(env)
     lines: list[str] = []
+    allowed = [name for name in options if name.startswith("allow_")]
+    options = {name: value for name, value in options.items() if name not in allowed}
     try:
-        done = publish(
-            PublishConfig(folder, repo, version, **options), lambda *_: None, lines.append
-        )
+        (done,) = release(
+            {repo: folder}, prove=prover(), tell=lines.append, version=version, allowed=allowed,
+            **options,
+        )  # fmt: skip
     except RulerError as error:
         return Result(error.exit_code, str(error))
+    plan = done.plan
+    assert plan, "the Hub is there"
     return Result(
-        0, "\n".join(lines), done.plan.version.tag, done.plan.change.name, done.commit, done.sent,
-        done.plan.send, done.plan.published,
+        0, "\n".join(lines), plan.version.tag, plan.change.name, done.commit, done.sent,
+        plan.send, plan.published,
     )  # fmt: skip
 
 
@@ -66,7 +75,7 @@ class Publisher:
     more: dict[str, str]
 
     def __call__(
-        self, folder: Path, repo: str, version: str = "1.0.0", *, token: str = "", **options: object
+        self, folder: Path, repo: str, version: str = "", *, token: str = "", **options: object
     ) -> Result:
         """Publish, and return how it ended."""
         env = self.env(token)

@@ -8,7 +8,6 @@ import yaml
 
 from ruler_builders.audit.file_checks import text_findings
 from ruler_builders.card import (
-    CROISSANT_CONFIGS,
     Address,
     config_faults,
     eval_yaml,
@@ -19,7 +18,7 @@ from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
-from ruler_eval.prompts import PROTOCOLS
+from ruler_data.version import DATA_VERSION
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 
@@ -67,7 +66,7 @@ OF_CONFIGS = [
         "config_name: vt_1024\n",
         "expected '- config_name: fwe_1024', found '- config_name: vt_1024'",
     ),
-    ("version: 1.0.0\n", "version: 1.10\n", "expected '  version: 1.0.0'"),
+    (f"version: {DATA_VERSION}\n", "version: 1.10\n", f"expected '  version: {DATA_VERSION}'"),
     ("path: vt_1024/", "path: data/", "expected '    path: vt_1024/"),
 ]
 OTHERS = [
@@ -121,7 +120,9 @@ def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
     ]
     released = replace(manifest, sources=tuple(real))
     body = yaml.safe_load(front_matter(released, Address("org/ruler", "v1.2.0")))
-    assert body["license"] == ["apache-2.0", "cc-by-sa-4.0", "other"] and body["license_name"]
+    assert (
+        body["license"] == ["apache-2.0", "cc-by-sa-4.0", "mit", "other"] and body["license_name"]
+    )
     page = "https://huggingface.co/datasets/org/ruler/blob/v1.2.0/LICENSES.md"
     assert body["license_link"] == page, "the Hub refuses the name of a file"
     assert "license_link" not in yaml.safe_load(front_matter(released)), "a folder has no address"
@@ -139,17 +140,14 @@ def test_parts_of_an_example_begin_with_a_sentence(builds: Builds) -> None:
             assert row.context[:place].rstrip()[-1] in ".!?'\")" and part[0].isupper(), part
 
 
-def test_a_benchmark_has_leaderboards_by_protocol_for_all_lengths_and_each(builds: Builds) -> None:
+def test_a_benchmark_has_a_leaderboard_for_all_lengths_and_for_each(builds: Builds) -> None:
     names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
-    body = yaml.safe_load(eval_yaml(with_configs(manifest_of(builds()), names)))
-    assert set(body) == {"name", "description", "tasks"}
-    assert [task["id"] for task in body["tasks"]] == [
-        f"{name}_{protocol}_balanced"
-        for protocol in PROTOCOLS
-        for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
-    ]
-    assert all(task["split"] == "test" for task in body["tasks"])
-
-
-def test_the_papers_tasks_and_lengths_are_within_croissants_limits() -> None:
-    assert len(TASKS) * len(LENGTHS) <= CROISSANT_CONFIGS
+    plain = with_configs(manifest_of(builds()), names)
+    reserve = replace(plain, tokenizer=replace(plain.tokenizer, extra_reserve=16384))
+    for manifest, protocol in ((plain, "completion"), (reserve, "thinking")):
+        body = yaml.safe_load(eval_yaml(manifest))
+        assert set(body) == {"name", "description", "tasks"}
+        assert [task["id"] for task in body["tasks"]] == [
+            f"{name}_{protocol}_balanced" for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
+        ]
+        assert all(task["split"] == "test" for task in body["tasks"])

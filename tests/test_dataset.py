@@ -72,6 +72,15 @@ def test_records_and_views_are_for_people_and_their_tables(folder: Path) -> None
     assert len(question) > 120 and escape(question) in load(folder, "fwe_1024")._repr_html_()
 
 
+def test_a_row_and_a_manifest_show_themselves_in_ten_lines(folder: Path) -> None:
+    row, manifest = load(folder, VT)[0], load(folder).manifest
+    for thing, words in ((row, ("vt_1024/0", *row.outputs[:1])), (manifest, ("mistral", VT))):
+        text, page = repr(thing), thing._repr_html_()
+        assert len(text.splitlines()) <= 10 and max(map(len, text.splitlines())) < 120
+        assert all(word in text and word in page for word in words)
+        assert text.isascii() and len(page) < 5000
+
+
 def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path: Path) -> None:
     copy = copy_of(folder, tmp_path)
     path = copy / file_of(VT)
@@ -135,7 +144,7 @@ def test_a_release_downloads_only_the_configs_that_are_asked_for(
 ) -> None:
     fetched: list[list[str]] = []
     release = Release("org/ruler", "v1.0.0", "0" * 40, folder, manifest_of(folder))
-    monkeypatch.setattr("ruler_data.dataset.open_release", lambda *_: release)
+    monkeypatch.setattr("ruler_data.hub.download.open_release", lambda *_: release)
     monkeypatch.setattr(Release, "fetch", lambda _, configs: fetched.append(list(configs)))
     dataset = load("org/ruler", revision="v1.0.0")
     assert fetched == [] and VT in dataset
@@ -144,7 +153,9 @@ def test_a_release_downloads_only_the_configs_that_are_asked_for(
 
 
 def test_an_import_of_the_package_loads_nothing_heavy() -> None:
-    code = "import sys, ruler_data; print(*(set(sys.modules) & {'numpy', 'pyarrow', 'pydantic'}))"
+    code = (
+        "import sys, ruler_data; print(*{'numpy', 'pyarrow', 'pydantic', 'rich'} & {*sys.modules})"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
     assert ruler_data.load is load

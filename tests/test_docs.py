@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import ruler_data
-from ruler_builders.cli import COMMANDS as BUILDERS
+from ruler_builders.__main__ import table
 from ruler_cli import commands
 from ruler_data import TASKS
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
@@ -29,7 +29,7 @@ from tests.conftest import ROOT
 from tests.test_golden import compare
 
 RESULTS = ROOT / "benchmarks" / "results"
-TABLES: dict[str, Mapping[str, Any]] = {"ruler-data": BUILDERS, "ruler-eval": commands()}
+TABLES: dict[str, Mapping[str, Any]] = {"ruler-data": table(), "ruler-eval": commands()}
 COMMANDS = [(program, name) for program, table in TABLES.items() for name in sorted(table)]
 
 

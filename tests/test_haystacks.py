@@ -17,8 +17,8 @@ from ruler_builders.rows.segments import Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, Row
-from ruler_data.parquet import SCHEMA, to_table
-from ruler_data.row import NO_SPANS, PackedRow, Span, serialize
+from ruler_data.parquet import NO_SPANS, SCHEMA, to_table
+from ruler_data.row import PackedRow, Span, serialize
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import Text
 from tests.rows import counted, make, target

@@ -8,6 +8,7 @@ import pytest
 from ruler_builders.card_figure import PICTURE
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.manifest import Manifest
+from ruler_data.version import DATA_VERSION
 from tests.conftest import Builds
 from tests.hub import Hub
 from tests.hub_faults import answers
@@ -58,7 +59,7 @@ def test_publishing_again_sends_nothing(
 def test_a_dry_run_writes_nothing(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
-    done = publisher(builds(), repo, dry_run=True)
+    done = publisher(builds(), repo, "1.0.0", dry_run=True)
     assert done.code == 0 and done.tag == "v1.0.0" and VT in done.to_send
     assert hub.writes() == [] and repo not in hub.repos
     publisher(builds(), repo, "1.0.0")
@@ -80,7 +81,7 @@ def test_added_configs_are_a_minor_release_and_the_old_ones_stay(
     assert sum("/lfs/" in line and line.startswith("PUT") for line in hub.requests) == 1
     manifest = manifest_at(hub, repo, "v1.1.0")
     assert list(manifest.configs) == ["vt_1024", "vt_2048", "fwe_1024"]
-    assert manifest.data_version == "1.1.0" and manifest.rows_version == "1.0.0"
+    assert manifest.data_version == "1.1.0" and manifest.rows_version == DATA_VERSION
     card = contents(hub, repo, "v1.1.0")["README.md"].decode()
     assert card.count("version: 1.1.0") == 3 and "version: 1.0.0" not in card
     assert manifest_at(hub, repo, "v1.0.0").data_version == "1.0.0", "what was stays as it was"

@@ -20,7 +20,7 @@ from tests.hub_faults import (
     says,
 )
 from tests.hub_http import Handler
-from tests.publishing import Publisher, Result, contents
+from tests.publishing import FIRST, Publisher, Result, contents
 
 #: One request of each kind that a release makes, in its order.
 STEPS = {
@@ -40,9 +40,9 @@ STEPS = {
 def assert_released(hub: Hub, repo: str, done: Result) -> None:
     """One commit, one tag on it, and all files."""
     assert done.code == 0, done.said
-    assert hub.repos[repo].tags == {"v1.0.0": done.commit}
+    assert hub.repos[repo].tags == {FIRST: done.commit}
     assert len(hub.repos[repo].log()) == 2
-    assert len(contents(hub, repo, "v1.0.0")) == 7
+    assert len(contents(hub, repo, FIRST)) == 7
 
 
 @pytest.mark.slow
@@ -94,7 +94,7 @@ def test_a_conflict_on_the_commit_is_retried_on_the_new_parent(
     hub.fail(STEPS["commit"], conflict)
     done = publisher(builds(), repo)
     assert done.code == 0, done.said
-    assert contents(hub, repo, "v1.0.0")["NOTES.txt"] == b"hello"
+    assert contents(hub, repo, FIRST)["NOTES.txt"] == b"hello"
 
 
 def test_a_token_that_is_not_ascii_is_said_in_one_line_and_not_shown(
@@ -214,7 +214,7 @@ def test_a_commit_that_lands_first_is_kept(
     hub.fail(STEPS["commit"], first(lambda: hub.foreign_commit(repo)))
     done = publisher(builds(), repo)
     assert done.code == 0, done.said
-    held = contents(hub, repo, "v1.0.0")
+    held = contents(hub, repo, FIRST)
     assert held["NOTES.txt"] == b"hello" and len(held) == 8
     assert len(hub.repos[repo].log()) == 3
 
@@ -222,26 +222,26 @@ def test_a_commit_that_lands_first_is_kept(
 def test_a_release_that_lands_first_is_neither_undone_nor_mixed_with(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
-    publisher(builds(), repo, "1.0.0")
+    publisher(builds(), repo, FIRST[1:])
     before = contents(hub, repo, "main")
     rival = {"manifest.json": b"of a rival"}
     hub.fail(STEPS["commit"], first(lambda: hub.foreign_commit(repo, *rival.popitem())))
     done = publisher(builds("vt", length=2048), repo, "")
     assert done.code == 1 and "another release was committed meanwhile" in done.said
     assert contents(hub, repo, "main") == {**before, "manifest.json": b"of a rival"}
-    assert list(hub.repos[repo].tags) == ["v1.0.0"]
+    assert list(hub.repos[repo].tags) == [FIRST]
 
 
 def test_a_tag_that_somebody_else_sets_first_stays_where_it_is(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
     def rival() -> None:
-        hub.repos[repo].tags["v1.0.0"] = hub.foreign_commit(repo)
+        hub.repos[repo].tags[FIRST] = hub.foreign_commit(repo)
 
     hub.fail(STEPS["tag"], first(rival))
     done = publisher(builds(), repo)
     assert done.code == 1 and "a tag is never moved" in done.said
-    assert hub.repos[repo].tags["v1.0.0"] == hub.repos[repo].head
+    assert hub.repos[repo].tags[FIRST] == hub.repos[repo].head
 
 
 def test_what_an_unfinished_release_left_goes_with_the_next(
@@ -250,9 +250,9 @@ def test_what_an_unfinished_release_left_goes_with_the_next(
     hub.fail(STEPS["tag"], answers(403))
     assert publisher(builds("vt", length=2048), repo).code == 1
     assert "vt_2048/test-00000-of-00001.parquet" in contents(hub, repo, "main")
-    assert publisher(builds(), repo, "1.0.0").code == 0
-    assert len(contents(hub, repo, "v1.0.0")) == 7
-    assert not [path for path in contents(hub, repo, "v1.0.0") if "2048" in path]
+    assert publisher(builds(), repo, FIRST[1:]).code == 0
+    assert len(contents(hub, repo, FIRST)) == 7
+    assert not [path for path in contents(hub, repo, FIRST) if "2048" in path]
 
 
 def test_nothing_is_tagged_that_is_not_what_was_sent(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Builds
-from tests.publishing import Publisher, publishing
+from tests.publishing import FIRST, Publisher, publishing
 
 #: A server of a module that may not be here.
 MiniHub = Any
@@ -80,8 +80,8 @@ def test_a_release_is_one_commit_and_one_tag_whatever_fails(
     other.clear_faults()
     assert done.code == 0, done.said
     state = other.summary()[f"datasets/{repo}"]
-    assert state["tags"] == {"v1.0.0": done.commit}
-    ours = [entry for entry in state["log"] if entry[1] == "Release v1.0.0"]
+    assert state["tags"] == {FIRST: done.commit}
+    ours = [entry for entry in state["log"] if entry[1] == f"Release {FIRST}"]
     assert len(ours) == 1 and other.fsck() == []
     begun = len(other.log)
     assert there(builds(), repo).published == done.commit

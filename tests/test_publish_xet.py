@@ -19,7 +19,7 @@ from tests.conftest import Builds
 from tests.hub import Hub
 from tests.hub_faults import Act, answers, kills
 from tests.hub_http import Handler
-from tests.publishing import Publisher, contents, publishing
+from tests.publishing import FIRST, Publisher, contents, publishing
 
 XET = {"HF_HUB_DISABLE_XET": ""}
 
@@ -50,7 +50,7 @@ def test_a_release_goes_through_xet_and_is_the_same(
     assert done.code == 0, done.said
     assert list(store.rglob("default.*")), "the files are in Xet's store"
     assert not [line for line in hub.requests if line.startswith("PUT")]
-    held = contents(hub, repo, "v1.0.0")
+    held = contents(hub, repo, FIRST)
     for path in builds().rglob("*.parquet"):
         assert held[path.relative_to(builds()).as_posix()] == path.read_bytes()
     hub.requests.clear()
@@ -112,7 +112,7 @@ def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_releas
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", make.format(f"local://{store}")], check=True
     )
-    command, pids = (builds(), "--repo", repo, "--version", "1.0.0"), list[int]()
+    command, pids = (builds(), "--repo", repo, "--version", FIRST[1:]), list[int]()
     token, commit = "GET .*/xet-write-token/", "POST .*/commit/"
     for step, act in [
         (token, kills(lambda: pids[-1], served=False)),
@@ -132,7 +132,7 @@ def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_releas
     known_to_xet(hub, builds())
     env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
     hub.requests.clear()
-    done = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
+    done = spawn("ruler-data", "verify", repo, "--revision", FIRST, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not [line for line in hub.requests if line.startswith("GET") and ".parquet" in line]
 
@@ -141,11 +141,11 @@ def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_releas
 def test_rows_come_through_xet_and_a_killed_download_goes_on(
     xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
 ) -> None:
-    assert xet_publisher(builds(), repo, "1.0.0").code == 0
+    assert xet_publisher(builds(), repo, FIRST[1:]).code == 0
     known_to_xet(hub, builds())
     config = next(builds().rglob("*.parquet")).parent.name
     env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
-    arguments = ("show", repo, config, 0, "--revision", "v1.0.0", "--json")
+    arguments = ("show", repo, config, 0, "--revision", FIRST, "--json")
     hub.requests.clear()
     pids: list[int] = []
     for act in (kills(lambda: pids[-1], served=False), kills_soon(lambda: pids[-1])):
@@ -165,11 +165,11 @@ def test_rows_come_through_xet_and_a_killed_download_goes_on(
 def test_a_store_of_xet_that_lost_the_file_is_said_in_one_line(
     xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
 ) -> None:
-    assert xet_publisher(builds(), repo, "1.0.0").code == 0
+    assert xet_publisher(builds(), repo, FIRST[1:]).code == 0
     files = [path.read_bytes() for path in builds().rglob("*.parquet")]
     hub.xet_hashes = {hashlib.sha256(data).hexdigest(): "ab" * 32 for data in files}
     env = {**xet_publisher.env(), "HF_HOME": str(store / "reader"), "RULER_HUB_PATIENCE": "1"}
-    done = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
+    done = spawn("ruler-data", "verify", repo, "--revision", FIRST, env=env)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert len([one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]) == 1
 

@@ -1,21 +1,22 @@
 """Build and verify RULER as frozen, tokenizer-specific datasets.
 
-import ruler_builders
+    import ruler_builders
 
-manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
-report = ruler_builders.verify("dist/llama3")
+    manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
+    report = ruler_builders.verify("dist/llama3")
+
+Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
 
 from typing import TYPE_CHECKING
 
-from ruler_builders.commands import build, verify
+from ruler_builders.commands import build, export, identify, import_rows, verify
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
     from ruler_builders.audit.verify import AuditReport
-    from ruler_builders.exchange.export import export
-    from ruler_builders.exchange.identify import Identity, identify
-    from ruler_builders.exchange.imports import Imported, import_rows
+    from ruler_builders.exchange.identify import Identity
+    from ruler_builders.exchange.imports import Imported
 
 __all__ = [
     "AuditReport",
@@ -32,8 +33,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "audit.verify": ("AuditReport",),
-        "exchange.export": ("export",),
-        "exchange.identify": ("Identity", "identify"),
-        "exchange.imports": ("Imported", "import_rows"),
+        "exchange.identify": ("Identity",),
+        "exchange.imports": ("Imported",),
     },
 )

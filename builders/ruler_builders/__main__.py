@@ -1,15 +1,42 @@
 """The program `ruler-data`, also as `python -m ruler_builders`."""
 
 import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ruler_data.terminal import Command
+
+ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific datasets."
+
+
+def table() -> dict[str, "Command"]:
+    """Return the commands by name, in the order of `--help`."""
+    from ruler_builders import commands
+
+    return {
+        "build": commands.build,
+        "verify": commands.verify,
+        "show": commands.show,
+        "card": commands.card,
+        "publish": commands.publish,
+        "release": commands.release,
+        "find": commands.find,
+        "identify": commands.identify,
+        "import": commands.import_rows,
+        "export": commands.export,
+        "suites": commands.suites,
+        "sources": commands.sources,
+        "tokenizers": commands.tokenizers,
+    }
 
 
 def main() -> None:
     """Load and run the command; Ctrl-C while it loads ends it without a traceback."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from ruler_builders.cli import main as run
+    from ruler_data.terminal import run_program
 
-    run()
+    run_program("ruler-data", ABOUT, table())
 
 
 if __name__ == "__main__":

@@ -84,8 +84,8 @@ def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     """
     total = sum(info.rows for info in manifest.configs.values())
     limits = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
-    named = (source.licence.lower() for source in manifest.sources)
-    licences = {one if one in _LICENCES else "other" for one in named} | {"apache-2.0"}
+    named = (source.licence for source in manifest.sources)
+    licences = {one.lower() if one in OPEN_LICENCES else "other" for one in named} | {"apache-2.0"}
     own = {"license_name": "licences-of-the-sources"}
     if address:
         own["license_link"] = f"{address.url}/blob/{address.revision}/LICENSES.md"
@@ -105,8 +105,9 @@ def front_matter(manifest: Manifest, address: Address | None = None) -> str:
     return _yaml(body) + configs_yaml(manifest)
 
 
-#: Licences that the Hub has a name for, and sources that it has.
-_LICENCES = ("cc-by-sa-4.0", "cc0-1.0", "mit", "apache-2.0")
+#: Licences of sources that everybody may share under their terms; the Hub has a name for each.
+OPEN_LICENCES = ("CC-BY-SA-4.0", "CC0-1.0", "MIT", "Apache-2.0")
+#: Sources that the Hub has.
 _DATASETS = {"squad": "rajpurkar/squad_v2", "hotpotqa": "hotpotqa/hotpot_qa"}
 
 
@@ -194,11 +195,12 @@ def _task(config: str) -> str:
 
 
 def eval_yaml(manifest: Manifest) -> str:
-    """Return `eval.yaml`, which registers a benchmark: leaderboards by protocol and length.
+    """Return `eval.yaml`, which registers a benchmark: leaderboards for all lengths and for each.
 
     Format: https://huggingface.co/docs/hub/eval-results; the Hub checks it on push. A leaderboard
     covers the configs of all tasks and the format can name only one, so it names none.
-    `evaluation_framework` is a closed list of the Hub without this package, so it is left out.
+    `evaluation_framework` is a closed list of the Hub without this package, so it is left out, and
+    the frameworks of that list cannot say RULER's prompts and metric (docs/hub.md).
     """
     suite = manifest.suite
     lengths = sorted({parse_config(name)[1] for name in manifest.configs})
@@ -210,18 +212,11 @@ def eval_yaml(manifest: Manifest) -> str:
             f"tasks, 0 to 100; `{suite}` is the mean over all lengths."
         ),
         "tasks": [
-            {"id": f"{name}_{protocol}_{manifest.edition}", "split": "test"}
-            for protocol in _PROTOCOLS
+            {"id": f"{name}_{manifest.protocol}_{manifest.edition}", "split": "test"}
             for name in (suite, *(f"{suite}_{n}" for n in lengths))
         ],
     }
     return _yaml(body)
-
-
-#: Protocols of `ruler-eval`, each with its leaderboards.
-_PROTOCOLS = ("completion", "base", "chat", "thinking")
-#: Configs that the Hub's Croissant metadata and loading snippets include; later ones are left out.
-CROISSANT_CONFIGS = 100
 
 
 def config_faults(text: str, manifest: Manifest) -> Iterator[str]:

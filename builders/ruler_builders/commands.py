@@ -17,7 +17,11 @@ from ruler_data.terminal import warn
 
 if TYPE_CHECKING:
     from ruler_builders.audit.verify import AuditReport
+    from ruler_builders.exchange.identify import Identities
+    from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import BuiltManifest
+    from ruler_builders.publish.release import ReleaseOutcome, Releases
+    from ruler_builders.show import FoundRows, Listing, ShownConfigs, ShownRow
     from ruler_data.suites import Suite
 
 #: Called with the name of a config and the rows that were finished since the last call.
@@ -34,6 +38,22 @@ Counter = Annotated[
     Literal["auto", "tokenizers", "gigatoken"],
     typer.Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
 ]
+
+
+Data = Annotated[str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
+Revision = Annotated[str | None, typer.Option(help="Tag or commit of a release on the Hub.")]
+Rows = Annotated[Path | str, typer.Argument(help="File, folder or Hub repo of rows.")]
+Branch = Annotated[str | None, typer.Option(help="Revision of the repo (default: main).")]
+Files = Annotated[str, typer.Option(help="Pattern of the files to read.")]
+Length = Annotated[
+    str | int | None,
+    typer.Option(help="Length of the configs in tokens, if no name tells, e.g. 4k."),
+]
+DryRun = Annotated[bool, typer.Option(help="Check, and report what would be published.")]
+Private = Annotated[bool, typer.Option(help="Create repos as private.")]
+AllowSample = Annotated[bool, typer.Option(help="Publish rows of the sample corpus.")]
+AllowFewer = Annotated[bool, typer.Option(help="Replace configs by ones with fewer rows.")]
+AllowUnequal = Annotated[bool, typer.Option(help="Publish configs with unequal numbers of rows.")]
 
 
 def build(
@@ -197,6 +217,352 @@ def verify(
     config, _ = config.fetched()
     with _shown(progress, config.tokens) as advance:
         return audit(**(vars(config) | {"progress": advance}))
+
+
+def show(
+    data: Data,
+    config: Annotated[
+        str, typer.Argument(help="Config, e.g. vt_4096; none: list all with their digests.")
+    ] = "",
+    index: Annotated[int, typer.Argument(help="Row, from 0.", min=0)] = 0,
+    *,
+    revision: Revision = None,
+    full: Annotated[bool, typer.Option(help="Print the whole context.")] = False,
+) -> ShownRow | ShownConfigs:
+    """Print one row: context shortened, evidence highlighted; or the configs of a dataset.
+
+    Raises:
+        UsageError: there is no such config or row.
+    """
+    from ruler_builders.show import show as find_row
+
+    return find_row(data, config, index, revision, full=full)
+
+
+def card(
+    data: Data,
+    *,
+    revision: Revision = None,
+    repo: Annotated[str, typer.Option(help="Print it as for this repo on the Hub.")] = "",
+    version: Annotated[
+        str | None, typer.Option(help="Version of that release (default: 1.0.0).")
+    ] = None,
+) -> str:
+    """Print the card of a folder or a release, or as it will be in a repo.
+
+    Raises:
+        UsageError: the options contradict each other.
+        RulerError: the folder has no card, or other rows than its manifest says.
+    """
+    from ruler_builders.publish.merge import card_of
+
+    return card_of(data, revision, repo, version)
+
+
+def publish(
+    folder: Annotated[Path | str, typer.Argument(help="Folder of a build.")],
+    repo: Annotated[str, typer.Option(help="Dataset repo on the Hub, OWNER/NAME.")],
+    version: Annotated[
+        str,
+        typer.Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes."),
+    ] = "",
+    *,
+    index: Annotated[
+        str,
+        typer.Option(help="Repo whose index.json is to list the release (default: its own)."),
+    ] = "",
+    dry_run: DryRun = False,
+    private: Private = False,
+    allow_sample: AllowSample = False,
+    allow_own_texts: Annotated[
+        bool, typer.Option(help="Publish your own texts (`build --haystack`).")
+    ] = False,
+    allow_private_seed: Annotated[
+        bool, typer.Option(help="Publish rows of `build --fresh`, and the seed.")
+    ] = False,
+    allow_fewer_rows: AllowFewer = False,
+    allow_unequal_rows: AllowUnequal = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
+        ),
+    ] = None,
+    workers: Workers = 1,
+) -> ReleaseOutcome:
+    """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
+
+        ruler-data publish dist/llama3 --repo org/ruler --version 1.0.0 --dry-run
+
+    Raises:
+        UsageError: it cannot be published with these options; nothing was written.
+        RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
+    """
+    from ruler_builders.publish.release import prover, release
+    from ruler_data.terminal import tell
+
+    given = {
+        "allow_sample": allow_sample,
+        "allow_own_texts": allow_own_texts,
+        "allow_private_seed": allow_private_seed,
+        "allow_fewer_rows": allow_fewer_rows,
+        "allow_unequal_rows": allow_unequal_rows,
+    }
+    (outcome,) = release(
+        {repo: Path(folder)},
+        prove=prover(tokenizer=tokenizer, workers=workers),
+        tell=tell,
+        version=version,
+        index=index,
+        allowed=[name for name, value in given.items() if value],
+        private=private,
+        dry_run=dry_run,
+    )
+    return outcome
+
+
+def release(
+    *,
+    org: Annotated[str, typer.Option(help="Owner of the repos on the Hub.")],
+    version: Annotated[str, typer.Option(help="MAJOR.MINOR.PATCH, the same for all repos.")],
+    tokenizers: Annotated[
+        str,
+        typer.Option(
+            help="Registry names, folders or Hub ids, comma-separated; the first is NAME's."
+        ),
+    ],
+    lengths: Annotated[
+        str | Collection[int] | None, typer.Option(help="Lengths in tokens, e.g. 4k,128k.")
+    ] = None,
+    tasks: Annotated[
+        str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
+    ] = "all",
+    rows: Annotated[int | None, typer.Option(help="Rows of each config.", min=1)] = None,
+    suite: Annotated[str, typer.Option(help="Set of tasks.")] = "ruler",
+    reserve: Annotated[
+        int,
+        typer.Option(
+            help="Also release siblings NAME-rN whose rows keep so many tokens free, for the "
+            "protocol `thinking`, e.g. 16384.",
+            min=0,
+        ),
+    ] = 0,
+    name: Annotated[
+        str, typer.Option(help="Name of the first repo; the others are NAME-TOKENIZER.")
+    ] = "ruler",
+    sources: Sources = None,
+    sources_kind: Annotated[
+        Literal["auto", "real", "sample"], typer.Option(help="As for `build`.")
+    ] = "auto",
+    out: Annotated[
+        Path | str, typer.Option(help="Folder that holds a folder for each tokenizer.")
+    ] = Path("dist"),
+    dry_run: DryRun = False,
+    private: Private = False,
+    allow_sample: AllowSample = False,
+    allow_fewer_rows: AllowFewer = False,
+    allow_unequal_rows: AllowUnequal = False,
+    workers: Workers = 1,
+) -> Releases:
+    """Build, verify and publish the data of several tokenizers in lockstep; resumable.
+
+        ruler-data release --org org --version 1.0.0 --tokenizers llama3,qwen3 --reserve 16384
+
+    Raises:
+        UsageError: it cannot be done with these options.
+        RulerError: a fault of disk, sources or Hub; the same command continues.
+    """
+    from ruler_builders.publish.release import prover
+    from ruler_builders.publish.release import release as release_folders
+    from ruler_builders.publish.siblings import sibling_builds
+    from ruler_data.terminal import tell
+
+    given = {
+        "allow_sample": allow_sample,
+        "allow_fewer_rows": allow_fewer_rows,
+        "allow_unequal_rows": allow_unequal_rows,
+    }
+    first = f"{org}/{name}"
+    builds = sibling_builds(first, version, tokenizers, Path(out), lengths, suite, reserve)
+    for one in builds:
+        manifest = build(
+            one.tokenizer,
+            suite=suite,
+            lengths=one.lengths,
+            tasks=tasks,
+            rows=rows,
+            sources=sources,
+            sources_kind=sources_kind,
+            out=one.folder,
+            reserve=one.reserve,
+            workers=workers,
+        )
+        tell(f"{one.folder}: {len(manifest.configs)} configs")
+    return release_folders(
+        {one.repo: one.folder for one in builds},
+        prove=prover(workers=workers),
+        tell=tell,
+        version=version,
+        index=first,
+        allowed=[option for option, value in given.items() if value],
+        private=private,
+        dry_run=dry_run,
+    )
+
+
+def find(
+    model: Annotated[str, typer.Option(help="Model: folder or Hub id; or a name of the registry.")],
+    repo: Annotated[
+        str | None,
+        typer.Option("--in", help="Repo whose index.json lists datasets, e.g. org/ruler."),
+    ] = None,
+    *,
+    reserve: Annotated[
+        int,
+        typer.Option(
+            help="Tokens that the rows must keep free, for the protocol `thinking`; 1: any.", min=0
+        ),
+    ] = 0,
+) -> FoundRows:
+    """Find the published rows for a model's tokenizer, or the command that builds them.
+
+    Raises:
+        UsageError: the model's tokenizer is not available, and no release lists the model.
+        RulerError: the repo is not available, or has no release.
+    """
+    from ruler_builders.show import FoundRows
+    from ruler_data.index import find as find_rows
+
+    return FoundRows(find_rows(model, repo, reserve=reserve), repo)
+
+
+def identify(
+    data: Rows,
+    revision: Branch = None,
+    files: Files = "**/*",
+    length: Length = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed that upstream's scripts were started with.", min=0)
+    ] = 42,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Try only this one: registry name, folder or Hub id.")
+    ] = None,
+    sources: Sources = None,
+) -> Identities:
+    """Say which edition, tokenizer, words and template made anybody's rows.
+
+    Raises:
+        UsageError: there are no rows.
+        RulerError: a file cannot be read, or none of its rows.
+    """
+    from ruler_builders.exchange.identify import identify as identify_rows
+
+    return identify_rows(data, revision, files, length, seed, tokenizer, sources)
+
+
+def import_rows(
+    data: Rows,
+    *,
+    tokenizer: Annotated[
+        str,
+        typer.Option(
+            help="Registry name, folder or Hub id; counts the lengths, of the model to run."
+        ),
+    ],
+    out: Annotated[Path | str, typer.Option(help="New folder to write.")],
+    revision: Branch = None,
+    files: Files = "**/*",
+    length: Length = None,
+    sources: Sources = None,
+    skip_bad: Annotated[bool, typer.Option(help="Leave out rows that cannot be read.")] = False,
+) -> Imported:
+    """Write anybody's rows as a frozen folder; print a report of their defects.
+
+    Raises:
+        UsageError: there are no rows, or the folder or the tokenizer cannot be used.
+        RulerError: rows are bad and `skip_bad` is not set; nothing was written.
+    """
+    from ruler_builders.exchange import imports
+
+    return imports.import_rows(
+        data,
+        tokenizer=tokenizer,
+        out=Path(out),
+        revision=revision,
+        files=files,
+        length=length,
+        sources=sources,
+        skip_bad=skip_bad,
+    )
+
+
+def export(
+    data: Annotated[
+        Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")
+    ],
+    *,
+    tool: Annotated[
+        Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"],
+        typer.Option("--for", help="Tool that is to read it."),
+    ],
+    out: Annotated[Path | str, typer.Option(help="New folder to write.")],
+    revision: Revision = None,
+    tasks: Annotated[
+        str | Collection[str] | None, typer.Option(help="Only these, comma-separated.")
+    ] = "all",
+    lengths: Annotated[
+        str | Collection[int] | None, typer.Option(help="Only these (tokens).")
+    ] = "all",
+) -> Path:
+    """Write a dataset as another tool reads it, with everything that the tool needs.
+
+    Raises:
+        UsageError: there is no such dataset, or the folder exists.
+        RulerError: a file is damaged, or cannot be written.
+    """
+    from ruler_builders.exchange import export as exports
+
+    return exports.export(data, tool, Path(out), revision, tasks, lengths)
+
+
+def suites() -> Listing:
+    """List the suites of this package: what each is for, and its tasks."""
+    from ruler_builders.show import Listing
+    from ruler_data.suites import packaged
+
+    records = [
+        {
+            "name": suite.name,
+            "about": suite.about,
+            "tasks": list(suite.tasks),
+            "lengths": suite.lengths,
+            "rows": suite.rows,
+        }
+        for suite in packaged().values()
+    ]
+    return Listing("suite", records, ("name", "tasks", "rows", "about"))
+
+
+def sources(
+    folder: Annotated[
+        Path | str | None,
+        typer.Option("--sources", help="Folder with real sources (default: RULER_SOURCES)."),
+    ] = None,
+) -> Listing:
+    """List the sources: which are available, from where, with which hash."""
+    from ruler_builders.show import Listing
+    from ruler_builders.sources.library import inventory
+
+    return Listing("source", inventory(folder), ("name", "where", "pinned", "sha256", "licence"))
+
+
+def tokenizers() -> Listing:
+    """List the known tokenizers: which are available, from where, with which hash."""
+    from ruler_builders.show import Listing
+    from ruler_data.tokenizers.registry import inventory
+
+    keys = ("name", "source", "revision", "where", "fingerprint", "note")
+    return Listing("name", inventory(), keys)
 
 
 def _shown(progress: bool | Progress, tokens: int | None) -> AbstractContextManager[Progress]:

@@ -121,7 +121,7 @@ class Dataset:
                 # UTF-8 sorts like its characters.
                 held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
                 for index, group, place in held:
-                    yield checked_row(group, place, index)
+                    yield checked_row(group, place, index, config)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""

@@ -11,8 +11,8 @@ from typing import Any
 from rich.console import Group
 from rich.table import Column, Table
 
-from ruler_data.dataset import html_table
 from ruler_data.names import counted, quote
+from ruler_data.views import html_table
 from ruler_eval.answers import Answer, Key
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.schema import RunInfo, read_info

@@ -23,10 +23,11 @@ from statistics import fmean
 from typing import Any
 
 from ruler_data.dataset import Dataset as LoadedDataset
-from ruler_data.dataset import Rows, html_table
+from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
+from ruler_data.views import html_table
 from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row

@@ -15,12 +15,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ruler_data.dataset import html_table
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote, short_length
 from ruler_data.version import __version__
+from ruler_data.views import html_table
 from ruler_eval.schema import RunInfo
 
 #: Version of the layout of the file.

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ruler_data.errors import RulerError
 from ruler_data.hub.retry import client, with_retries
 
 if TYPE_CHECKING:
-    from huggingface_hub import RepoFile
+    from huggingface_hub import CommitOperationAdd, RepoFile
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -109,6 +109,24 @@ def missing(files: Iterable[PushFile], held: Mapping[str, "RepoFile"]) -> list[P
     return [file for file in files if not file.is_held(held.get(file.path))]
 
 
+def whoami() -> Mapping[str, Any]:
+    """Return whose token is sent, and what it may do (`/api/whoami-v2`)."""
+    found: Mapping[str, Any] = with_retries("the token", client().whoami)
+    return found
+
+
+def check_card(repo: str, text: str) -> None:
+    """Let the Hub check the metadata of a card (`/api/validate-yaml`); nothing is written.
+
+    Raises:
+        RulerError: the Hub refuses it, with its own words.
+    """
+    from huggingface_hub import RepoCard
+
+    card = RepoCard(text, ignore_metadata_errors=True)
+    with_retries(f"{repo}: README.md", lambda: card.validate(repo_type="dataset"))
+
+
 def ensure_repo(repo: str, *, private: bool = False) -> None:
     """Create a dataset repo if there is none."""
     with_retries(
@@ -124,6 +142,7 @@ def put_files(
     *,
     remove: Callable[[Mapping[str, "RepoFile"]], Iterable[str]] = lambda _: (),
     kind: str = "dataset",
+    uploaded: dict[tuple[str, str], "CommitOperationAdd"] | None = None,
 ) -> tuple[str, list[str]]:
     """Upload files to a repo in one commit, unless it holds them already.
 
@@ -136,6 +155,8 @@ def put_files(
         message: of the commit.
         remove: selects which of the repo's files to delete.
         kind: of the repo, `dataset` or `model`.
+        uploaded: filled with what is sent; given again, a refused commit without one of its files
+            sends none of the others twice.
 
     Returns:
         the commit that holds the files, and the paths that were sent or removed.
@@ -145,23 +166,22 @@ def put_files(
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    additions: dict[str, CommitOperationAdd] = {}
+    additions = {} if uploaded is None else uploaded
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
         held = tree(repo, str(info.sha), kind)
-        if callable(files):
-            additions.clear()
         wanted = files(str(info.sha)) if callable(files) else files
         new, gone = missing(wanted, held), sorted(set(remove(held)) & held.keys())
         if not new and not gone:
-            return str(info.sha), sorted(additions)
+            keys = {(file.path, file.sha256) for file in wanted}
+            return str(info.sha), sorted(path for path, _ in additions.keys() & keys)
         for file in new:  # kept between attempts: they remember what is uploaded
-            if file.path not in additions:
+            if (file.path, file.sha256) not in additions:
                 data = file.source()
                 content = data if isinstance(data, bytes) else str(data)
-                additions[file.path] = CommitOperationAdd(file.path, content)
-        adding = [additions[file.path] for file in new]
+                additions[file.path, file.sha256] = CommitOperationAdd(file.path, content)
+        adding = [additions[file.path, file.sha256] for file in new]
         done = client().create_commit(
             repo,
             operations=[*adding, *(CommitOperationDelete(path) for path in gone)],

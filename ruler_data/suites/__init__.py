@@ -16,12 +16,12 @@ package and a user's own file are read alike.
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from functools import cache, reduce
 from importlib.resources import files
 from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args
 
 from annotated_types import Interval
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -30,7 +30,7 @@ from pydantic_core import ErrorDetails
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
-from ruler_data.suites.reader import Place, read_yaml
+from ruler_data.suites.reader import read_yaml
 from ruler_data.tasks import TASKS, Headline, Niah, Params, Task, task_of
 
 __all__ = ["RULER", "Suite", "load_suite", "packaged", "packaged_suite", "with_own_domains"]
@@ -54,7 +54,6 @@ class Suite:
         rows: default number of rows of each config.
         error: largest difference, in percentage points, between its mean and that of the
             benchmark's 500 rows, 95 times in 100; None if it was not measured.
-        places: where a task's haystack names its domains, as FILE:LINE, by task.
     """
 
     name: str
@@ -63,7 +62,6 @@ class Suite:
     lengths: tuple[int, ...] = ()
     rows: int = 500
     error: float | None = None
-    places: Mapping[str, str] = field(default_factory=dict)
 
 
 #: The benchmark itself.
@@ -96,7 +94,7 @@ def load_suite(spec: str) -> Suite:
     """Return the suite of a name, or of a file that ends in `.yaml` or `.yml`.
 
     Raises:
-        UsageError: there is none, or the file is wrong; with file and line.
+        UsageError: there is none, or the file is wrong; with file, key and value.
     """
     known = _files()
     if spec.endswith((".yaml", ".yml")):
@@ -139,10 +137,11 @@ class _TaskKeys:
     same_questions_as: str | None = None
 
 
-#: For each family, a task in a file.
+#: For each family, its parameters, and a task in a file.
+_PARAMS: dict[str, Any] = {kind.family: kind for kind in get_args(Params)}
 _IN_FILE: dict[str, Any] = {
-    kind.family: make_dataclass(kind.__name__, [], bases=(_TaskKeys, kind), frozen=True)
-    for kind in get_args(Params)
+    family: make_dataclass(kind.__name__, [], bases=(_TaskKeys, kind), frozen=True)
+    for family, kind in _PARAMS.items()
 }
 _AnyTask: Any = reduce(or_, _IN_FILE.values())
 
@@ -162,99 +161,70 @@ class _SuiteKeys(BaseModel):
 
 
 def _read_suite(path: Path, taken: Collection[str] = ()) -> Suite:
-    values, lines = read_yaml(path)
-
-    def line(place: Place) -> int:
-        """Return the line of a value, or of the mapping that it is missing from."""
-        while place not in lines:
-            place = place[:-1]
-        return lines[place]
-
-    def refuse(place: Place, message: str) -> NoReturn:
-        key = quote(".".join(map(str, place)), 200)[1:-1]
-        where = f"{path.name}:{line(place)}"
-        raise UsageError(*filter(None, (where, key, message)))
-
+    values = read_yaml(path)
     try:
         # From JSON, since a strict model takes a list for a tuple only there.
         suite = _SuiteKeys.model_validate_json(json.dumps(values))
     except ValidationError as error:
-        wrong = [_explained(details) for details in error.errors()]
-        refuse(*min(wrong, key=lambda one: line(one[0])))
+        raise UsageError(path.name, *_explained(error.errors()[0])) from error
     if suite.name in taken:
-        refuse(("name",), f"{suite.name} is a suite of the package; choose another")
+        what = f"{suite.name} is a suite of the package; choose another"
+        raise UsageError(path.name, "name", what)
     tasks = {name: TASKS[name] for name in suite.include}
     for name, task in suite.tasks.items():
-        if wrong_name := _wrong_name(name, getattr(task, "kind", task.family)):
-            refuse(("tasks", name), wrong_name)
-        if task.impossible:
-            key, _, reason = task.impossible.partition(": ")
-            refuse(("tasks", name, key), reason)
-        kind = next(kind for kind in get_args(Params) if kind.family == task.family)
+        if wrong := _wrong_task(name, task, suite.tasks):
+            raise UsageError(path.name, f"tasks.{quote(name)[1:-1]}{wrong}")
+        kind = _PARAMS[task.family]
         params = kind(**{one.name: getattr(task, one.name) for one in fields(kind)})
-        alike = task.same_questions_as
-        if alike is not None and (why := _unlike(alike, task.family, suite.tasks)):
-            refuse(("tasks", name, "same_questions_as"), f"{quote(alike)} {why}")
-        about = task.about or suite.about
+        about, alike = task.about or suite.about, task.same_questions_as
         tasks[name] = task_of(name, params, about, task.max_new_tokens, suite.headline, alike)
     if not tasks:
-        refuse((), "names no task; give `tasks` or `include`")
-    places = {name: f"{path.name}:{line(('tasks', name, 'domains'))}" for name in suite.tasks}
+        raise UsageError(path.name, "names no task; give `tasks` or `include`")
     lengths = tuple(sorted(set(suite.lengths)))
-    return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error, places)
+    return Suite(suite.name, suite.about, tasks, lengths, suite.rows, suite.error)
 
 
-def _unlike(other: str, family: str, tasks: Mapping[str, Any]) -> str:
-    """Return why a task of a family cannot share another's questions; empty if it can."""
-    known = {**{name: task.params for name, task in TASKS.items()}, **tasks}
-    if getattr(known.get(other), "family", None) != family:
-        return f"is not a task of the family {family}, of this file or of the thirteen"
-    if getattr(known[other], "same_questions_as", None):
-        return "has another task's questions itself; name that task"
-    return ""
-
-
-def _wrong_name(name: str, family: str) -> str:
-    """Return why a task may not have a name; empty if it may."""
+def _wrong_task(name: str, task: Any, others: Mapping[str, Any]) -> str:  # noqa: ANN401
+    """Return what is wrong with a task of a file, after its name; empty if nothing is."""
     if name in TASKS:
-        return "is the name of one of the thirteen; choose another"
+        return ": is the name of one of the thirteen; choose another"
     if not re.fullmatch(_NAME, name):
-        return f"{quote(name)} is not a name of a task; use a-z, 0-9 and _"
-    if not name.startswith(f"{family}_"):  # so that a name alone says how answers are scored
-        return f"must be named after its family, e.g. {family}_{name}"
+        return ": is not a name of a task; use a-z, 0-9 and _"
+    begins = getattr(task, "kind", task.family)  # so that a name alone says how answers are scored
+    if not name.startswith(f"{begins}_"):
+        return f": must be named after its family, e.g. {begins}_{name}"
+    if task.impossible:
+        return f".{task.impossible}"
+    if (other := task.same_questions_as) is None:
+        return ""
+    known = {**{name: task.params for name, task in TASKS.items()}, **others}
+    where = f".same_questions_as: {quote(other)}"
+    if getattr(known.get(other), "family", None) != task.family:
+        return f"{where} is not a task of the family {task.family}, here or among the thirteen"
+    if getattr(known[other], "same_questions_as", None):
+        return f"{where} has another task's questions itself; name that task"
     return ""
 
 
-def _explained(error: ErrorDetails) -> tuple[Place, str]:
-    """Return where in the file an error of pydantic is, and a message that says what is allowed."""
+def _explained(error: ErrorDetails) -> tuple[str, str]:
+    """Return the key that an error of pydantic is about, and its value with what is allowed."""
     place, given, allowed = error["loc"], error["input"], error["msg"]
-    known, missing = list(_SuiteKeys.model_fields), LINE
+    known = list(_SuiteKeys.model_fields)
     if error["type"].startswith("union_tag"):
-        family = f"{_shown(given['family'])}:" if "family" in given else "is missing;"
-        return (*place, "family"), f"{family} must be one of {', '.join(_IN_FILE)}"
-    if place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
-        hints = get_type_hints(_IN_FILE[str(place[2])])
-        known = list(hints)
-        if error["type"] == "missing":  # only a parameter that is one of some words has no default
-            missing = f"must be one of {', '.join(get_args(hints[str(place[3])]))}"
+        place, allowed = (*place, "family"), f"must be one of {', '.join(_IN_FILE)}"
+        given = given.get("family")
+    elif place[0] == "tasks" and len(place) > 3:  # the family stands between a task and its key
+        known = [one.name for one in fields(_IN_FILE[str(place[2])])]
         place = (*place[:2], *place[3:])
+    key = quote(".".join(map(str, place)), 200)[1:-1]
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return place, f"no such key; known: {', '.join(known)}"
+        return key, f"no such key; known: {', '.join(known)}"
     if error["type"] == "missing":
-        return place, f"is missing; {missing}"
-    hint = f'; for the word, write "{_shown(given)}"' if isinstance(given, bool) else ""
-    return place, f"{_shown(given)}: {allowed.removeprefix('Value error, ')}{hint}"
-
-
-def _shown(value: object) -> str:
-    """Return a value as a file has it, safe to print in an error.
-
-    >>> _shown(True), _shown("true"), _shown([1, "a"])
-    ('true', "'true'", "[1, 'a']")
-    """
-    if isinstance(value, bool):
-        return str(value).lower()
-    return quote(value) if isinstance(value, str) else quote(repr(value))[1:-1]
+        return key, "is missing"
+    if isinstance(given, bool):
+        allowed += f'; for the word, write "{str(given).lower()}"'
+    value = quote(given) if isinstance(given, str) else quote(repr(given))[1:-1]
+    return key, f"{value}: {allowed.removeprefix('Value error, ')}"
 
 
 def with_own_domains(suite: Suite, names: Sequence[str]) -> Suite:

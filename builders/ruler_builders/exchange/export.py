@@ -14,10 +14,9 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,44 +27,35 @@ from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
 from ruler_data.files import unwritable
 from ruler_data.names import config_file, parse_config, quote
-from ruler_data.options import Option, takes_options
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
 
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
 
-Tool = Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"]
 #: Writes what a tool reads, from the rows and what `ruler.json` says of them.
 Write = Callable[[Source, Mapping[str, Any], Path], None]
 
 
-@dataclass(frozen=True)
-class ExportConfig:
-    """The options of an export."""
-
-    data: Annotated[
-        str | Path, Option("Folder of a build, or a repo with --revision.", argument=True)
-    ]
-    _: KW_ONLY
-    tool: Annotated[Tool, Option("Tool that is to read it.", "--for")]
-    out: Annotated[Path | str, Option("New folder to write.")]
-    revision: Annotated[str | None, Option("Tag or commit of a release on the Hub.")] = None
-    tasks: Annotated[str | Collection[str] | None, Option("Only these, comma-separated.")] = "all"
-    lengths: Annotated[str | Collection[int] | None, Option("Only these (tokens).")] = "all"
-
-
-@takes_options(ExportConfig)
-def export(config: ExportConfig) -> Path:
+def export(
+    data: Path | str,
+    tool: str,
+    out: Path,
+    revision: str | None = None,
+    tasks: str | Collection[str] | None = None,
+    lengths: str | Collection[int] | None = None,
+) -> Path:
     """Write a dataset as another tool reads it, and return the new folder.
 
     Raises:
-        UsageError: there is no such dataset, or the folder exists.
+        UsageError: there is no such dataset or tool, or the folder exists.
         RulerError: a file is damaged, or cannot be written.
     """
-    source = open_source(config.data, config.revision)
-    names = source.manifest.select(parse_tasks(config.tasks), parse_lengths(config.lengths))
-    out = Path(config.out)
+    if tool not in _TOOLS:
+        msg = f"no export for {quote(tool)}; there are {', '.join(_TOOLS)}"
+        raise UsageError(msg)
+    source = open_source(data, revision)
+    names = source.manifest.select(parse_tasks(tasks), parse_lengths(lengths))
     where = f"--out {quote(str(out), 200)}"
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(where, "exists already; name a new folder")
@@ -75,14 +65,14 @@ def export(config: ExportConfig) -> Path:
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as partial:
             folder = Path(partial) / "export"
             folder.mkdir()
-            _write(config.tool, source, names, folder)
+            _write(tool, source, names, folder)
             folder.replace(out)
     except OSError as error:
         raise unwritable(out, error) from error
     return out
 
 
-def _write(tool: Tool, source: Source, names: Collection[str], folder: Path) -> None:
+def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> None:
     write, module, usage = _TOOLS[tool]
     manifest, release, configs = source.manifest, source.release, {}
     for name in names:
@@ -208,7 +198,7 @@ def _plain(name: str, row: Row) -> Mapping[str, Any]:
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
 #: For each tool: what writes its files, the module beside them, and how it is used.
-_TOOLS: Mapping[Tool, tuple[Write | None, str, str]] = {
+_TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
     "kvpress": (
         _write_kvpress,
         "ruler_kvpress.py",

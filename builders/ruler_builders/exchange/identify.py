@@ -12,15 +12,14 @@ here, and compared. Three things keep that fast:
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import islice, product
 from os.path import commonprefix
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
-from ruler_builders.pipeline.build_config import SourcesOption
 from ruler_builders.pipeline.build_context import ByteCounter
 from ruler_builders.pipeline.fit import Target, make_row
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -32,7 +31,6 @@ from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name, parse_length
-from ruler_data.options import Option, takes_options
 from ruler_data.tasks import Cwe, Niah
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import REGISTRY
@@ -87,35 +85,49 @@ class Identity:
         return f"{name}: {self.edition}, {counted}{words}{prompts}: {same}"
 
 
-@dataclass(frozen=True)
-class IdentifyConfig:
-    """The options of `identify`."""
+class Identities(tuple[Identity, ...]):
+    """What made the rows of each task and length."""
 
-    data: Annotated[str | Path, Option("File, folder or Hub repo of rows.", argument=True)]
-    revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
-    files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
-    length: Annotated[
-        str | int | None, Option("Length of the configs in tokens, if no name tells, e.g. 4k.")
-    ] = None
-    seed: Annotated[int, Option("Seed that upstream's scripts were started with.", min=0)] = (
-        DEFAULT_SEED
-    )
-    tokenizer: Annotated[
-        str | None, Option("Try only this one: registry name, folder or Hub id.")
-    ] = None
-    sources: SourcesOption = None
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def to_record(self) -> list[dict[str, object]]:
+        """Return the identities as plain values."""
+        return [asdict(one) for one in self]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be tried."""
+        return tuple(dict.fromkeys(note for one in self for note in one.untested))
+
+    @property
+    def failure(self) -> str:
+        """The outcome in a line, if no edition made any of the rows."""
+        return "" if any(one.edition for one in self) else "no known edition made these rows"
+
+    @property
+    def exit_status(self) -> int:
+        """1: no known edition made any of the rows."""
+        return int(bool(self.failure))
 
 
-@takes_options(IdentifyConfig)
-def identify(config: IdentifyConfig) -> list[Identity]:
+def identify(
+    data: Path | str,
+    revision: str | None = None,
+    pattern: str = "**/*",
+    length: str | int | None = None,
+    seed: int = DEFAULT_SEED,
+    tokenizer: str | None = None,
+    sources: Path | str | None = None,
+) -> Identities:
     """Return which edition, tokenizer, words and template made the rows of each task and length.
 
     Raises:
         UsageError: there are no rows.
         RulerError: a file cannot be read, or none of its rows.
     """
-    size = None if config.length is None else parse_length(str(config.length), "--length")
-    files, _ = find_files(str(config.data), config.revision, config.files)
+    size = None if length is None else parse_length(str(length), "--length")
+    files, _ = find_files(str(data), revision, pattern)
     groups: dict[tuple[str, int | None], list[OtherRow]] = {}
     wrong = ""
     for path in files[:FILES]:
@@ -129,9 +141,9 @@ def identify(config: IdentifyConfig) -> list[Identity]:
             elif sum(map(len, groups.values())) >= ROWS * 13:
                 break
     if not groups:
-        raise RulerError(wrong) if wrong else RulerError(config.data, "no rows")
-    bench = _Bench(config)
-    return [bench.identify(rows) for rows in groups.values()]
+        raise RulerError(wrong) if wrong else RulerError(data, "no rows")
+    bench = _Bench(Path(data), seed, tokenizer, sources)
+    return Identities(bench.identify(rows) for rows in groups.values())
 
 
 class _Try(NamedTuple):
@@ -152,19 +164,21 @@ class _Try(NamedTuple):
 class _Bench:
     """Tokenizers and sources, opened once."""
 
-    def __init__(self, config: IdentifyConfig) -> None:
-        self._seed = config.seed
-        self._library = Library(config.sources, "auto" if config.sources else "sample")
+    def __init__(
+        self, data: Path, seed: int, tokenizer: str | None, sources: Path | str | None
+    ) -> None:
+        self._seed = seed
+        self._library = Library(sources, "auto" if sources else "sample")
         self._tokenizers: dict[str, PromptTokenizer] = {}
         self._missing: list[str] = []
         self._named = ""  # the tokenizer of a build of this project, which may not be here
         with suppress(RulerError):
-            self._named = f"{read_manifest(Path(config.data)).tokenizer.name} (by its manifest)"
-        for name in [config.tokenizer] if config.tokenizer else REGISTRY:
+            self._named = f"{read_manifest(data).tokenizer.name} (by its manifest)"
+        for name in [tokenizer] if tokenizer else REGISTRY:
             try:
-                self._tokenizers[name] = load_tokenizer(name, allow_download=bool(config.tokenizer))
+                self._tokenizers[name] = load_tokenizer(name, allow_download=bool(tokenizer))
             except (UsageError, RulerError):
-                if config.tokenizer:
+                if tokenizer:
                     raise
                 self._missing.append(f"tokenizer {name} is not here")
 

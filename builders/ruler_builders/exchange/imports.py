@@ -12,10 +12,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
 
 import pyarrow as pa
 
@@ -24,7 +23,6 @@ from ruler_builders.checks.audit_rows import LEAST_FILL
 from ruler_builders.checks.audit_upstream import audit_upstream
 from ruler_builders.checks.solvers import solve
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
-from ruler_builders.pipeline.build_config import SourcesOption
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.plan import BuildPlan
@@ -36,7 +34,6 @@ from ruler_builders.upstream.columns import evidence_spans, prompt_tokens
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
-from ruler_data.options import Option, takes_options
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.suites import RULER
@@ -49,37 +46,29 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class ImportConfig:
-    """The options of an import."""
-
-    data: Annotated[str | Path, Option("File, folder or Hub repo of rows.", argument=True)]
-    _: KW_ONLY
-    tokenizer: Annotated[
-        str, Option("Registry name, folder or Hub id; counts the lengths, of the model to run.")
-    ]
-    out: Annotated[Path | str, Option("New folder to write.")]
-    revision: Annotated[str | None, Option("Revision of the repo (default: main).")] = None
-    files: Annotated[str, Option("Pattern of the files to read.")] = "**/*"
-    length: Annotated[
-        str | int | None, Option("Length of the configs in tokens, if no name tells, e.g. 4k.")
-    ] = None
-    sources: SourcesOption = None
-    skip_bad: Annotated[bool, Option("Leave out rows that cannot be read.")] = False
-
-
-@dataclass(frozen=True)
 class Imported:
     """An import that is done.
 
     Attributes:
+        folder: that was written.
         manifest: of the new folder.
         defects: by config, what is wrong with its rows, each with a figure.
         skipped: bad rows that were left out, each with its reason.
     """
 
+    folder: Path
     manifest: Manifest
     defects: dict[str, dict[str, str]]
     skipped: tuple[str, ...]
+
+    def __str__(self) -> str:
+        configs = self.manifest.configs
+        rows = sum(info.rows for info in configs.values())
+        return f"{self.report()}\n{self.folder}: {len(configs)} configs, {rows} rows imported"
+
+    def to_record(self) -> dict[str, object]:
+        """Return the defects as plain values."""
+        return {"configs": self.defects, "skipped": self.skipped}
 
     def report(self) -> str:
         """Return the report of the defects as Markdown, e.g. to post it under the dataset."""
@@ -97,24 +86,34 @@ class Imported:
         return "\n".join(lines)
 
 
-@takes_options(ImportConfig)
-def import_rows(config: ImportConfig) -> Imported:
+def import_rows(
+    data: Path | str,
+    *,
+    tokenizer: str,
+    out: Path,
+    revision: str | None = None,
+    files: str = "**/*",
+    length: str | int | None = None,
+    sources: Path | str | None = None,
+    skip_bad: bool = False,
+) -> Imported:
     """Write anybody's RULER rows as a frozen folder, and return it with a report of their defects.
 
     Raises:
         UsageError: there are no rows, or the folder or the tokenizer cannot be used.
         RulerError: rows are bad and `skip_bad` is not set; nothing was written.
     """
-    out = BuildDir(Path(config.out))
-    out.check()
-    if out.path.is_dir() and any(out.path.iterdir()):
-        msg = f"--out {quote(str(out.path), 200)}: exists already; name a new folder"
+    BuildDir(out).check()
+    if out.is_dir() and any(out.iterdir()):
+        msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"
         raise UsageError(msg)
-    files, repo = find_files(str(config.data), config.revision, config.files)
-    context = open_context(BuildPlan(config.tokenizer, RULER, Path(), 0, sources_kind="sample"))
-    out.path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.path.parent, prefix=f".{out.path.name}.") as scratch:
-        spool = _Spool(Path(scratch), config, files)
+    size = None if length is None else parse_length(str(length), "--length")
+    paths, repo = find_files(str(data), revision, files)
+    context = open_context(BuildPlan(tokenizer, RULER, Path(), 0, sources_kind="sample"))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+        spool = _Spool(Path(scratch), _gold_documents(sources))
+        spool.read(paths, size, str(data), skip_bad=skip_bad)
         folder = BuildDir(Path(scratch) / "folder")
         manifest = Manifest(
             data_version=DATA_VERSION,
@@ -123,7 +122,7 @@ def import_rows(config: ImportConfig) -> Imported:
             seed=0,
             suite="ruler",
             tokenizer=context.tokenizer_info,
-            sources=(_source(repo or Path(config.data).name, repo, files, spool.layouts),),
+            sources=(_source(repo or Path(data).name, repo, paths, spool.layouts),),
             configs={
                 name: _write(folder.path, context, name, spool)
                 for name in sorted(spool.figures, key=config_place)
@@ -134,9 +133,9 @@ def import_rows(config: ImportConfig) -> Imported:
             chat_template=spool.template,
         )
         manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
-        folder.path.replace(out.path)
+        folder.path.replace(out)
     defects = {name: info.audit for name, info in manifest.configs.items()}
-    return Imported(manifest, defects, tuple(spool.bad))
+    return Imported(out, manifest, defects, tuple(spool.bad))
 
 
 def _source(title: str, repo: str, files: Sequence[Path], layouts: Iterable[str]) -> SourceInfo:
@@ -163,14 +162,21 @@ class _Spool:
         template: the chat template of all prompts; empty for none.
     """
 
-    def __init__(self, folder: Path, config: ImportConfig, files: Sequence[Path]) -> None:
+    def __init__(self, folder: Path, gold: Mapping[str, list[str]]) -> None:
         self.folder = folder
         self.bad: list[str] = []
         self.figures: dict[str, Counter[str]] = {}
         self.layouts: set[str] = set()
-        self._gold = _gold_documents(config.sources)
-        size = None if config.length is None else parse_length(str(config.length), "--length")
-        templates, where = set[str](), config.data
+        self.template = ""
+        self._gold = gold
+
+    def read(self, files: Sequence[Path], size: int | None, where: str, *, skip_bad: bool) -> None:
+        """Read all files; `size` is the length of all configs, in tokens, if no name tells.
+
+        Raises:
+            RulerError: rows cannot be read, or have different chat templates.
+        """
+        templates = set[str]()
         for row in chain.from_iterable(read_file(path, size) for path in files):
             if isinstance(row, str):
                 self.bad.append(row)
@@ -186,7 +192,7 @@ class _Spool:
         (template,) = templates or {"base"}
         self.template = {"base": ""}.get(template, template if template in TEMPLATES else "another")
         shown = "; ".join(self.bad[:SHOWN]) or "no known layout"
-        if self.bad and not config.skip_bad:
+        if self.bad and not skip_bad:
             more = f" and {len(self.bad) - SHOWN:,} more" if len(self.bad) > SHOWN else ""
             raise RulerError(where, f"bad rows: {shown}{more}; --skip-bad leaves them out")
         if not self.figures:

@@ -52,8 +52,7 @@ def check_domains(plan: BuildPlan, context: BuildContext) -> None:
     for name, task in plan.suite.tasks.items():
         for domain in task.params.domains if isinstance(task.params, Niah) else ():
             if wrong := absent(domain, context.sources.library.own):
-                where = plan.suite.places.get(name, plan.suite.name)
-                msg = f"{where}: tasks.{name}.domains: {wrong}"
+                msg = f"suite {plan.suite.name}: tasks.{name}.domains: {wrong}"
                 raise UsageError(msg)
 
 

@@ -6,11 +6,14 @@ from functools import partial
 from pathlib import Path
 
 from ruler_builders.card import EVAL, Address, card_files
+from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.publish.version_rules import Version
-from ruler_data.errors import UsageError
+from ruler_data.dataset import open_source
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release
 from ruler_data.hub.repo import PushFile
 from ruler_data.manifest import FILENAME, Manifest, SourceInfo
+from ruler_data.names import check_repo
 from ruler_data.tasks import config_place, task_place
 from ruler_data.version import __version__
 
@@ -68,6 +71,36 @@ def compose(
     if base is not None and EVAL not in base.manifest.files:
         del beside[EVAL]  # the Hub refused it
     return _dataset(manifest, rows, [PushFile.of_bytes(*item) for item in beside.items()])
+
+
+def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:
+    """Return the card of a folder or a release, or as it will be in a repo; no line feed ends it.
+
+    Raises:
+        UsageError: the options contradict each other.
+        RulerError: the folder has no card, or other rows than its manifest says.
+    """
+    if version and not repo:
+        msg = f"--version {version} is of a release in --repo; name that repo too, or leave it out"
+        raise UsageError(msg)
+    released = Version.parse(version or "1.0.0")
+    source = open_source(data, revision)
+    folder, manifest = source.folder, source.manifest
+    if not repo:
+        if source.release:
+            source.release.fetch((), ["README.md"])
+        elif not (folder / "README.md").is_file():
+            raise RulerError(folder, "has no README.md; the same build command writes it again")
+        text = (folder / "README.md").read_text(encoding="utf-8", errors="replace")
+        return text.removesuffix("\n")
+    if source.release:
+        msg = "--repo is for a folder; a release has its card"
+        raise UsageError(msg)
+    if BuildDir(folder).intact(manifest.configs) != manifest.configs:
+        raise RulerError(folder, "its rows are not those of its manifest; verify it")
+    shown = replace(manifest, data_version=str(released))
+    files = card_files(shown, folder.joinpath, Address(check_repo(repo), released.tag))
+    return files["README.md"].decode().removesuffix("\n")
 
 
 def without(dataset: Dataset, path: str) -> Dataset:

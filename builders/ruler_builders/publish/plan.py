@@ -2,66 +2,47 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
-from ruler_builders.pipeline.build_config import WorkersOption
 from ruler_builders.publish.merge import Dataset, compose
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release, open_release
 from ruler_data.hub.repo import changed, head, missing, tags, tree
 from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
-from ruler_data.names import check_repo, quote
-from ruler_data.options import Option
+from ruler_data.names import counted, quote
 from ruler_data.parquet import read_packed
 from ruler_data.row import digest_rows
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
-
-FewerRowsOption = Annotated[bool, Option("Replace configs by ones with fewer rows.")]
-UnequalRowsOption = Annotated[bool, Option("Publish configs with unequal numbers of rows.")]
+#: Configs that the Hub's Croissant metadata and loading snippets include.
+CROISSANT_CONFIGS = 100
 
 
 @dataclass(frozen=True)
-class PublishConfig:
-    """The options of a release."""
+class Target:
+    """What is to be released, and where.
 
-    folder: Annotated[Path, Option("Folder of a build.", argument=True)]
-    repo: Annotated[str, Option("Dataset repo on the Hub, OWNER/NAME.")]
-    version: Annotated[
-        str, Option("MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
-    ] = ""
-    _: KW_ONLY
-    dry_run: Annotated[bool, Option("Verify, and report what would be published.")] = False
-    private: Annotated[bool, Option("Create the repo as private.")] = False
-    allow_sample: Annotated[bool, Option("Publish rows of the sample corpus.")] = False
-    allow_own_texts: Annotated[bool, Option("Publish your own texts (`build --haystack`).")] = False
-    allow_private_seed: Annotated[
-        bool, Option("Publish rows of `build --fresh`, and the seed.")
-    ] = False
-    allow_fewer_rows: FewerRowsOption = False
-    allow_unequal_rows: UnequalRowsOption = False
-    tokenizer: Annotated[
-        str | None,
-        Option("Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
-    ] = None
-    workers: WorkersOption = 1
-    siblings: Annotated[
-        Mapping[str, str] | None,
-        Option("Repos for other tokenizers, with their names, for the card.", command=False),
-    ] = None
+    Attributes:
+        repo: on the Hub.
+        folder: of a build.
+        built: its manifest.
+        version: to release; None for the next one that fits the changes.
+        allowed: options that were given against a refusal, e.g. `allow_fewer_rows`.
+        siblings: repos for other tokenizers, with their names, for the card.
+        keeps_unchanged: whether a repo that holds these rows already keeps its version.
+    """
 
-    def __post_init__(self) -> None:
-        _ = self.requested, check_repo(self.repo)
-
-    @property
-    def requested(self) -> Version | None:
-        """The version to release; None for the next one that fits the changes."""
-        return Version.parse(self.version) if self.version else None
+    repo: str
+    folder: Path
+    built: Manifest
+    version: Version | None = None
+    allowed: Collection[str] = ()
+    siblings: Mapping[str, str] = field(default_factory=dict)
+    keeps_unchanged: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,25 +84,60 @@ class Plan:
         old = self.before.configs if self.before else {}
         return [(name, old.get(name), now) for name, now in self.dataset.manifest.configs.items()]
 
+    def lines(self, repo: str) -> Iterator[str]:
+        """Return the plan as text: what changes in each config, the sum of all, and notes."""
+        if self.published is None:
+            yield from self._table(repo)
+        count = len(self.dataset.manifest.configs)
+        if count > CROISSANT_CONFIGS:
+            listed = f"the Hub's Croissant metadata includes the first {CROISSANT_CONFIGS}"
+            yield f"note: {count} configs; {listed}"
+        if self.replaced and self.published is None:
+            edited = f"changed on the Hub since {self.since}: {', '.join(self.replaced)}"
+            yield f"note: {edited}; this release replaces it; the history keeps the old content"
 
-def make_plan(config: PublishConfig, built: Manifest) -> Plan:
+    def _table(self, repo: str) -> Iterator[str]:
+        width = max(map(len, self.dataset.manifest.configs))
+        yield f"{repo}: {self.since.tag if self.since else 'no release'} -> {self.version.tag}"
+        yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
+        same, sums = 0, [0, 0, 0, 0]
+        for name, old, now in self.configs():
+            figures = [old.rows if old else 0, now.rows, old.bytes if old else 0, now.bytes]
+            sums = [*map(sum, zip(sums, figures, strict=True))]
+            if old and (old.digest, old.sha256) == (now.digest, now.sha256):
+                same += 1
+                continue
+            rewritten = old is not None and old.digest == now.digest
+            kind = "new" if old is None else "other bytes" if rewritten else "other rows"
+            yield f"  {name:<{width}} {_arrow(*figures)}  {kind}"
+        if same:
+            yield f"  {counted(same, 'config')} unchanged"
+        yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.configs()), 'config')}"
+
+
+def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
+    return f"{rows:>8,} -> {rows_now:>7,} {size:>13,} -> {size_now:>12,}"
+
+
+def make_plan(target: Target) -> Plan:
     """Read the repo and plan the release; nothing is written.
 
     Raises:
         UsageError: the version does not fit the changes, or the repo holds something else.
     """
-    commit = head(config.repo)
-    tagged = {} if commit is None else _versions(config.repo)
-    held = {} if commit is None else tree(config.repo, commit)
-    base = _base(config, tagged)
+    repo = target.repo
+    commit = head(repo)
+    tagged = {} if commit is None else _versions(repo)
+    held = {} if commit is None else tree(repo, commit)
+    base = _base(target, tagged)
     before = base.manifest if base else None
     if base is None and commit is not None:
-        before = _unfinished(config.repo, commit, held, built)
-    version, kind, why = _version(config, built, base)
-    siblings = config.siblings if kind else None  # alone they are no reason to release
-    dataset = compose(config.folder, built, base, version, config.repo, siblings)
+        before = _unfinished(repo, commit, held, target.built)
+    version, kind, why = _version(target, base)
+    siblings = target.siblings if kind else {}  # alone they are no reason to release
+    dataset = compose(target.folder, target.built, base, version, repo, siblings)
     send = tuple(file.path for file in missing(dataset.files, held))
-    released = tree(config.repo, base.commit) if base else {}
+    released = tree(repo, base.commit) if base else {}
     edited = changed(released, held)
     return Plan(
         version=version,
@@ -132,7 +148,7 @@ def make_plan(config: PublishConfig, built: Manifest) -> Plan:
         why=why,
         send=send,
         new=frozenset(file.path for file in missing(dataset.files, released)),
-        refusals=tuple(_refusals(config, dataset.manifest, before, kind, why)),
+        refusals=tuple(_refusals(target, dataset.manifest, before, kind, why)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
@@ -140,7 +156,7 @@ def make_plan(config: PublishConfig, built: Manifest) -> Plan:
 
 
 def _refusals(
-    config: PublishConfig, now: Manifest, before: Manifest | None, kind: Change, why: str
+    target: Target, now: Manifest, before: Manifest | None, kind: Change, why: str
 ) -> Iterator[str]:
     """Say why a release may be an accident, and the option that consents to it."""
     old = before.configs if before else {}
@@ -149,17 +165,17 @@ def _refusals(
         for name, info in now.configs.items()
         if name in old and info.rows < old[name].rows
     ]
-    if fewer and not config.allow_fewer_rows:
-        yield f"fewer rows than {config.repo} holds: {_some(fewer)}; give --allow-fewer-rows"
+    if fewer and "allow_fewer_rows" not in target.allowed:
+        yield f"fewer rows than {target.repo} holds: {_some(fewer)}; give --allow-fewer-rows"
     counts = Counter(info.rows for info in now.configs.values())
-    if len(counts) > 1 and not config.allow_unequal_rows:
+    if len(counts) > 1 and "allow_unequal_rows" not in target.allowed:
         usual = counts.most_common(1)[0][0]
         other = [f"{name} {info.rows}" for name, info in now.configs.items() if info.rows != usual]
         yield (
             f"configs have unequal numbers of rows: most {usual}, {_some(other)}; "
             "give --allow-unequal-rows"
         )
-    if kind is Change.MAJOR and config.requested is None:
+    if kind is Change.MAJOR and target.version is None:
         remedy = f"name the new version: --version {now.data_version}"
         yield f"published rows change ({why}): {remedy}"
 
@@ -175,35 +191,35 @@ def _versions(repo: str) -> dict[Version, str]:
     return {version: commit for version, commit in found.items() if version is not None}
 
 
-def _base(config: PublishConfig, tagged: Mapping[Version, str]) -> Release | None:
+def _base(target: Target, tagged: Mapping[Version, str]) -> Release | None:
     """Return the release to extend: the one of the requested version, or else the latest."""
     if not tagged:
         return None
-    requested = config.requested if config.requested in tagged else None
-    version = requested or max(tagged)
-    base = open_release(config.repo, tagged[version])
+    named = target.version in tagged and not target.keeps_unchanged
+    version = target.version if named and target.version else max(tagged)
+    base = open_release(target.repo, tagged[version])
     if base.manifest.data_version != str(version):
         says = base.manifest.data_version
         found = f"tag {version.tag} is on commit {base.commit}, whose manifest says {says}"
         remedy = "it was changed after publication: repair that first"
-        raise RulerError(config.repo, f"{found}; {remedy}")
+        raise RulerError(target.repo, f"{found}; {remedy}")
     return replace(base, revision=version.tag)
 
 
-def _version(
-    config: PublishConfig, built: Manifest, base: Release | None
-) -> tuple[Version, Change, str]:
+def _version(target: Target, base: Release | None) -> tuple[Version, Change, str]:
     """Return the version of the release, the kind of change, and the first difference."""
+    built, folder = target.built, target.folder
     if base is None:
-        return config.requested or Version.parse(built.data_version), Change.MINOR, "new"
+        return target.version or Version.parse(built.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
     kind, why = change(
         base.manifest,
-        compose(config.folder, built, base, before, config.repo).manifest,
-        lambda info, rows: digest_rows(islice(read_packed(config.folder / info.file), rows)),
+        compose(folder, built, base, before, target.repo).manifest,
+        lambda info, rows: digest_rows(islice(read_packed(folder / info.file), rows)),
     )
     fitting = before.after(kind)
-    version = config.requested or fitting
+    keeps = kind is Change.NONE and target.keeps_unchanged
+    version = fitting if keeps else target.version or fitting
     if version.says(before) is not kind:
         reason = f"since {before.tag}: {kind.about}{f' ({why})' if why else ''}"
         if version == before:

@@ -1,209 +1,470 @@
-"""The steps of a release, in an order that makes its tag trustworthy.
+"""Release folders on the Hub: of one or of many, each with a commit and a tag that never moves.
 
-    verify the folder -> plan -> create the repo -> one commit -> compare the commit's listing
-    -> download what is new and compare its bytes -> tag -> read the tag back
+    read each folder -> token and role -> plan each repo -> the Hub's check of each card
+    -> proof of each folder -> for each: create the repo, one commit, compare the commit's listing,
+    download what is new and compare its bytes, tag, read the tag back -> index.json
 
-Each step first checks what was done before, so the same command completes an interrupted release,
-and after a success it sends nothing. `GUARDS` are reasons not to publish that need an explicit
-option.
+What can be refused is refused before anything is written. Each step first checks what was done
+before, so the same command completes an interrupted release, and after a success it sends nothing.
+`GUARDS` are reasons not to publish that need an explicit option.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from ruler_builders.audit.verify import verify
-from ruler_builders.card import CROISSANT_CONFIGS, EVAL
-from ruler_builders.pipeline.pool import Progress
+from ruler_builders.audit.verify import VerifyConfig, verify
+from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.publish.merge import Dataset, without
-from ruler_builders.publish.plan import Plan, PublishConfig, make_plan
+from ruler_builders.publish.plan import Plan, Target, make_plan
+from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import offline
+from ruler_data.files import offline, sha256_file
 from ruler_data.hub.download import check_blobs, open_release
-from ruler_data.hub.repo import ensure_repo, missing, put_files, put_tag, tree
-from ruler_data.hub.retry import check_network, status, token
+from ruler_data.hub.repo import (
+    PushFile,
+    check_card,
+    ensure_repo,
+    head,
+    missing,
+    put_files,
+    put_tag,
+    tree,
+    whoami,
+)
+from ruler_data.hub.retry import check_network, is_reachable, status, token
+from ruler_data.index import FILENAME as INDEX
+from ruler_data.index import Index, Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
-from ruler_data.names import counted
+from ruler_data.names import check_repo, counted
+from ruler_data.terminal import progress
 
 #: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
 #: Called with a line about each step.
 Tell = Callable[[str], None]
+#: What a dry run without a network leaves open.
+UNASKED = (
+    "without the Hub this was not asked: whether the token may write, what the repo holds, which "
+    "version this is, and the Hub's own check of the card"
+)
 
 
 @dataclass(frozen=True)
 class ReleaseOutcome:
-    """The result of `publish`: the commit, None for a dry run, and the paths sent or removed."""
+    """What was done for one repo.
 
-    plan: Plan
-    commit: str | None
-    sent: tuple[str, ...]
+    Attributes:
+        repo: on the Hub.
+        folder: that was released.
+        plan: of the release; None for a dry run that did not reach the Hub.
+        commit: that the tag is on; None for a dry run.
+        sent: paths sent or removed.
+        licences: a line for each licence that is not open.
+    """
+
+    repo: str
+    folder: Path
+    plan: Plan | None = None
+    commit: str | None = None
+    sent: tuple[str, ...] = ()
+    licences: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        plan = self.plan
+        if plan is None:
+            return "\n".join([f"{self.repo}: {self.folder} can be released", *self.licences])
+        about = f"{plan.version.tag}: {counted(len(plan.dataset.manifest.configs), 'config')}"
+        if plan.since:
+            about += f", since {plan.since.tag}: {plan.change.about} ({plan.why})"
+        if plan.published is not None:
+            done = f"{plan.version.tag} is published already, at {plan.published}; nothing sent"
+            return "\n".join([*plan.lines(self.repo), f"{self.repo}: {done}"])
+        if self.commit is not None:
+            return f"{self.repo}: released {about}, commit {self.commit}"
+        creates = "would be created; " if plan.creates else ""
+        return "\n".join(
+            [
+                *plan.lines(self.repo),
+                *self.licences,
+                f"{self.repo}: {creates}would release {about}",
+                f"{counted(len(plan.send), 'file')} to send:",
+                *(f"  {path}" for path in plan.send),
+            ]
+        )
+
+    def to_record(self) -> dict[str, object]:
+        """Return the outcome as plain values."""
+        plan, about = self.plan, {"repo": self.repo, "licences": list(self.licences)}
+        if plan is None:
+            return {**about, "unasked": UNASKED}
+        return {
+            **about,
+            "version": str(plan.version),
+            "tag": plan.version.tag,
+            "since": str(plan.since) if plan.since else None,
+            "change": plan.change.name,
+            "why": plan.why,
+            "commit": self.commit,
+            "published_before": plan.published is not None,
+            "creates": plan.creates,
+            "to_send": list(plan.send),
+            "sent": list(self.sent),
+            "configs": {
+                name: {
+                    "rows": [old.rows if old else None, now.rows],
+                    "bytes": [old.bytes if old else None, now.bytes],
+                }
+                for name, old, now in plan.configs()
+            },
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a dry run could not ask."""
+        return () if self.plan else (f"{self.repo}: {UNASKED}",)
+
+    @property
+    def exit_status(self) -> int:
+        """3: nothing wrong was found, but not all could be asked."""
+        return 0 if self.plan else 3
 
 
-def publish(config: PublishConfig, progress: Progress, tell: Tell) -> ReleaseOutcome:
-    """Publish a folder as a release, or complete one that was interrupted.
+class Releases(tuple[ReleaseOutcome, ...]):
+    """The outcomes of a release of several tokenizers."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def to_record(self) -> list[dict[str, object]]:
+        """Return the outcomes as plain values."""
+        return [one.to_record() for one in self]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a dry run could not ask."""
+        return self[0].notes if self else ()
+
+    @property
+    def exit_status(self) -> int:
+        """The highest of all."""
+        return max((one.exit_status for one in self), default=0)
+
+
+def release(
+    folders: Mapping[str, Path],
+    *,
+    prove: Callable[[Path], str],
+    tell: Tell,
+    version: str = "",
+    index: str = "",
+    allowed: Collection[str] = (),
+    private: bool = False,
+    dry_run: bool = False,
+) -> Releases:
+    """Release folders, each in its repo, and list them in an index; or complete such a release.
+
+    Args:
+        folders: of builds, by repo. Where there are several, one whose rows do not change keeps its
+            version.
+        prove: called with each folder before anything is written; returns a line, or raises.
+        tell: called with a line about each step.
+        version: of all; by default the next one that fits the changes.
+        index: repo whose `index.json` lists them; by default each repo's own, if it has one.
+        allowed: options that consent to what would be refused (`GUARDS`, `plan`).
+        private: whether new repos are private.
+        dry_run: whether to write nothing.
 
     Raises:
-        UsageError: it cannot be published with these options; nothing was written.
-        RulerError: a fault of the folder or the Hub; a repeated command does not send twice.
+        UsageError: it cannot be done with these options; nothing was written.
+        RulerError: a fault of a folder or the Hub; the same command continues.
     """
-    check_access(dry_run=config.dry_run)
-    return carry_out(*prepare(config, progress, tell), tell)
+    wanted = Version.parse(version) if version else None
+    targets = [
+        Target(check_repo(repo), folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
+        for repo, folder in folders.items()
+    ]
+    licences = {one.repo: tuple(_closed_licences(one)) for one in targets}
+    if offline() or not (token() or dry_run) or not is_reachable():
+        if not dry_run:
+            _check_access()
+        for one in targets:
+            tell(prove(one.folder))
+        outcomes = (ReleaseOutcome(o.repo, o.folder, licences=licences[o.repo]) for o in targets)
+        return Releases(outcomes)
+    _check_token(list(folders), tell, dry_run=dry_run)
+    several = len(targets) > 1
+    if index and index not in folders and head(check_repo(index)) is None:
+        msg = f"--index {index}: the Hub has no such dataset; publish it first"
+        raise UsageError(msg)
+    siblings = listed(index) if index else {}
+    if several:
+        siblings |= {one.repo: _named(one.built) for one in targets}
+    planned = [
+        _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell) for one in targets
+    ]
+    for one in targets:
+        tell(prove(one.folder))
+    done = Releases(
+        _carry_out(target, plan, tell, licences[target.repo], private=private, dry_run=dry_run)
+        for target, plan in planned
+    )
+    if not dry_run:
+        _put_indexes(done, index, tell)
+    return done
 
 
-def check_access(*, dry_run: bool) -> None:
+def prover(*, tokenizer: str | None = None, workers: int = 1) -> Callable[[Path], str]:
+    """Return what proves a folder and says so in a line, or raises what is wrong with it."""
+
+    def prove(folder: Path) -> str:
+        with progress(VerifyConfig(folder).tokens) as advance:
+            report = verify(folder, tokenizer=tokenizer, workers=workers, progress=advance)
+        if not report.clean:
+            found = f"{counted(len(report.findings), 'finding')}: {report.findings[0]}"
+            remedy = "build it again, then publish"
+            raise RulerError(folder, "verification failed", f"{found}; {remedy}")
+        checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
+        return f"{folder}: verified: {checked}"
+
+    return prove
+
+
+def _readable(
+    folder: Path, repo: str, version: Version | None, allowed: Collection[str]
+) -> Manifest:
+    """Return the manifest of a folder that may be released, as far as can be seen here."""
+    manifest = read_manifest(folder)
+    for option, applies, why in GUARDS:
+        if getattr(manifest, applies) and option not in allowed:
+            raise UsageError(folder, f"{why}, or give --{option.replace('_', '-')}")
+    for name in _damaged(folder, manifest):
+        what = f"verification failed: {name}: is missing or not as in the manifest"
+        raise RulerError(folder, f"{what}; build it again, then publish")
+    _check_rules(str(folder), (folder / "README.md").read_text(errors="replace"))
+    shown = replace(manifest, data_version=str(version or manifest.data_version))
+    address = Address(repo, f"v{shown.data_version}")
+    files = card_files(shown, folder.joinpath, address)
+    _check_rules(repo, files["README.md"].decode())
+    return manifest
+
+
+def _damaged(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Yield the files that are not as the manifest says."""
+    intact = BuildDir(folder).intact(manifest.configs)
+    yield from (info.file for name, info in manifest.configs.items() if name not in intact)
+    for name, info in manifest.files.items():
+        path = folder / name
+        if not path.is_file() or sha256_file(path) != info.sha256:
+            yield name
+
+
+def _check_rules(where: str, card: str) -> str:
+    """Return a card, if it keeps the Hub's rules."""
+    for fault in card_faults(card):
+        raise RulerError(where, "README.md: the Hub would refuse the card", fault)
+    return card
+
+
+def _closed_licences(target: Target) -> Iterator[str]:
+    """Say of each licence that is not open what the publisher takes upon himself."""
+    for source in target.built.sources:
+        if source.licence not in OPEN_LICENCES:
+            about = f"{source.title}: {source.licence}"
+            yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
+
+
+def _check_access() -> None:
     """Refuse to begin where publishing cannot succeed."""
     if offline():
         msg = "publishing needs the Hub, and RULER_OFFLINE or HF_HUB_OFFLINE is set"
         raise UsageError(msg)
-    if not dry_run and token() is None:
+    if token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
     check_network("publish")
 
 
-def prepare(
-    config: PublishConfig, progress: Progress, tell: Tell, *, keep_unchanged: bool = False
-) -> tuple[PublishConfig, Plan]:
-    """Verify the folder and plan the release; nothing is written.
+def _check_token(repos: Sequence[str], tell: Tell, *, dry_run: bool) -> None:
+    """Ask the Hub whose token this is, before anything else is asked."""
+    if dry_run and token() is None:
+        tell("note: no token, so whether one may write was not asked")
+        return
+    about = whoami()
+    for repo in repos:
+        owner = repo.partition("/")[0]
+        for refusal in token_faults(about, owner):
+            raise RulerError(repo, refusal)
+        members = {about.get("name"), *(one.get("name") for one in about.get("orgs") or ())}
+        if owner not in members:
+            tell(f"note: the token is of {about.get('name')}, who is not seen to belong to {owner}")
 
-    With `keep_unchanged`, a repo that holds these rows already keeps its version; the options
-    returned say so.
+
+def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
+    """Yield why a token may not write to an owner's repos; `about` is the answer of `whoami`.
+
+    >>> list(token_faults({"auth": {"accessToken": {"role": "read"}}}, "org"))
+    ['the token can only read; use one with write access']
     """
-    built = _verified(config, progress, tell)
-    if keep_unchanged and make_plan(unversioned := replace(config, version=""), built).published:
-        config = unversioned
-    plan = make_plan(config, built)
-    for line in (*_table(config.repo, plan), *_notes(plan)):
+    access = (about.get("auth") or {}).get("accessToken") or {}
+    if access.get("role") == "read":
+        yield "the token can only read; use one with write access"
+    scopes = (access.get("fineGrained") or {}).get("scoped")
+    if access.get("role") == "fineGrained" and isinstance(scopes, list):
+        granted = {permission for one in scopes for permission in one.get("permissions") or ()}
+        if "repo.write" not in granted:
+            yield "the token may write to no repo; give it write access to repos of the owner"
+    for org in about.get("orgs") or ():
+        if org.get("name") == owner and org.get("roleInOrg") == "read":
+            yield f"the token's owner may only read in {owner}; ask for the role `write` there"
+
+
+def _plan(target: Target, tell: Tell) -> tuple[Target, Plan]:
+    plan = make_plan(target)
+    for line in plan.lines(target.repo) if plan.published is None else ():
         tell(line)
     for reason in plan.refusals:
-        raise UsageError(config.repo, reason)
-    return config, plan
+        raise UsageError(target.repo, reason)
+    if plan.published is None:
+        (card,) = (one.read() for one in plan.dataset.files if one.path == "README.md")
+        check_card(target.repo, _check_rules(target.repo, card.decode()))
+    return target, plan
 
 
-def carry_out(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
+def _carry_out(
+    target: Target,
+    plan: Plan,
+    tell: Tell,
+    licences: tuple[str, ...],
+    *,
+    private: bool,
+    dry_run: bool,
+) -> ReleaseOutcome:
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
+    outcome = ReleaseOutcome(target.repo, target.folder, plan, licences=licences)
     if plan.published is not None:
-        _check_held(config, plan.dataset, plan.published, tell)
-        return ReleaseOutcome(plan, plan.published, ())
-    if config.dry_run:
-        return ReleaseOutcome(plan, None, ())
-    return _release(config, plan, tell)
-
-
-def _release(config: PublishConfig, plan: Plan, tell: Tell) -> ReleaseOutcome:
-    """Commit, verify the commit on the Hub, tag it, and read the tag back."""
+        _check_held(target.repo, plan.dataset, plan.published, tell)
+        return replace(outcome, commit=plan.published)
+    if dry_run:
+        return outcome
     if plan.creates:
-        ensure_repo(config.repo, private=config.private)
-    try:
-        commit, sent = _commit(config, plan)
-    except RulerError as error:
-        # The Hub checks `eval.yaml` when it is pushed; the rows do not depend on it.
-        refused = error.__cause__ is not None and status(error.__cause__) == 400
-        if not refused or EVAL not in plan.dataset.manifest.files:
-            raise
-        plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
-        try:
-            commit, sent = _commit(config, plan)
-        except RulerError:
-            raise error from error.__cause__
-        tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
-    tell(f"{config.repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(config, plan.dataset, commit, tell)
+        ensure_repo(target.repo, private=private)
+    plan, commit, sent = _commit(target.repo, plan, tell)
+    tell(f"{target.repo}: commit {commit}, {len(sent)} files sent")
+    _check_held(target.repo, plan.dataset, commit, tell)
     new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
-    check_blobs(config.repo, commit, new)
-    tell(f"{config.repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
-    put_tag(config.repo, plan.version.tag, commit)
-    return ReleaseOutcome(plan, commit, tuple(sent))
+    check_blobs(target.repo, commit, new)
+    compared = f"{counted(len(new), 'new file')} downloaded, and their bytes compared"
+    tell(f"{target.repo}: {compared}")
+    put_tag(target.repo, plan.version.tag, commit)
+    return replace(outcome, plan=plan, commit=commit, sent=tuple(sent))
 
 
-def _commit(config: PublishConfig, plan: Plan) -> tuple[str, list[str]]:
-    return put_files(
-        config.repo,
-        plan.dataset.files,
-        f"Release {plan.version.tag}",
-        remove=lambda held: _leftovers(config, plan, held),
-    )
+def _commit(repo: str, plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
+    """Commit the files; if the Hub refuses `eval.yaml`, all but that, since no row depends on it.
+
+    Returns:
+        the plan that was carried out, the commit, and the paths that were sent or removed.
+    """
+    uploaded: dict[tuple[str, str], Any] = {}
+
+    def put() -> tuple[str, list[str]]:
+        files, message = plan.dataset.files, f"Release {plan.version.tag}"
+
+        def remove(held: Mapping[str, Any]) -> list[str]:
+            return _leftovers(repo, plan, held)
+
+        return put_files(repo, files, message, remove=remove, uploaded=uploaded)
+
+    try:
+        return plan, *put()
+    except RulerError as error:
+        if EVAL not in plan.dataset.manifest.files or not _names_eval(error):
+            raise
+        tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
+    plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
+    return plan, *put()
 
 
-def _leftovers(config: PublishConfig, plan: Plan, held: Mapping[str, Any]) -> list[str]:
+def _names_eval(error: RulerError) -> bool:
+    """Whether the Hub refused a commit (with any status 4xx) because of `eval.yaml`."""
+    cause = error.__cause__
+    code = status(cause) if cause else None
+    return code is not None and 400 <= code < 500 and EVAL in f"{error} {cause}"
+
+
+def _leftovers(repo: str, plan: Plan, held: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
     now = held.get(FILENAME)
     manifest = next(file for file in plan.dataset.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         remedy = "run the same command again to extend it"
         what = "another release was committed meanwhile and was not changed"
-        raise RulerError(config.repo, f"{what}; {remedy}")
+        raise RulerError(repo, f"{what}; {remedy}")
     paths = {file.path for file in plan.dataset.files}
     return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
-def _table(repo: str, plan: Plan) -> Iterator[str]:
-    """Return the plan as a table: what changes in each config, and the sum of all."""
-    if plan.published is not None:
-        return
-    before, width = plan.since, max(map(len, plan.dataset.manifest.configs))
-    yield f"{repo}: {before.tag if before else 'no release'} -> {plan.version.tag}"
-    yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
-    same, sums = 0, [0, 0, 0, 0]
-    for name, old, now in plan.configs():
-        figures = [old.rows if old else 0, now.rows, old.bytes if old else 0, now.bytes]
-        sums = [*map(sum, zip(sums, figures, strict=True))]
-        if old and (old.digest, old.sha256) == (now.digest, now.sha256):
-            same += 1
-            continue
-        kind = "new" if old is None else "other bytes" if old.digest == now.digest else "other rows"
-        yield f"  {name:<{width}} {_arrow(*figures)}  {kind}"
-    if same:
-        yield f"  {counted(same, 'config')} unchanged"
-    yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(plan.configs()), 'config')}"
-
-
-def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
-    return f"{rows:>8,} -> {rows_now:>7,} {size:>13,} -> {size_now:>12,}"
-
-
-def _notes(plan: Plan) -> Iterator[str]:
-    """Return what the publisher should know before anything is sent."""
-    configs = len(plan.dataset.manifest.configs)
-    if configs > (most := CROISSANT_CONFIGS):
-        yield f"note: {configs} configs; the Hub's Croissant metadata includes the first {most}"
-    if plan.replaced and plan.published is None:
-        changed = f"changed on the Hub since {plan.since}: {', '.join(plan.replaced)}"
-        yield f"note: {changed}; this release replaces it; the history keeps the old content"
-
-
-def _verified(config: PublishConfig, progress: Progress, tell: Tell) -> Manifest:
-    """Verify the folder before any request to the Hub, and return its manifest."""
-    report = verify(
-        config.folder, tokenizer=config.tokenizer, workers=config.workers, progress=progress
-    )
-    for finding in report.findings:
-        tell(finding)
-    if not report.clean:
-        found = f"{counted(len(report.findings), 'finding')}: {report.findings[0]}"
-        remedy = "build it again, then publish"
-        raise RulerError(config.folder, "verification failed", f"{found}; {remedy}")
-    manifest = read_manifest(config.folder)
-    for option, applies, why in GUARDS:
-        if getattr(manifest, applies) and not getattr(config, option):
-            raise UsageError(config.folder, f"{why}, or give --{option.replace('_', '-')}")
-    checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
-    tell(f"{config.folder}: verified: {checked}")
-    return manifest
-
-
-def _check_held(config: PublishConfig, dataset: Dataset, commit: str, tell: Tell) -> None:
+def _check_held(repo: str, dataset: Dataset, commit: str, tell: Tell) -> None:
     """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
-    where, wrong = f"{config.repo} at {commit}", missing(dataset.files, tree(config.repo, commit))
+    where, wrong = f"{repo} at {commit}", missing(dataset.files, tree(repo, commit))
     if wrong:
         names = ", ".join(file.path for file in wrong)
         raise RulerError(where, f"missing, or not as uploaded: {names}; no tag was set")
-    if open_release(config.repo, commit).manifest != dataset.manifest:
+    if open_release(repo, commit).manifest != dataset.manifest:
         raise RulerError(where, "the manifest is not as uploaded; no tag was set")
     count = counted(len(dataset.files), "file")
-    tell(f"{config.repo}: {count} at {commit} compared with the Hub's listing of hashes")
+    tell(f"{repo}: {count} at {commit} compared with the Hub's listing of hashes")
+
+
+def listed(repo: str) -> dict[str, str]:
+    """Return the repos that a repo's index lists, each with the name of its tokenizer.
+
+    A release calls it before anything is sent, since it changes the index last.
+    """
+    index = read_index(repo) if head(repo) else None
+    return {
+        one.repo: _with_reserve(one.tokenizer, one.reserve) for one in (index or Index()).siblings
+    }
+
+
+def _named(manifest: Manifest) -> str:
+    return _with_reserve(manifest.tokenizer.name, manifest.tokenizer.extra_reserve)
+
+
+def _with_reserve(tokenizer: str, reserve: int) -> str:
+    return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
+
+
+def _put_indexes(done: Releases, index: str, tell: Tell) -> None:
+    """List the releases in an index, or each in its own repo's, if that has one."""
+    entries = [
+        Sibling.of(one.repo, one.plan.version.tag, one.commit, one.plan.dataset.manifest)
+        for one in done
+        if one.plan and one.commit
+    ]
+    if index:
+        _put_index(index, entries, tell)
+        return
+    for entry in entries:
+        if listed(entry.repo):
+            _put_index(entry.repo, [entry], tell)
+
+
+def _put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
+    """List releases in a repo's index; what others list meanwhile is kept."""
+
+    def files(commit: str) -> list[PushFile]:
+        index = (read_index(repo, commit) or Index()).with_siblings(siblings)
+        return [PushFile.of_bytes(INDEX, index.to_json().encode())]
+
+    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+    commit, sent = put_files(repo, files, f"Index: {names}")
+    tell(f"{repo}: {INDEX} {'updated, commit ' + commit if sent else 'is up to date'}")
 
 
 #: The option that overrules a reason not to publish, the property of a manifest to which the

@@ -20,7 +20,7 @@ from ruler_builders.rows.row_template import Haystack, RowTemplate
 from ruler_builders.rows.segments import Costs, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_data.errors import BudgetError
-from ruler_data.row import NO_SPANS
+from ruler_data.parquet import NO_SPANS
 from ruler_data.tasks import Fwe
 
 NOISE = "..."

@@ -22,7 +22,7 @@ from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Corpus, Question
-from ruler_data.row import NO_SPANS
+from ruler_data.parquet import NO_SPANS
 from ruler_data.tasks import Qa
 
 _LABEL = "Document {}:\n"

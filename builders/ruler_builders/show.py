@@ -1,0 +1,180 @@
+"""What `ruler-data show`, `suites`, `sources`, `tokenizers` and `find` print."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ruler_data.dataset import Rows, open_source
+from ruler_data.errors import UsageError
+from ruler_data.index import Found
+from ruler_data.manifest import Manifest
+from ruler_data.names import parse_config, quote
+from ruler_data.row import Row
+from ruler_data.terminal import visible
+
+#: Characters of a hash that a table shows; JSON has all.
+HASH = 16
+#: Characters shown at both ends of a context and around each evidence span.
+AROUND = 160
+#: Evidence spans shown; cwe has three hundred.
+SHOWN = 12
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Records, of which a table shows some values and JSON all."""
+
+    heading: str
+    records: Sequence[Mapping[str, Any]]
+    keys: Sequence[str]
+
+    def to_record(self) -> Sequence[Mapping[str, Any]]:
+        """Return the records."""
+        return self.records
+
+    def __rich__(self) -> Table:
+        headings = {"name": self.heading, "where": "available", "about": "what it is for"}
+        table = Table(*(headings.get(key, key) for key in self.keys), box=None)
+        for record in self.records:
+            table.add_row(*(_cell(key, record[key]) for key in self.keys))
+        return table
+
+
+def _cell(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return str(len(value))
+    return str(value)[:HASH] if key in ("sha256", "fingerprint", "revision") else str(value)
+
+
+@dataclass(frozen=True)
+class ShownConfigs:
+    """The configs of a dataset; the same questions have one question digest."""
+
+    manifest: Manifest
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the entry of each config."""
+        return {name: asdict(info) for name, info in self.manifest.configs.items()}
+
+    def __rich__(self) -> Table:
+        table = Table("config", "rows", "floor (%)", "question digest", "content digest", box=None)
+        for name, info in self.manifest.configs.items():
+            floor = f"{100 * info.floor.score:.1f}" if info.floor else "not recorded"
+            questions = info.question_digest or "not recorded"
+            table.add_row(name, str(info.rows), floor, questions, info.digest)
+        return table
+
+
+@dataclass(frozen=True)
+class ShownRow:
+    """One row; with `full`, its whole context."""
+
+    config: str
+    row: Row
+    full: bool = False
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the row."""
+        return self.row.to_record()
+
+    def __rich__(self) -> RenderableType:
+        row, facts = self.row, Table.grid(padding=(0, 2))
+        facts.add_row("row", f"{self.config}/{row.index}")
+        facts.add_row("length", f"{row.length} tokens, {row.max_new_tokens} of them for the answer")
+        facts.add_row("context", f"{len(row.context):,} characters")
+        facts.add_row("evidence", f"{len(row.evidence)} spans")
+        gold = Text(", ").join(Text(visible(output), style="bold green") for output in row.outputs)
+        return Group(
+            facts,
+            Panel(highlight(row, full=self.full), title="context", title_align="left"),
+            Panel(Text(visible(row.question)), title="question", title_align="left"),
+            Panel(Text(visible(row.answer_prefix)), title="answer prefix", title_align="left"),
+            Panel(gold, title="gold answers", title_align="left"),
+        )
+
+
+def highlight(row: Row, *, full: bool = False) -> Text:
+    """Return the context with its evidence in bold yellow, and the lengths of parts left out."""
+    text = Text(visible(row.context))
+    for span in row.evidence:
+        text.stylize("bold yellow", span.start, span.end)
+    if full:
+        return text
+    size = len(row.context)
+    keep = [(0, 2 * AROUND), (max(size - AROUND, 0), size)]
+    keep += [(max(one.start - AROUND, 0), one.end + AROUND) for one in row.evidence[:SHOWN]]
+    shown, done = Text(), 0
+    for start, end in sorted(keep):
+        if end <= done:
+            continue
+        if start > done:
+            shown.append(f" [... {start - done:,} characters ...] ", style="dim")
+        shown.append_text(text[max(start, done) : end])
+        done = end
+    return shown
+
+
+def show(
+    data: str, config: str, index: int, revision: str | None, *, full: bool
+) -> ShownRow | ShownConfigs:
+    """Return a row of a folder or a release; without a config, its configs.
+
+    Raises:
+        UsageError: there is no such config or row.
+    """
+    if config:
+        parse_config(config)
+    source = open_source(data, revision)
+    configs = source.manifest.configs
+    if not config:
+        return ShownConfigs(source.manifest)
+    if config not in configs:
+        msg = f"{quote(config)} is not in {source}; it has {', '.join(configs)}"
+        raise UsageError(msg)
+    if index >= configs[config].rows:
+        msg = f"{config} has rows 0 to {configs[config].rows - 1}, not {index}"
+        raise UsageError(msg)
+    return ShownRow(config, Rows(source, config)[index], full)
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """Where the rows for a model are, or how to build them."""
+
+    found: Found
+    repo: str | None
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the release and its snippets."""
+        found, release = self.found, self.found.release
+        return {
+            "model": found.model,
+            "fingerprint": self._fingerprint,
+            "release": release and asdict(release),
+            "load": found.load,
+            "run": found.run,
+            "build": found.build,
+        }
+
+    @property
+    def _fingerprint(self) -> str | None:
+        tokenizer = self.found.tokenizer
+        return (tokenizer.identity or tokenizer.fingerprint) if tokenizer else None
+
+    def __str__(self) -> str:
+        found, release = self.found, self.found.release
+        known = self._fingerprint or "not available; the index lists the model"
+        head = f"tokenizer of {found.model}: {known}"
+        if release:
+            kept = f", {release.reserve:,} tokens kept free" if release.reserve else ""
+            where = f"{release.repo} {release.tag}, commit {release.commit}{kept}"
+            return "\n".join([head, where, f"  {found.load}", f"  {found.run}"])
+        none = (
+            f"{self.repo}: no rows for it" if self.repo else "no repo to look in (--in org/ruler)"
+        )
+        return "\n".join([head, f"{none}; build them:", f"  {found.build}"])

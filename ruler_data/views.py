@@ -1,0 +1,33 @@
+"""How rows, manifests and tables show themselves in a prompt and a notebook."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+#: Characters of a text that are shown.
+SHOWN = 240
+
+
+def shortened(value: object, limit: int = SHOWN) -> str:
+    """Return a value as text of bounded length.
+
+    >>> shortened(("a", "b")), shortened("long text", 4)
+    ('a, b', 'long… (9 characters)')
+    """
+    text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
+def lines_of(title: str, values: Mapping[str, object]) -> str:
+    """Return a title and a line for each value, for `repr`."""
+    shown = [f"  {name}: {ascii(shortened(value, 70))[1:-1]}" for name, value in values.items()]
+    return "\n".join([f"<{title}", *shown]) + ">"
+
+
+def html_table(names: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
+    """Return a table as notebooks show it."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(shortened(cell))}</td>' for cell in line)}</tr>"
+        for line in lines
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
