@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.publish.lockstep import LockstepConfig
+from ruler_builders.publish.siblings import sibling_builds
 from ruler_data import RulerError, UsageError
 from ruler_data.index import Index, Sibling
 from tests import commands, forks
@@ -127,7 +127,7 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
 
 def test_two_names_of_one_tokenizer_are_refused() -> None:
     with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
-        LockstepConfig(org="acme", version="1.0.0", tokenizers="llama3,llama3.3")
+        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3", Path("dist"))
 
 
 @pytest.mark.slow

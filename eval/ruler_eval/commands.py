@@ -167,6 +167,16 @@ def run(
     tasks: Tasks = None,
     lengths: Lengths = None,
     rows: Rows = None,
+    until_decided: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask rows in random order until this is decided: effective[=85.6], not-worse[=1] "
+            "than --baseline, or within[=1] points."
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | Path | None, typer.Option(help="Folder of a run, for --until-decided not-worse.")
+    ] = None,
     shard: Annotated[str, typer.Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1",
     tensor_parallel: TensorParallel = 1,
     data_parallel: Annotated[
@@ -189,6 +199,8 @@ def run(
 
         ruler-eval run --data dist/llama3 --model org/model --out runs/x --tasks vt,cwe --lengths 4k
 
+        ruler-eval run --data org/ruler --model org/model --out runs/y --until-decided effective
+
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
     each, for engine `python` (`ruler_eval.engines.python`); `model` may then be left out, or be
     just a name. Further keyword arguments are options of the engine.
@@ -197,9 +209,11 @@ def run(
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
+    from ruler_data.errors import UsageError
     from ruler_data.names import parse_shard
     from ruler_data.terminal import named_path
     from ruler_eval.data_parallel import run_processes
+    from ruler_eval.decide import parse_question
     from ruler_eval.eval_config import EvalConfig, parse_options
     from ruler_eval.inputs import Choice
     from ruler_eval.run_dir import RunFolder
@@ -233,10 +247,17 @@ def run(
         "generate": generate,
     }
     choice, config, part = Choice(**chosen), EvalConfig(**generating), Shard(*parse_shard(shard))
+    question = None
+    if until_decided is not None:
+        question = parse_question(until_decided, baseline)
+        if part.count > 1 or data_parallel > 1 or config.engine == "ray" or samples > 1:
+            one = "one process and one answer to each row"
+            msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
+            raise UsageError(msg)
     folder = RunFolder(named_path(out)).checked()
     job = open_job(choice, config)
     if data_parallel == 1:
-        failure = run_shard(job, folder, part)
+        failure = run_shard(job, folder, part, question)
         return summarize(folder, job.info, failure)
     arguments = {**chosen, **generating, "out": out}
     run_processes(arguments, folder, part, data_parallel, tensor_parallel)

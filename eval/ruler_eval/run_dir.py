@@ -3,6 +3,7 @@
 runs/x/run.json                 everything that decides on the answers
 runs/x/starts.jsonl             one line for each start: what may differ between them
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it
+runs/x/decision.json            what `--until-decided` found
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
@@ -30,6 +31,8 @@ from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, RunInfo
 from ruler_eval.sharding import Shard
 
 STARTS = "starts.jsonl"
+#: What `--until-decided` found.
+DECISION = "decision.json"
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
@@ -137,6 +140,11 @@ class RunFolder:
             for line in (self.path / STARTS).read_bytes().splitlines():
                 with suppress(ValueError, TypeError, RecursionError):  # a crash may have cut a line
                     yield dict(json.loads(line))
+
+    def decision(self) -> dict[str, Any] | None:
+        """Return what the run decided; None if it was not to decide anything."""
+        path = self.path / DECISION
+        return dict(json.loads(path.read_bytes())) if path.is_file() else None
 
     def running(self) -> set[Shard]:
         """Return the shards that a process runs, on this machine or one that shares its locks."""

@@ -48,6 +48,7 @@ class Run:
         samples: answers to each row.
         rows_per_second: of the processes that run now; None without any.
         failure: why the call that returned this did not answer all that it was to; None if it did.
+        decision: what `--until-decided` found; None if it was not asked.
     """
 
     folder: Path
@@ -56,6 +57,7 @@ class Run:
     samples: int = 1
     rows_per_second: float | None = None
     failure: str | None = None
+    decision: dict[str, Any] | None = None
 
     @property
     def rows(self) -> int:
@@ -100,6 +102,7 @@ class Run:
             "failed": self.failed,
             "left": self.rows - self.answered - len(self.failed),
             "rows_per_second": self.rows_per_second,
+            "decision": self.decision,
             "configs": [asdict(config) for config in self.configs],
         }
 
@@ -128,7 +131,8 @@ class Run:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
-        return Group(table, self.coverage, *failures)
+        decided = [] if self.decision is None else [str(self.decision["answer"])]
+        return Group(table, self.coverage, *failures, *decided)
 
 
 def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> Run:
@@ -140,7 +144,8 @@ def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> R
         if one.error is not None
     }
     configs = tally(info, found)
-    return Run(folder.path, configs, failed, info.samples, folder.rows_per_second(), failure)
+    speed, decision = folder.rows_per_second(), folder.decision()
+    return Run(folder.path, configs, failed, info.samples, speed, failure, decision)
 
 
 def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, ...]:

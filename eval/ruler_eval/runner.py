@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -21,9 +22,11 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted
+from ruler_data.row import Row
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
 from ruler_eval.answers import Answer
+from ruler_eval.decide import HELD, Decision, Question, write_decision
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig
@@ -88,8 +91,16 @@ def open_job(choice: Choice, config: EvalConfig) -> RunJob:
     return RunJob(choice, config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
-def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> str | None:
+def run_shard(
+    job: RunJob, folder: RunFolder, shard: Shard, question: Question | None = None
+) -> str | None:
     """Answer the rows of a shard that have no answer yet; progress is shown on a terminal.
+
+    Args:
+        job: the run.
+        folder: of the run.
+        shard: to answer.
+        question: ask rows only until it is decided.
 
     Returns:
         How many of them have none now, and why; None if all have one.
@@ -99,15 +110,25 @@ def run_shard(job: RunJob, folder: RunFolder, shard: Shard) -> str | None:
             job.engine.open()
         folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
+        wanted: Iterator[Request | None] | None = requests(job, pending) if pending else None
+        decision: Decision | None = None
+        if question is not None:
+            decision = Decision(question, job.data, job.info)
+            held = HELD if job.config.engine == "vllm" else None
+            wanted = _undecided(job, decision.rows(folder.answers(), held))
         answers = journal.Journal(folder.path, shard.name)
         with closing(answers), bar(pending) as progress:
-            for answer in _predict(job, pending, folder.file(FAILURE, shard)):
+            for answer in _predict(job, wanted, folder.file(FAILURE, shard)):
                 answers.add(answer)
                 progress(answer)
+                if decision is not None:
+                    decision.add(answer)
+        if decision is not None:
+            write_decision(folder.path, decision)
     found = folder.answers() if pending else {}
     records = [found.get(item.key) for item in pending]
     failed = [one.error for one in records if one is not None and one.error is not None]
-    missing = records.count(None)
+    missing = records.count(None) if decision is None else 0
     if not failed and not missing:
         return None
     return (
@@ -153,11 +174,26 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
                 yield Request(config, row, ids, job.room(row), sample=sample)
 
 
-def _predict(job: RunJob, pending: list[Item], failure: Path) -> Iterator[Answer]:
+def _undecided(
+    job: RunJob, rows: Iterator[tuple[str, Row] | None]
+) -> Iterator[Request | None] | None:
+    """Return rows as requests; None if there is none, so that no model is loaded."""
+    first = next(rows, None)
+    if first is None:
+        return None
+    return (
+        None if each is None else Request(*each, job.ids(each[1]), job.room(each[1]))
+        for each in chain([first], rows)
+    )
+
+
+def _predict(
+    job: RunJob, wanted: Iterator[Request | None] | None, failure: Path
+) -> Iterator[Answer]:
     """Yield the engine's predictions; an exception of it becomes one line, and a file."""
-    if not pending:
+    if wanted is None:
         return
-    with closing(prefetch(requests(job, pending), AHEAD)) as ready:
+    with closing(prefetch(wanted, AHEAD)) as ready:
         predictions = job.engine.generate(ready)
         try:
             yield from map(job.reasoning_apart, predictions)

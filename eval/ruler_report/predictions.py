@@ -104,7 +104,9 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
         if 0 <= index < run.data.rows.get(config, 0):
             failed = Answer(config, index, error=reason, sample=sample)
             entries[config, index, sample] = failed if reason else line
-    return run, Predictions(entries, journal.parse, tuple(torn))
+    decision = RunFolder(folder).decision()
+    decided = [] if decision is None else [f"{decision['answer']}; {decision['guarantee']}"]
+    return run, Predictions(entries, journal.parse, (*torn, *decided))
 
 
 def _read_files(place: Path, rows: Mapping[str, int]) -> Predictions:

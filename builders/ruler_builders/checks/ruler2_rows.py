@@ -16,13 +16,11 @@ from ruler_builders.prompts_ruler2 import Example
 from ruler_data.row import Row
 from ruler_data.tasks import Ruler2
 
-_LINE = re.compile(
-    r"(One of the special magic numbers for ([a-z]+(?:-[a-z]+)+) is: )([1-9]\d{9})\."
-)
+_LINE = re.compile(r"(One of the special magic numbers for ([^:\n]+) is: )(\d{10})\.")
 _LABEL = re.compile(r"(Question ([1-9]\d{6}): |Document ([1-9]\d{6}):\n)")
-_KEY = re.compile(r" for (\S+) mentioned in the provided text\? ")
+_KEY = re.compile(r" for (.+?) mentioned in the provided text\? ")
 _NUMBER = re.compile(r"(?:the (\d\w\w) \(1 indexed\) )?Question (\d+)")
-_EXAMPLE = re.compile(
+EXAMPLE = re.compile(
     r"Question (\d+) from .*?\n(?:Question \d+: (.*)\n)?Solution: \\boxed\{([A-D])\}\n\n"
 )
 
@@ -107,17 +105,19 @@ def _solve_documents(
 _GOLD = 2
 
 
+def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
+    """Return what the question is about: a key, a number, a text or a question; and the ordinal."""
+    if params.kind != "qa":
+        return _asked(row)
+    text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
+    query = text if params.level == "basic" else row.question.partition("Question: ")[2]
+    return query.partition("\nIndex of the most")[0], ""
+
+
 def template(params: Ruler2, row: Row) -> PromptTemplate:
     """Return the fixed text of a row's prompt, with what its question is about."""
-    examples = [
-        Example(number, text or "", letter)
-        for number, text, letter in _EXAMPLE.findall(row.question)
-    ]
-    if params.kind == "qa":
-        text = row.question.removeprefix("Text: ").rpartition("\nMost relevant document index:")[0]
-        query = text if params.level == "basic" else row.question.rpartition("Question: ")[2]
-        return prompts.ruler2(params, query.partition("\nIndex of the most")[0])
-    return prompts.ruler2(params, *_asked(row), examples)
+    examples = [Example(*found) for found in EXAMPLE.findall(row.question)]
+    return prompts.ruler2(params, *query_of(params, row), examples)
 
 
 def parameter_findings(params: Ruler2, row: Row) -> Iterator[str]:
@@ -128,7 +128,7 @@ def parameter_findings(params: Ruler2, row: Row) -> Iterator[str]:
     if max(often.values()) > params.copies or several > _INCOMPLETE * (params.copies > 1):
         yield f"labels are shared by up to {max(often.values())} texts, the task's {params.copies}"
     solved = params.kind == "mk_niah" and params.level in ("medium", "hard")
-    examples = _EXAMPLE.findall(row.question)
+    examples = EXAMPLE.findall(row.question)
     if len(examples) != _EXAMPLES * solved:
         yield f"{len(examples)} examples, the task has {_EXAMPLES * solved}"
     held = {(one.label, one.text) for one in texts}

@@ -1,0 +1,138 @@
+"""`run --until-decided`: stops early, says what holds for all rows, and can be carried on."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+import ruler_eval
+from ruler_data.errors import UsageError
+from ruler_data.names import parse_config
+from ruler_eval.engines import Request
+from ruler_eval.sequential import order_of
+from tests.commands import succeeded
+from tests.conftest import Cli, made_once, of_all_workers
+from tests.running.processes import evaluate, keys
+
+LENGTHS, ROWS = (512, 1024), 60
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
+    """60 rows of three tasks at two lengths."""
+    asked = ("build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks",
+             "niah_single_1,niah_multikey_2,niah_multivalue", "--lengths",
+             ",".join(map(str, LENGTHS)), "--rows", ROWS, "--counter", "tokenizers")  # fmt: skip
+    return made_once(
+        of_all_workers(tmp_path_factory) / "decided",
+        lambda out: succeeded(cli(*asked, "--out", out)),
+    )
+
+
+def model(**right: float) -> Callable[[Sequence[Request]], list[str]]:
+    """Return a model that answers rightly with a chance by length, e.g. `_512=0.9`."""
+
+    def generate(requests: Sequence[Request]) -> list[str]:
+        texts = []
+        for one in requests:
+            length = parse_config(one.config)[1]
+            is_right = random.Random(f"{one.config}/{one.row.index}").random() < right[f"_{length}"]
+            texts.append(", ".join(one.row.outputs) if is_right else "I do not know.")
+        return texts
+
+    return generate
+
+
+def run(data: Path, out: Path, until: str | None = None, **more: Any) -> ruler_eval.Run:  # noqa: ANN401
+    return ruler_eval.run(data, out=out, until_decided=until, protocol="base", **more)
+
+
+def means(data: Path, out: Path) -> dict[int, float]:
+    scores = ruler_eval.score(out, data).configs
+    return {
+        length: 100 * fmean(fmean(s for s in scores[name] if s is not None)
+                            for name in scores if name.endswith(f"_{length}"))
+        for length in LENGTHS
+    }  # fmt: skip
+
+
+def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_path: Path) -> None:
+    out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
+    found = run(data, out, "effective", generate=says)
+    assert found.failure is None and found.decision is not None
+    assert found.decision["answer"].startswith("effective length at 85.6: 512, after ")
+    lengths = found.decision["lengths"]
+    assert lengths["1024"]["side"] == "below" and lengths["512"]["side"] == "above"
+    assert 0 < lengths["1024"]["rows_of_a_task"] < ROWS and found.answered < found.rows
+    assert json.loads((out / "decision.json").read_text()) == found.decision
+    first = order_of("niah_single_1", ROWS)[0]
+    assert ("niah_single_1_1024", first) in keys(out)
+    assert run(data, out, "effective", generate=says).answered == found.answered  # nothing more
+    whole = run(data, out, generate=says)  # the one change of rows that a folder allows
+    assert whole.complete and len(keys(out)) == found.rows
+    for length, mean in means(data, out).items():
+        low, high = lengths[str(length)]["bounds"]
+        assert low <= mean <= high and (mean >= 85.6) == (length == 512)
+    shown = evaluate("status", out)
+    assert found.decision["answer"] in " ".join(shown.stdout.split())
+
+
+def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    run(data, base, generate=model(_512=0.9, _1024=0.9))
+    asks: dict[str, Any] = {"baseline": base}
+    same = run(data, tmp_path / "same", "not-worse=5", generate=model(_512=0.9, _1024=0.9), **asks)
+    assert same.decision and same.decision["answer"].startswith("not worse at any length than")
+    assert same.answered < same.rows
+    worse = run(
+        data, tmp_path / "worse", "not-worse=5", generate=model(_512=0.4, _1024=0.9), **asks
+    )
+    assert worse.decision and worse.decision["answer"].startswith("worse at 512 tokens than")
+    assert not any(config.answered for config in worse.configs if config.config.endswith("_1024"))
+
+
+def test_a_mean_is_known_within_the_points_that_were_asked(data: Path, tmp_path: Path) -> None:
+    out, says = tmp_path / "run", model(_512=1.0, _1024=0.8)
+    found = run(data, out, "within=8", generate=says)
+    assert found.decision and found.decision["decided"] and found.answered < found.rows
+    run(data, out, generate=says)
+    for length, mean in means(data, out).items():
+        low, high = found.decision["lengths"][str(length)]["bounds"]
+        assert low <= mean <= high <= low + 16
+
+
+def test_at_the_threshold_all_rows_cannot_tell(data: Path, tmp_path: Path) -> None:
+    out, says = tmp_path / "run", model(_512=0.85, _1024=0.85)
+    run(data, out, generate=says)
+    threshold = means(data, out)[1024]
+    found = run(data, tmp_path / "two", f"effective={threshold!r}", generate=says, lengths="1024")
+    assert found.complete and found.decision
+    assert "none (cannot tell at 1,024), after 180 of 180 rows" in found.decision["answer"]
+
+
+@pytest.mark.parametrize(
+    ("until", "more", "said"),
+    [
+        ("speed=3", {}, "not a question; give one of effective=85.6, not-worse=1, within=1"),
+        ("within=0", {}, "not a question"),
+        ("not-worse=1", {}, "--baseline is for --until-decided not-worse, which needs it"),
+        ("within=1", {"shard": "0/2"}, "is for one process"),
+        ("within=1", {"samples": 2}, "is for one process"),
+        ("within=1", {"rows": "512:10"}, None),
+        ("within=1", {"configs": "niah_single_1_512,niah_multikey_2_512", "rows": 5}, None),
+    ],
+)
+def test_what_cannot_be_decided_is_refused(
+    until: str, more: dict[str, Any], said: str | None, data: Path, tmp_path: Path
+) -> None:
+    says = model(_512=1.0, _1024=1.0)
+    if said is None:
+        assert run(data, tmp_path / "run", until, generate=says, **more).decision
+        return
+    with pytest.raises(UsageError, match=said.replace(".", r"\.")):
+        run(data, tmp_path / "run", until, generate=says, **more)
+    assert not (tmp_path / "run").exists()

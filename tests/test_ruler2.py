@@ -1,0 +1,263 @@
+"""The suite `ruler2`: prompts of upstream, answers found by hand, scores computed twice."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ruler_builders import prompts_ruler2 as prompts
+from ruler_builders.sources import Library
+from ruler_builders.sources.mmlu import read_choices
+from ruler_data import Row
+from ruler_data.errors import RulerError
+from ruler_data.suites import packaged
+from ruler_data.tasks import Ruler2
+from ruler_eval.metrics import SCORERS, gold_text
+from ruler_eval.metrics_ruler2 import chosen_letter, soft_all, soft_last, soft_match, soft_part
+from ruler_report.exact import exact_scores
+from tests.rows import counter, make, rows_of
+
+SUITE = packaged()["ruler2"].tasks
+SOLVED = ("mk_niah_medium", "mk_niah_hard")
+#: What rows of upstream's own generators drew from the sample corpus, and sha256 of their prompts
+#: (benchmarks/ruler2.py --freeze).
+FROZEN = json.loads(Path("tests/golden/ruler2-prompts.json").read_text(encoding="utf-8"))
+WORDS = st.lists(st.sampled_from(["Paris", "is", "the", "İstanbul", "x.", "ß"]), max_size=8)
+
+
+def params_of(name: str) -> Ruler2:
+    params = SUITE[name].params
+    assert isinstance(params, Ruler2)
+    return params
+
+
+def texts_of(row: Row) -> list[tuple[str, str]]:
+    """Label and text of all texts of the haystack, read line by line or by empty lines."""
+    if row.context.startswith(("A special", "Some special")):
+        lines = row.context.splitlines()[1:]
+        return [(one.split(" ")[7], one.split(" ")[9].rstrip(".")) for one in lines]
+    _, *pieces = row.context.removesuffix("\n\n").split("\n\n")
+    found = list[tuple[str, str]]()
+    for piece in pieces:
+        label = re.match(r"(?:Question|Document) (\d{7}):[ \n]", piece)
+        if label:
+            found.append((label[1], piece[label.end() :]))
+        else:  # a document with an empty line in it
+            found[-1] = found[-1][0], f"{found[-1][1]}\n\n{piece}"
+    return found
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_a_prompt_is_upstreams_to_the_character(name: str) -> None:
+    drawn, params = FROZEN[name], params_of(name)
+    frame = prompts.ruler2(
+        params,
+        drawn["query"],
+        drawn["place"],
+        [prompts.Example(*one) for one in drawn["examples"]],
+    )
+    basic = params.level == "basic" and params.kind != "qa"
+    label = prompts.DOCUMENT if params.kind == "qa" else prompts.KEY if basic else prompts.QUESTION
+    end = prompts.PERIOD if basic else prompts.EMPTY_LINE
+    texts = "".join(f"{label.format(one)}{text}{end}" for one, text in drawn["texts"])
+    question = f"{frame.head}{texts}{frame.tail}{frame.question}{frame.prefix}"
+    assert hashlib.sha256(question.encode()).hexdigest() == drawn["sha256"]
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_other_lengths_and_tokenizers_ask_the_same(name: str) -> None:
+    first, *others = (
+        make("mistral", name, 3), make("mistral-v0.2", name, 3), make("mistral", name, 3, 8192)
+    )  # fmt: skip
+    held = [first.context[span.start : span.end] for span in first.evidence]
+    for other in others:
+        assert (first.question, first.outputs) == (other.question, other.outputs)
+        assert held == [other.context[span.start : span.end] for span in other.evidence]
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_the_answer_is_found_by_hand_and_is_the_only_one(name: str) -> None:
+    params = params_of(name)
+    for row in rows_of(name):
+        texts, asked = texts_of(row), row.question.rpartition("\n\n")[2]
+        assert row.answer_prefix == ""
+        if params.kind == "qa":
+            labels = Counter(label for label, _ in texts)
+            assert max(labels.values()) == 1
+            gold = [row.context[one.start : one.end] for one in row.evidence]
+            if params.level == "basic":
+                text = row.question.removeprefix("Text: ").rpartition("\n")[0]
+                assert [label for label, one in texts if one == text] == [*row.outputs]
+            elif params.level == "easy":
+                assert {*row.outputs} == {one[9:16] for one in gold}
+            elif row.outputs[0] not in ("yes", "no"):
+                holds = [one for _, one in texts if row.outputs[0].lower() in one.lower()]
+                assert holds and all(any(one in needle for needle in gold) for one in holds)
+            continue
+        label = re.findall(r"for (\S+) mentioned|Question (\d{7})", asked)[-1]
+        found = [text for one, text in texts if one in label]
+        assert len(found) == params.copies == len(row.evidence)
+        place = re.search(r"the (\d)\w\w \(1 indexed\)", asked)
+        if name in SOLVED:
+            assert row.outputs[0] in "ABCD" and len(row.outputs) == 1
+        else:
+            assert {*row.outputs} == {*(found[int(place[1]) - 1 :][:1] if place else found)}
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_five_questions_of_the_context_are_solved_as_examples(name: str) -> None:
+    library = Library(kind="sample").choices[0]
+    letters = {one.text: one.letter for one in (*library.asked, *library.haystack)}
+    for row in rows_of(name, rows=3):
+        texts = dict(texts_of(row))
+        solved = re.findall(r"Question (\d{7}) from [^\n]+\n(.*?)Solution: \\boxed\{(.)\}",
+                            row.question, re.DOTALL)  # fmt: skip
+        assert len(solved) == 5
+        for number, copied, letter in solved:
+            assert letters[texts[number]] == letter
+            assert copied in ("", f"Question {number}: {texts[number]}\n")
+
+
+@pytest.mark.parametrize("name", [name for name in SUITE if name.startswith("mv")])
+def test_other_labels_are_shared_by_four_texts_as_well(name: str) -> None:
+    for row in rows_of(name):
+        shared = Counter(Counter(label for label, _ in texts_of(row)).values())
+        assert set(shared) <= {1, 2, 3, 4} and shared.total() - shared[4] <= 1
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_rows_are_full_and_have_room_for_a_copy_of_all_that_is_asked_for(name: str) -> None:
+    count = counter("mistral").count
+    for row in rows_of(name):
+        assert 0.99 * 4096 <= row.length <= 4096
+        gold = [row.context[span.start : span.end] for span in row.evidence]
+        copied = gold if name in ("mk_niah_medium", "mv_niah_medium", "qa_medium") else []
+        if params_of(name).level != "basic" and not name.startswith("qa") and name not in SOLVED:
+            copied += gold[: len(row.outputs)]
+        wanted = "\n\n".join([*copied, *row.outputs])
+        assert count([wanted])[0] <= row.max_new_tokens
+
+
+def edits(said: list[str], wanted: list[str]) -> int:
+    """The Levenshtein distance of words, by the book."""
+    row = list(range(len(wanted) + 1))
+    for at, word in enumerate(said, 1):
+        last, row[0] = row[0], at
+        for to, other in enumerate(wanted, 1):
+            last, row[to] = row[to], min(row[to] + 1, row[to - 1] + 1, last + (word != other))
+    return row[-1]
+
+
+@given(said=WORDS, wanted=WORDS.filter(bool), more=WORDS.filter(bool))
+def test_soft_scores_are_one_minus_the_word_error_rate(
+    said: list[str], wanted: list[str], more: list[str]
+) -> None:
+    def by_hand(answer: str, output: str) -> float:
+        low, gold = answer.lower(), output.lower()
+        return float(gold in low) or max(
+            0, 1 - edits(low.split(), gold.split()) / len(gold.split())
+        )
+
+    answer, outputs = "\t".join(said), [" ".join(wanted), " ".join(more)]
+    scores = [by_hand(answer, output) for output in outputs]
+    assert [soft_match(answer, output) for output in outputs] == scores
+    assert soft_all(answer, outputs) == sum(scores) / 2
+    assert soft_part(answer, outputs) == max(scores)
+    assert soft_last(f"{' '.join(more)}\n\n{answer}", outputs) == sum(scores) / 2
+
+
+#: Computed by NVIDIA-NeMo/Gym at 07d6b0d07, resources_servers/ruler2/app.py.
+SCORED = [
+    ("soft_all", "a b x d", ("a b c d",), 0.75),
+    ("soft_all", "Question 7: one two", ("one two", "three"), 0.5),
+    ("soft_part", "Document 12:\nParis\n\nLyon", ("Paris",), 0.0),
+    ("soft_part", "Document 12:\nParis\n\nIt is Paris", ("Paris", "x"), 1.0),
+    ("soft_last", "one two\n\nthree", ("one two",), 0.0),
+    ("soft_last", "one two\n\n", ("one two",), 0.0),
+    ("soft_last", "three\n\none two", ("one two",), 1.0),
+    ("letter", "\\boxed{\\text{C}}", ("C",), 1.0),
+    ("letter", "\\boxed{A} or \\boxed{B}", ("B",), 1.0),
+    ("letter", "\\boxed{ c }", ("C",), 1.0),
+    ("letter", "**Answer:** b", ("B",), 1.0),
+    ("letter", "The final answer is (D)", ("D",), 1.0),
+    ("letter", "\\boxed{أ}", ("A",), 1.0),
+    ("letter", "\\boxed {A}", ("A",), 0.0),
+    ("letter", "\\boxed{A", ("A",), 0.0),
+    ("letter", "A", ("A",), 0.0),
+]
+
+
+@pytest.mark.parametrize(("metric", "answer", "outputs", "score"), SCORED)
+def test_scores_are_upstreams(
+    metric: str, answer: str, outputs: tuple[str, ...], score: float
+) -> None:
+    assert SCORERS[metric](answer, outputs) == score  # type: ignore[index]
+
+
+def test_a_final_answer_counts_at_the_end_of_the_text_as_in_nemo_skills() -> None:
+    assert chosen_letter("The final answer is C\nbut \\boxed{B}") == "B"  # the port reads C
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_gold_answers_are_exact_and_another_text_of_the_haystack_is_not(name: str) -> None:
+    row, task = rows_of(name)[0], SUITE[name]
+    assert exact_scores(row, task, gold_text(row), 1.0) == (1.0, 1.0)
+    texts = [text for label, text in texts_of(row)]
+    if name in SOLVED:
+        answer = f"\\boxed{{{'ABCD'.replace(row.outputs[0], '')[0]}}}"
+    elif row.outputs[0].isdigit() and params_of(name).kind == "qa":
+        answer = next(label for label, _ in texts_of(row) if label not in row.outputs)
+    else:
+        answer = next(text for text in texts if not any(one in text for one in row.outputs))
+    assert exact_scores(row, task, answer, 0.2)[0] == 0
+
+
+def written(tmp_path: Path, *rows: dict[str, object]) -> Path:
+    path = tmp_path / "mmlu.jsonl"
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    return path
+
+
+def choice(split: str, number: int, **changes: object) -> dict[str, object]:
+    choices = [f"{number} {letter}" for letter in "wxyz"]
+    row = {"split": split, "question": f"Is\u2028it {number}?", "choices": choices, "answer": 1}
+    return {**row, **changes}
+
+
+def test_the_haystack_is_of_the_training_split_where_there_is_one(tmp_path: Path) -> None:
+    tests = [choice("test", number) for number in range(40)]
+    found, _ = read_choices(written(tmp_path, *tests))
+    assert (len(found.asked), len(found.haystack)) == (20, 20)
+    assert (
+        found.asked[1].text == "Is it 2? A. 2 w B. 2 x C. 2 y D. 2 z"
+        and found.asked[1].letter == "B"
+    )
+    train = [choice("auxiliary_train", 100 + number) for number in range(20)]
+    odd = [
+        choice("test", 50, question="x" * 300),
+        choice("test", 51, choices=["a", "b", "A ", "c"]),
+        choice("test", 39),
+    ]
+    found, detail = read_choices(written(tmp_path, *tests, *odd, *train))
+    assert (len(found.asked), len(found.haystack)) == (39, 20) and "auxiliary_train" in detail
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"split": "test"}, "mmlu.jsonl:1: not in the format of MMLU (KeyError: 'choices')"),
+        (choice("test", 1, answer=4), "mmlu.jsonl:1: not in the format of MMLU (IndexError"),
+        (choice("test", 1, choices=["a"]), "mmlu.jsonl:1: not in the format of MMLU (ValueError"),
+        (choice("test", 1), "are too few; at least 20 of each"),
+    ],
+)
+def test_a_file_that_is_not_mmlu_is_refused(
+    tmp_path: Path, row: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RulerError, match=re.escape(message)):
+        read_choices(written(tmp_path, row))
