@@ -28,6 +28,9 @@ _TYPES = {
     "evidence": pa.list_(_SPAN),
 }
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in _TYPES.items()])
+#: In the metadata of every file and on every card, so that a training corpus can be searched for
+#: benchmark data.
+CANARY = "ruler-data canary 7d0c6a1e-52b4-4f0e-9a53-c1f6b8d2e947: benchmark data, not for training"
 #: Evidence of a row that has none.
 NO_SPANS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 NO_SPANS.setflags(write=False)

@@ -16,6 +16,7 @@ from ruler_data import UsageError, load
 from ruler_data.errors import RulerError
 from ruler_data.parquet import LARGEST_GROUP, UNREADABLE, opened
 from ruler_data.tokenizers import load_tokenizer
+from ruler_data.tokenizers.hf import HfTokenizer, Origin
 from tests.conftest import Builds, Cli
 from tests.running import tiny
 from tests.tampering import MANIFEST, copy_of, edit_file, file_of, manifest_of, table_of
@@ -32,19 +33,37 @@ TEMPLATES = {
 }
 
 
+def strangers(folder: Path) -> HfTokenizer:
+    """Return a tokenizer as it is loaded from a Hub id that the registry does not name."""
+    return HfTokenizer(folder, "x", Origin("org/x", "0" * 40, is_strangers=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_a_template_without_end_is_stopped_and_the_next_one_runs(name: str, tmp_path: Path) -> None:
+def test_a_strangers_template_without_end_is_stopped_and_the_next_one_runs(
+    name: str, tmp_path: Path
+) -> None:
     model = tiny.make_model(tmp_path / "model")
     for template, fails in ((TEMPLATES[name], True), ("{{ messages[0]['content'] }}!", False)):
         (model / "chat_template.jinja").write_text(template, encoding="utf-8")
         if fails and name != "is folded when it is compiled":
             with pytest.raises(UsageError, match="its chat template cannot be used"):
-                load_tokenizer(str(model)).render("hello", "")
+                strangers(model).render("hello", "")
         elif fails:
-            load_tokenizer(str(model))
+            strangers(model)
         else:
-            assert load_tokenizer(str(model)).render("hello", "") == "hello!"
+            assert strangers(model).render("hello", "") == "hello!"
+
+
+def test_a_template_that_is_vouched_for_runs_in_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = tiny.make_model(tmp_path / "model")
+    (model / "chat_template.jinja").write_text("{{ messages[0]['content'] }}!", encoding="utf-8")
+    monkeypatch.setattr("ruler_data.tokenizers.chat_template._child", None)
+    assert load_tokenizer(str(model)).render("hello", "") == "hello!"
+    with pytest.raises(TypeError):
+        strangers(model)
 
 
 def bomb(folder: Path) -> int:

@@ -3,21 +3,25 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from ruler_builders.audit.file_checks import text_findings
 from ruler_builders.card import (
     Address,
+    card_files,
     config_faults,
     eval_yaml,
     excerpt,
     front_matter,
 )
 from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
+from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
+from ruler_data.parquet import CANARY
 from ruler_data.version import DATA_VERSION
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
@@ -37,7 +41,7 @@ def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
     copy = copy_of(builds(), tmp_path)
     text = (copy / "README.md").read_text(encoding="utf-8")
     assert cli("card", copy).stdout == text
-    changed = text.replace("Synthetic tasks:", "Synthetic things:")
+    changed = text.replace("## How it was made", "## How it came about")
     (copy / "README.md").write_text(changed, encoding="utf-8")
     edited = cli("verify", copy)
     assert edited.returncode == 1 and "README.md: sha256 expected" in edited.stdout
@@ -49,7 +53,7 @@ def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
     released = cli("card", copy, "--repo", "org/ruler", "--version", "1.2.0").stdout
     assert 'load_dataset("org/ruler", "vt_1024", split="test", revision="v1.2.0")' in released
     assert "ruler-data verify org/ruler --revision v1.2.0" in released
-    assert "- Data version 1.2.0, built" in released and "version: 1.2.0\n" in released
+    assert "| Data version | 1.2.0 |" in released and "version: 1.2.0\n" in released
     alone = cli("card", copy, "--version", "1.2.0")
     assert alone.returncode == 2 and "name that repo too" in alone.stderr
 
@@ -151,3 +155,47 @@ def test_a_benchmark_has_a_leaderboard_for_all_lengths_and_for_each(builds: Buil
             f"{name}_{protocol}_balanced" for name in ("ruler", *(f"ruler_{n}" for n in LENGTHS))
         ]
         assert all(task["split"] == "test" for task in body["tasks"])
+
+
+def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None:
+    folder = builds()
+    names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
+    manifest = replace(with_configs(manifest_of(folder), names), data_version="1.2.0")
+    path = folder / manifest.configs["vt_4096"].file
+    files = card_files(manifest, lambda _: path, Address("org/ruler", "v1.2.0"))
+    head, _, text = files["README.md"].decode().partition("\n---\n")
+    assert list(card_faults(f"{head}\n---\n{text}")) == []
+    assert len(text.splitlines()) <= 250 and len(text.encode()) <= 13 * 1024
+    for said in (
+        "[org](https://huggingface.co/org)", "datasets/org/ruler/discussions",
+        "pypi.org/project/ruler-data", "version      = {1.2.0}", "doi          = {}", CANARY,
+    ):  # fmt: skip
+        assert said in text
+
+
+def test_every_file_holds_the_canary_string(builds: Builds) -> None:
+    for path in builds().rglob("*.parquet"):
+        assert pq.read_metadata(path).metadata[b"canary"].decode() == CANARY
+
+
+BAD_CARDS = {
+    "license_link: LICENSES.md": "license_link: 'LICENSES.md'",
+    "license: [apache-2]": "license.0: 'apache-2'",
+    "license: [other]": "license_name: is needed",
+    "size_categories: [n<2K]": "size_categories.0: 'n<2K'",
+    "language: [English]": "language.0: 'English'",
+    "task_categories: [asking]": "task_categories.0: 'asking'",
+    "tags: [1]": "tags.0: '1'",
+    "configs: []\nconfigs: [{config_name: a b, data_files: []}]": "configs.0.config_name: 'a b'",
+    "pretty_name: [": "YAML: ",
+}
+
+
+@pytest.mark.parametrize("line", BAD_CARDS)
+def test_what_the_hubs_rules_refuse_is_named_with_its_value(line: str, builds: Builds) -> None:
+    card = front_matter(manifest_of(builds()), Address("org/ruler", "v1.0.0"))
+    good = f"---\n{card}---\n# Title\n"
+    assert list(card_faults(good)) == []
+    faults = "; ".join(card_faults(f"---\n{card}{line}\n---\n# Title\n"))
+    assert BAD_CARDS[line] in faults
+    assert list(card_faults("# Title\n")) and list(card_faults(good.replace("---\n# T", "# T")))

@@ -1,5 +1,6 @@
 """What a step on the Hub survives, and what it says where there is no network."""
 
+import socket
 from pathlib import Path
 
 import httpx2
@@ -40,6 +41,24 @@ def test_an_error_of_our_own_is_no_fault_of_the_hub(
 
     with pytest.raises(KeyError, match="0"):
         with_retries("a request", work)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [("show", "org/ruler", "--revision", "v1.0.0"), ("find", "--model", "org/x", "--in", "org/r")],
+)
+def test_a_hub_that_never_answers_is_given_up_when_patience_runs_out(
+    command: tuple[str, ...], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as hole:
+        env = {
+            "HF_ENDPOINT": f"http://127.0.0.1:{hole.getsockname()[1]}", "HF_HOME": str(tmp_path),
+            "HF_HUB_OFFLINE": "", "RULER_OFFLINE": "", "RULER_HUB_PATIENCE": "2",
+        }  # fmt: skip
+        done = spawn("ruler-data", *command, env=env)
+    told = [one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]
+    assert done.returncode == 1 and len(told) == 1 and "no answer" in told[0], done.stderr
 
 
 @pytest.mark.slow

@@ -15,16 +15,25 @@ import yaml
 from ruler_builders.card_figure import PICTURE, draw_figure
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
 from ruler_data.names import parse_config, quote
-from ruler_data.parquet import read_rows
+from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
-from ruler_data.tasks import Task
+from ruler_data.tasks import Metric, Task
 from ruler_data.templates import template
 from ruler_data.tokenizers.registry import REGISTRY
 
 #: Registers the dataset as a benchmark on the Hub, which checks it.
 EVAL = "eval.yaml"
 #: Characters of an example's context that the card shows around each needle.
-EXCERPT = 150
+EXCERPT = 120
+#: How an answer is scored, in words.
+METRICS: dict[Metric, str] = {
+    "all": "share of gold answers named",
+    "part": "any gold answer named",
+    "soft_all": "mean likeness to the gold answers",
+    "soft_part": "likeness to the nearest gold answer",
+    "soft_last": "likeness of the last paragraph",
+    "letter": "the boxed letter",
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,11 @@ class Address:
 
     repo: str
     revision: str
+
+    @property
+    def owner(self) -> str:
+        """Who publishes it."""
+        return self.repo.partition("/")[0]
 
     @property
     def url(self) -> str:
@@ -60,10 +74,12 @@ def card_files(
         "front_matter": front_matter(manifest, address),
         "tasks": by_task,
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
-        "examples": [_example(task, infos, locate) for task, infos in by_task],
+        "example": _example(*by_task[0], locate),
+        "metrics": METRICS,
         "registry": REGISTRY,
         "picture": PICTURE,
         "uses": _uses(manifest),
+        "canary": CANARY,
     }
     return {
         "README.md": template("dataset.md.j2").render(variables).encode(),

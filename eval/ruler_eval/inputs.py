@@ -179,7 +179,7 @@ def open_inputs(choice: Choice, config: EvalConfig) -> Inputs:
             msg = f"{missing}, and the model's own is not known here; {remedy}"
             raise UsageError(msg)
         tokenizer = load_tokenizer(spec)
-    config.prompts.variables(tokenizer)  # refuses a model without a template
+    config.prompts.refuse(tokenizer)
     return Inputs(choice, config, data, model, tokenizer)
 
 

@@ -82,6 +82,7 @@ def open_model(
         path = path.resolve()
         return Model(_public(name or path.name), str(path), None, path, _config(path))
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
+    is_path = is_path or (served and "/" in spec and path.parent.is_dir())
     if served and is_path and not name:
         raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
     if served:

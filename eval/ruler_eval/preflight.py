@@ -175,9 +175,6 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
             "it has no generation prompt: the model would continue as the user; use a template "
             "that supports add_generation_prompt",
         )
-    if protocol.name != "thinking" and opens(chat):
-        message = "it opens a block of reasoning, which would be scored; use --protocol thinking"
-        yield Finding("warning", "template", message)
     if protocol.name == "thinking" and chat == thinking and not opens(thinking):
         yield Finding(
             "warning",

@@ -17,6 +17,7 @@ from typing import Literal
 from ruler_data.errors import UsageError
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_eval import reasoning
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 
@@ -59,25 +60,31 @@ class PromptFormat:
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
         """Return the token ids of a row's prompt."""
-        return tokenizer.prompt_ids(*self.parts(row), self.variables(tokenizer))
+        return tokenizer.prompt_ids(*self.parts(row), self.protocol.variables)
 
     def text(self, tokenizer: PromptTokenizer, row: Row) -> str:
         """Return a row's prompt as text; a BOS that the tokenizer adds itself is not in it."""
-        return tokenizer.render(*self.parts(row), self.variables(tokenizer))
+        return tokenizer.render(*self.parts(row), self.protocol.variables)
 
     def frame(self, tokenizer: PromptTokenizer) -> str:
         """Return the prompt with placeholders for its two parts."""
         prefix = "{answer_prefix}" if self.protocol.prefix else ""
-        return tokenizer.render("{content}", prefix, self.variables(tokenizer))
+        return tokenizer.render("{content}", prefix, self.protocol.variables)
 
-    def variables(self, tokenizer: PromptTokenizer) -> Mapping[str, object] | None:
-        """Return the variables of the chat template; None where the prompt goes through none.
+    def refuse(self, tokenizer: PromptTokenizer) -> None:
+        """Refuse a template that the protocol cannot use.
 
         Raises:
-            UsageError: the model has no template, and the protocol needs one.
+            UsageError: the model has none, and the protocol needs one; or it opens a block of
+                reasoning, which every protocol but `thinking` would score.
         """
-        if self.protocol.name in ("chat", "thinking") and not tokenizer.has_template:
-            option = f"--protocol {self.protocol.name}"
-            name = tokenizer.info.name
+        option, name = f"--protocol {self.protocol.name}", tokenizer.info.name
+        if not tokenizer.has_template and not self.protocol.prefix:
             raise UsageError(option, f"tokenizer {name} has no chat template; use --protocol base")
-        return self.protocol.variables
+        if self.protocol.variables is None or self.protocol.name == "thinking":
+            return
+        if reasoning.opens(tokenizer.render("{content}", "", self.protocol.variables)):
+            opened = (
+                f"the chat template of {name} opens a block of reasoning, which would be scored"
+            )
+            raise UsageError(option, f"{opened}; use --protocol thinking")

@@ -49,6 +49,10 @@ class PatientClient(httpx2.Client):
         """
         reads, patience = request.method in ("GET", "HEAD"), Patience()
         is_file = not isinstance(request.stream, httpx2.ByteStream)
+        # The library asks for no time limit in many of its calls.
+        given = request.extensions.get("timeout", {})
+        limits = {name: value for name, value in given.items() if value is not None}
+        request.extensions["timeout"] = {**self.timeout.as_dict(), **limits}
         if is_file:
             request.stream = Watched(request.stream)
         while True:
@@ -95,7 +99,7 @@ def _wanted_pause(response: httpx2.Response) -> float | None:
 
 def patient_client() -> PatientClient:
     """Return a client for `huggingface_hub.set_client_factory`."""
-    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE"))
+    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
     return PatientClient(
         event_hooks={"request": [hf_request_event_hook]},
         follow_redirects=True,

@@ -14,7 +14,7 @@ from ruler_data.errors import UsageError
 from ruler_data.files import cache_dir, hash_files, kept
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.chat_template import TemplateError, run_template
+from ruler_data.tokenizers.chat_template import TemplateError, run_bounded_template, run_template
 from ruler_data.tokenizers.counters import (
     Counter,
     Probes,
@@ -63,11 +63,15 @@ FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 
 
 class Origin(NamedTuple):
-    """Where the files of a tokenizer come from, as `TokenizerInfo` records it."""
+    """Where the files of a tokenizer come from, as `TokenizerInfo` records it.
+
+    The chat template of a Hub id that the registry does not name is a stranger's.
+    """
 
     hub_id: str | None = None
     revision: str | None = None
     mirror: str = ""
+    is_strangers: bool = False
 
 
 LOCAL = Origin()
@@ -83,6 +87,7 @@ class HfTokenizer(PromptTokenizer):
             UsageError: a file is missing or broken.
         """
         self._path = folder / FILES[0]
+        self._run = run_bounded_template if origin.is_strangers else run_template
         try:
             self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
         except Exception as error:  # the library raises bare Exception
@@ -226,7 +231,7 @@ class HfTokenizer(PromptTokenizer):
             UsageError: it refuses the turn, fails, or takes too much time or memory.
         """
         try:
-            return run_template(self._template, variables)
+            return self._run(self._template, variables)
         except TemplateError as error:
             msg = f"tokenizer {self._info.name}: its chat template cannot be used: {error}"
             raise UsageError(msg) from error

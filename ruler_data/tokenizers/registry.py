@@ -199,7 +199,8 @@ def _known_names(spec: str) -> str:
 
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Found:
     folder, commit = fetch_files(hub_id, FILES, revision, allow_download=allow_download)
-    return folder, Origin(hub_id, commit)
+    is_known = any(hub_id in known.ids for known in REGISTRY.values())
+    return folder, Origin(hub_id, commit, is_strangers=not is_known)
 
 
 def _converted(llama: Llama, allow_download: bool) -> Found:

@@ -121,7 +121,12 @@ def test_thinking_with_a_template_that_ignores_it_is_told(frozen: Path, tmp_path
     assert not said(folders["QWEN3"], "chat") and not said(folders["LLAMA"], "completion")
     opens = tiny.LLAMA.replace("assistant<|end|>\n\n", "assistant<|end|>\n\n<think>\n")
     always = with_template(tmp_path / "always", opens)
-    assert "use --protocol thinking" in said(always, "chat") and not said(always, "thinking")
+    assert not said(always, "thinking")
+    for protocol in ("completion", "chat"):
+        asked = ("--data", frozen, "--model", always, "--protocol", protocol)
+        refused = refusal(evaluate("doctor", *asked, "--engine", "oracle"))
+        assert f"--protocol {protocol}: the chat template of always opens a block" in refused
+        assert "use --protocol thinking" in refused
 
 
 def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path) -> None:

@@ -223,7 +223,6 @@ def test_a_pause_beyond_the_patience_is_reported(frozen: Path, tmp_path: Path) -
     assert "status 429: 'no'; it asks to wait 600 s, the patience is 20 s" in said
 
 
-@pytest.mark.xfail(reason="the outcome of a run is not yet that of its settled records")
 def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswered(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:

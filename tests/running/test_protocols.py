@@ -118,7 +118,7 @@ def test_without_context_the_question_alone_is_asked(tokenizer_of: Load) -> None
 def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -> None:
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "plain", None), "plain")
     with pytest.raises(UsageError, match="has no chat template"):
-        PromptFormat(PROTOCOLS[protocol], 0).ids(tokenizer, ROW)
+        PromptFormat(PROTOCOLS[protocol], 0).refuse(tokenizer)
 
 
 def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:

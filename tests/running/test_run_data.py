@@ -56,6 +56,7 @@ def test_a_missing_file_is_refused(copy: Path, tmp_path: Path) -> None:
         (("--option", "seconds=" + "[" * 100_000), "Input should be a valid number"),
         (("--model-name", "../../etc"), "is not a valid name"),
         (("--model", "/none"), "--model '/none': no such folder; if it is a server's name, add"),
+        (("--model", "tests/typo"), "--model 'tests/typo': no such folder; if it is a server's"),
         (("--base-url", "http://127.0.0.1:1/v1"), "--base-url is for engine openai; leave it or"),
         (("--rows", "2k:2,2048:3"), "rows '2k:2,2048:3': names a length twice"),
         (("--tokenizer", "nowhere/at-all"), "tokenizer"),

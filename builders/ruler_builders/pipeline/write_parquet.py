@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from ruler_data.files import sha256_file, sync_folder, unwritable
 from ruler_data.manifest import ConfigInfo
-from ruler_data.parquet import SCHEMA, to_table
+from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
 from ruler_data.tasks import Niah, Qa, Task
 
@@ -57,6 +57,7 @@ def write_rows(
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
             writer = pq.ParquetWriter(file, SCHEMA, **parquet_options(task))
+            writer.add_key_value_metadata({"canary": CANARY})
             try:
                 for group in row_groups(map(seen, rows)):
                     text_bytes += group.nbytes

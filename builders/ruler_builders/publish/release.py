@@ -184,14 +184,16 @@ def release(
         RulerError: a fault of a folder or the Hub; the same command continues.
     """
     wanted = Version.parse(version) if version else None
+    for repo in folders:
+        check_repo(repo)
+    if not dry_run:
+        _check_access()
     targets = [
-        Target(check_repo(repo), folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
+        Target(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
         for repo, folder in folders.items()
     ]
     licences = {one.repo: tuple(_closed_licences(one)) for one in targets}
-    if offline() or not (token() or dry_run) or not is_reachable():
-        if not dry_run:
-            _check_access()
+    if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
         outcomes = (ReleaseOutcome(o.repo, o.folder, licences=licences[o.repo]) for o in targets)

@@ -83,19 +83,27 @@ class Request:
             known.pop("prompt_tokens", len(self.ids)),
             answer_tokens,
             round(seconds, 4),
-            cached_tokens=cached_tokens,
+            cached_tokens=_whole(cached_tokens),
             sample=self.sample,
             question_digest=question_digest(self.row),
             **known,
         )
         error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
-        return answer if error is None else replace(answer, text=None, error=error)
+        if error is None:
+            return answer
+        read, made = _whole(answer.prompt_tokens), _whole(answer_tokens)
+        return replace(answer, text=None, error=error, prompt_tokens=read, answer_tokens=made)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
         digest = question_digest(self.row)
         place = self.config, self.row.index
         return Answer(*place, error=error, sample=self.sample, question_digest=digest)
+
+
+def _whole(value: object) -> int | None:
+    """Return a number of tokens; a server may send anything as such."""
+    return value if type(value) is int else None
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead

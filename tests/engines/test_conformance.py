@@ -1,0 +1,118 @@
+"""The same model through five engines and four protocols: the same prompts, the same answers."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.builds import until
+from tests.commands import spawn, succeeded
+from tests.conftest import ROOT
+from tests.engines.conftest import (
+    FLOAT,
+    HANG,
+    ONE,
+    Answers,
+    Order,
+    answers,
+    assert_same,
+    free_port,
+    listens,
+    served,
+)
+from tests.running.tiny import SPECIAL
+
+PROTOCOLS = ("base", "completion", "chat", "thinking")
+FEW = ("--configs", "fwe_512", "--rows", 3, "--extra-tokens", 20)
+FOLDER = os.environ.get("RULER_RECIPES", "")
+
+pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
+#: What transformers says, by protocol.
+_reference: dict[str, Answers] = {}
+
+
+@pytest.fixture
+def reference(order: Order, tmp_path: Path, protocol: str) -> Answers:
+    """What transformers says under a protocol, asked once."""
+    if protocol not in _reference:
+        out = tmp_path / "reference"
+        succeeded(order("transformers", out, *FLOAT, *FEW, "--protocol", protocol))
+        _reference[protocol] = answers(out)
+    return _reference[protocol]
+
+
+def test_vllm(order: Order, reference: Answers, protocol: str, tmp_path: Path) -> None:
+    succeeded(order("vllm", tmp_path / "run", *ONE, *FEW, "--protocol", protocol))
+    assert_same(answers(tmp_path / "run"), reference)
+
+
+def test_vllms_own_server(
+    order: Order, model: Path, vllm_server: str, reference: Answers, protocol: str, tmp_path: Path
+) -> None:
+    asked = (*served(vllm_server, model), *FEW, "--protocol", protocol)
+    succeeded(order("openai", tmp_path / "run", *asked))
+    assert_same(answers(tmp_path / "run"), reference)
+
+
+def test_a_python_function(
+    frozen: Path, model: Path, reference: Answers, protocol: str, tmp_path: Path
+) -> None:
+    function = ("--option", "function=batched_generate:generate", "--option", f"model={model}")
+    path = f"{ROOT / 'docs' / 'recipes'}:{os.environ.get('PYTHONPATH', '')}"
+    asked = (*function, *FLOAT, "--option", "batch=3", *FEW, "--protocol", protocol)
+    succeeded(
+        spawn(
+            "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *asked,
+            "--out", tmp_path / "run", env={"PYTHONPATH": path}, timeout=HANG,
+        )
+    )  # fmt: skip
+    found = answers(tmp_path / "run")
+    if protocol != "thinking":  # the function decodes special tokens whatever the protocol
+        found = {key: without_special(answer) for key, answer in found.items()}
+    assert_same(found, reference)
+
+
+@pytest.fixture(scope="module")
+def llama_cpp(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the address of a server of llama.cpp that holds the model."""
+    if not FOLDER:
+        pytest.skip("RULER_RECIPES names no folder")
+    file, port = tmp_path_factory.mktemp("gguf") / "tiny.gguf", free_port()
+    path = f"{FOLDER}:{ROOT}:{os.environ.get('PYTHONPATH', '')}"
+    env = {**os.environ, "PYTHONPATH": path}
+    python = [sys.executable, "-m"]
+    subprocess.run([*python, "tests.engines.gguf_file", model, file], env=env, check=True)
+    server = subprocess.Popen(
+        [*python, "tests.engines.llama_cpp", file, str(port)],
+        env=env, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}/v1"
+    try:
+        until(lambda: listens(url) or server.poll() is not None)
+        assert server.poll() is None
+        yield url
+    finally:
+        server.kill()
+        server.wait()
+
+
+def test_llama_cpps_server(
+    order: Order, model: Path, llama_cpp: str, reference: Answers, protocol: str, tmp_path: Path
+) -> None:
+    asked = (*served(llama_cpp, model), *FEW, "--protocol", protocol)
+    succeeded(order("openai", tmp_path / "run", *asked))
+    found = answers(tmp_path / "run")
+    if protocol != "thinking":  # llama.cpp sends special tokens whatever it is asked
+        found = {key: without_special(answer) for key, answer in found.items()}
+    assert_same(found, reference)
+
+
+def without_special(answer: dict[str, object]) -> dict[str, object]:
+    """Return an answer without the special tokens in its text."""
+    text = str(answer["text"])
+    for token in SPECIAL:
+        text = text.replace(token, "")
+    return {**answer, "text": text}
