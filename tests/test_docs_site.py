@@ -4,6 +4,7 @@ import ast
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -138,19 +139,37 @@ def test_every_page_is_in_the_navigation() -> None:
     }
 
 
-def test_the_owner_is_named_in_one_table_of_one_file() -> None:
-    kept = subprocess.run(["git", "grep", "-l", "OWNER/"], cwd=ROOT, capture_output=True, text=True)
-    if kept.returncode != 0:
+def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if files.returncode != 0:
         pytest.skip("not a checkout of git")
-    table = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("[project.urls]")[2]
-    assert "github.com/OWNER/ruler-data" in table.partition("\n[")[0]
-    assert not [
+    address = re.compile(r"github\.com/OWNER|OWNER\.github\.io")
+    kept = [
         path
-        for path in kept.stdout.split()
-        if path != "pyproject.toml"
-        and re.search(r"(github\.com|\.io)/OWNER/|OWNER/ruler", (ROOT / path).read_text("utf-8"))
-        and not path.startswith("tests/")
-    ]
+        for path in files.stdout.split()
+        if not path.startswith("tests/") and (ROOT / path).is_file()
+        and address.search((ROOT / path).read_text("utf-8", errors="replace"))
+    ]  # fmt: skip
+    assert set(kept) == {"pyproject.toml", "README.md", "docs/tutorial.md"}
+    for path in (*kept, "Makefile"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        shutil.copyfile(ROOT / path, tmp_path / path)
+    make = ["make", "-C", str(tmp_path), "owner"]
+    assert subprocess.run(make, capture_output=True, check=False).returncode
+    subprocess.run([*make, "NAME=acme"], capture_output=True, check=True)
+    assert not [path for path in kept if address.search((tmp_path / path).read_text("utf-8"))]
+    assert "OWNER" not in (tmp_path / "pyproject.toml").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/workflows").iterdir()), ids=lambda p: p.name
+)
+def test_every_action_is_pinned_by_its_commit(path: Path) -> None:
+    used = re.findall(r"uses: (\S+)(.*)", path.read_text(encoding="utf-8"))
+    assert used and all(
+        re.search(r"@[0-9a-f]{40}$", action) and re.fullmatch(r" # v[0-9.]+", version)
+        for action, version in used
+    )
 
 
 @pytest.mark.slow

@@ -129,7 +129,12 @@ def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None
     done = evaluate("leaderboard", local, "org/preds", "--out", tmp_path / "out", env=env)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-    assert [one["model"] for one in found["entries"]] == ["org/alpha-7B", "org/beta-13b"]
+    names = ["org/alpha-7B [claimed]", "org/beta-13b [claimed]"]
+    assert [one["model"] for one in found["entries"]] == names
+    assert all(one["scores"]["all"]["all"][3:] == [0, 0] for one in found["entries"])
+    done = evaluate("leaderboard", local, local, "--claimed", "--out", tmp_path / "out")
+    found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    assert [one["scores"]["all"]["all"][3:] for one in found["entries"]] == [[1, 2], [1, 2]]
 
 
 def shown(board: Path, state: str) -> list[list[str]]:

@@ -202,13 +202,17 @@ def test_the_plan_is_a_table_of_rows_bytes_and_configs(
     assert "  2 configs unchanged" in more.stdout.splitlines()
 
 
+@pytest.mark.parametrize("status", [400, 403, 422])
 def test_a_release_without_the_file_that_the_hub_refuses(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+    status: int, publisher: Publisher, hub: Hub, repo: str, builds: Builds
 ) -> None:
-    hub.fail("POST .*/commit/main", answers(400, said="eval.yaml: unknown framework"))
+    hub.requests.clear()
+    hub.fail("POST .*/commit/main", answers(status, said="eval.yaml: unknown framework"))
     done = publisher(builds(), repo, "1.0.0")
     assert done.code == 0 and "eval.yaml is left out" in done.said, done.said
     assert "unknown framework" in done.said
+    assert done.said.count("left out") == 1
+    assert sum(line.startswith("PUT") for line in hub.requests) == 2, "no file is sent twice"
     assert "eval.yaml" not in contents(hub, repo, "v1.0.0")
     again = publisher(builds(), repo)
     assert again.published == done.commit

@@ -1,13 +1,18 @@
 """What is refused before anything is written, mostly before anything is asked."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ruler_builders.publish.release import closed_licences
+from ruler_builders.sources import CATALOGUE
+from ruler_data.manifest import SourceInfo
 from tests.conftest import Builds
 from tests.hub import READ, Hub
+from tests.hub_faults import answers
 from tests.publishing import Publisher
-from tests.tampering import copy_of, edit_card
+from tests.tampering import copy_of, edit_card, manifest_of
 
 VT = "vt_1024/test-00000-of-00001.parquet"
 
@@ -83,3 +88,38 @@ def test_the_token_must_be_there_and_may_write(
     unknown = publisher(builds(), repo, token="hf_nobody")
     assert unknown.code == 1 and "does not accept the token" in unknown.said
     assert repo not in hub.repos
+
+
+def test_the_hubs_own_check_comes_before_any_write_and_in_a_dry_run_too(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    refused = answers(400, said="tags: not allowed")
+    for dry_run in (True, False):
+        hub.fail("POST /api/validate-yaml", refused, times=9)
+        done = publisher(builds(), repo, dry_run=dry_run)
+        assert done.code == 1 and "README.md" in done.said and "tags: not allowed" in done.said
+        hub.faults.clear()
+    assert hub.writes() == [] and repo not in hub.repos
+    assert hub.requests[0] == "GET /api/whoami-v2", "the token is asked about first"
+
+
+def test_a_dry_run_without_a_network_says_what_it_could_not_ask(
+    publisher: Publisher, hub: Hub, repo: str, builds: Builds
+) -> None:
+    offline = {"RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_TOKEN": ""}
+    done = publisher.command(builds(), "--repo", repo, "--dry-run", **offline)
+    assert done.returncode == 3 and "can be released" in done.stdout, done.stderr
+    assert "whether the token may write" in done.stderr and "check of the card" in done.stderr
+    assert hub.requests == []
+
+
+def test_each_licence_that_is_not_open_is_a_line_of_the_dry_run(builds: Builds) -> None:
+    manifest = manifest_of(builds())
+    sources = [
+        SourceInfo(one.name, one.title, "real", "", "", one.licence, "", True, "")
+        for one in CATALOGUE.values()
+    ]
+    built = replace(manifest, sources=tuple(sources))
+    (line,) = closed_licences(built)
+    assert "Essays" in line and "all rights reserved" in line and "your responsibility" in line
+    assert list(closed_licences(manifest)) == []

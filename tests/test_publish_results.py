@@ -26,10 +26,10 @@ FEW = ("vt_4096", "qa_1_4096")
 
 @pytest.fixture(scope="module")
 def run(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A scored run over two configs; one of its answers is no valid Unicode."""
+    """A scored run over two configs; one of its answers is HTML."""
 
     def say(config: str, row: Row) -> str:
-        return "\ud800 <b>" if row.index == 2 else patchy(0.6)(config, row) or ""
+        return "<b>" if row.index == 2 else patchy(0.6)(config, row) or ""
 
     folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, say, FEW)
     assert evaluate("score", folder, "--data", sample_build).returncode == 0
@@ -81,7 +81,7 @@ def test_published_predictions_are_the_answers_with_their_scores(
     results = json.loads((run / "results.json").read_text())["configs"]["vt_4096"]
     assert [row["score"] for row in rows] == results["scores"]
     assert [row["index"] for row in rows] == list(range(6))
-    assert rows[2]["prediction"] == "\ufffd <b>"
+    assert rows[2]["prediction"] == "<b>"
     assert {row["failure"] for row in rows if row["score"] == 1} <= {None}
     assert "context" not in rows[0] and "outputs" not in rows[0]
 
@@ -147,14 +147,14 @@ def test_answers_that_came_in_after_the_score_are_scored_first(
     sample_build: Path, tmp_path: Path
 ) -> None:
     folder = make_run(tmp_path / "run", sample_build,
-                      lambda _, row: "x" if row.index else None, FEW)  # fmt: skip
+                      lambda _, row: f"x{row.index}" if row.index else None, FEW)  # fmt: skip
     assert evaluate("score", folder, "--data", sample_build, "--partial").returncode == 0
     late = {"config": "vt_4096", "index": 0, "text": "y", "finish": "stop", "prompt_tokens": 1,
             "answer_tokens": 1, "seconds": 0.1, "error": None}  # fmt: skip
     with (folder / "answers-0-of-2.jsonl").open("a") as file:
         file.write(json.dumps(late) + "\n")
     said = refused(evaluate("publish", folder, "--repo", "org/preds", "--dry-run"))
-    assert "answers were added after results.json; score it again" in said
+    assert "answers were added after results.json; score the run again" in said
 
 
 @pytest.mark.parametrize("name", ["preds", "../x", "org/a b", "org/x.git"])

@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import ruler_report
 from ruler_data import TASKS
 from ruler_report.results_file import Results, write_results
 from tests.conftest import ROOT
@@ -43,9 +44,7 @@ def save(folder: Path, results: Results) -> Path:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of two runs."""
     folder = tmp_path_factory.mktemp("report")
-    places = [save(folder / name, few(name, rate)) for name, rate in (("one", 0.95), ("two", 0.6))]
-    done = evaluate("report", *places, "--out", folder / "out")
-    assert done.returncode == 0, done.stderr
+    ruler_report.report([few("one", 0.95), few("two", 0.6)], folder / "out")
     return folder / "out"
 
 
@@ -113,17 +112,9 @@ def test_the_verdict_comes_before_warnings_numbers_and_pictures(report: Path) ->
 def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: Path) -> None:
     easy = {"cwe_4096": [1.0] * 40, "vt_4096": [1.0] * 20 + [0.0] * 20}
     hard = {"fwe_4096": [0.0] * 40, "vt_4096": [1.0] * 39 + [0.0]}
-    places = [
-        save(tmp_path / name, results_of(scores, model=f"org/{name}"))
-        for name, scores in (("easy", easy), ("hard", hard))
-    ]
-    done = evaluate("report", *places, "--out", tmp_path / "out", "--no-pictures")
-    assert done.returncode == 0, done.stderr
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert (
-        "org/hard has the highest mean over the configs that all runs have (1); it is better"
-        in text
-    )
+    runs = [results_of(easy, model="org/easy"), results_of(hard, model="org/hard")]
+    said = str(ruler_report.report(runs, tmp_path / "out", pictures=False))
+    assert "org/hard has the highest mean over the configs that all runs have (1); it is b" in said
 
 
 def test_pictures_of_an_earlier_report_go_and_other_files_stay(tmp_path: Path) -> None:
@@ -138,8 +129,7 @@ def test_pictures_of_an_earlier_report_go_and_other_files_stay(tmp_path: Path) -
 
 
 def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> None:
-    place = save(tmp_path / "run", few("one", tasks=TASKS))
-    assert evaluate("report", place, "--out", tmp_path / "out", "--no-pictures").returncode == 0
+    ruler_report.report(few("one", tasks=TASKS), tmp_path / "out", pictures=False)
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | " in text
     assert "| org/one | all tasks | 85.6 |" in text
@@ -179,8 +169,13 @@ def test_every_picture_is_there_twice_and_in_the_markdown(report: Path) -> None:
 def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: Path) -> None:
     results = [report / "results-1.json", report / "results-2.json"]
     assert evaluate("report", *results, "--out", tmp_path / "again").returncode == 0
-    for name in ("index.html", "report.md", "report.csv", "results-1.json"):
-        assert (tmp_path / "again" / name).read_bytes() == (report / name).read_bytes(), name
+    again, first = ((folder / "report.csv").read_text() for folder in (tmp_path / "again", report))
+    assert again.replace(" [claimed]", "") == first
+    page = (tmp_path / "again" / "index.html").read_text(encoding="utf-8")
+    assert page.count("validity: claimed; only results.json was read") == 2
+    assert "has the highest mean" not in page  # what is only claimed is not ranked
+    done = evaluate("report", *results, "--out", tmp_path / "again", "--claimed", "--no-pictures")
+    assert "org/one [claimed] has the highest mean" in done.stdout
 
 
 def test_the_spreadsheet_reads_back(report: Path) -> None:

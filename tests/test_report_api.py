@@ -86,7 +86,7 @@ def test_forced_comparisons_and_unscored_rows_are_noted() -> None:
 def test_a_contamination_test_shows_its_verdict() -> None:
     found = ruler_report.contamination(run_of("a", 0.95), run_of("b", 0.6, seed=7))
     assert found.overall.verdict == "contaminated" and found.margin == 2.0
-    assert str(found).splitlines()[-2].endswith("as if it had seen them")
+    assert any(line.endswith("as if it had seen them") for line in str(found).splitlines())
     assert found.to_records()[-1]["public"] == 800
 
 
@@ -101,8 +101,8 @@ def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: 
     assert "org/one" in str(report) and "<table>" in report._repr_html_()
     means = [record for record in report.to_records() if record["task"] is None]
     assert [(one["model"], one["length"]) for one in means] == [
-        ("org/one", 4096), ("org/one", 8192), ("org/two", 4096), ("org/two", 8192),
-    ]  # fmt: skip
+        (f"org/{name} [claimed]", length) for name in ("one", "two") for length in (4096, 8192)
+    ]
     assert means[0]["value"] == report.runs[0].summary.overall[4096].value
 
 

@@ -37,45 +37,29 @@ WRONG = {
     "a key twice": ("rows: 4", "rows: 4\nrows: 5", "mine.yaml:5: 'rows' occurs"),
     "a word for a number": ("hops: 2", "hops: no", "mine.yaml: tasks.vt_two.hops: 'no': Input"),
     "a decimal for a number": ("hops: 2", "hops: 1.10", "tasks.vt_two.hops: 1.1: Input should be"),
-    "a quoted number": ("hops: 2", "hops: '2'", "tasks.vt_two.hops: '2': Input should be a valid"),
     "too small": ("alpha: 3.5", "alpha: 1.0", "mine.yaml: tasks.fwe_steep.alpha: 1.0: Input"),
     "impossible": ("depths: 11", "depths: 1", "mine.yaml: tasks.niah_grid.depths: a grid has"),
-    "together impossible": ("depths: 11", "keys: 2, queries: 3", "queries: 3 keys are queried and"),
     "no family": ("family: vt, ", "", "mine.yaml: tasks.vt_two.family: None: must be one of"),
     "no name of its own": ("name: mine\n", "", "mine.yaml: name: is missing"),
     "nothing about it": ("about: A few tasks of my own.\n", "", "mine.yaml: about: is missing"),
-    "about a list": ("A few tasks of my own.", "[a]", "mine.yaml: about: ['a']: must be one"),
     "a bare truth": ("depths: 11", "none: true", "none: True: Input should be 'no', 'possible' "
                      'or \'true\'; for the word, write "true"'),
     "no haystack": ("haystack: noise, ", "", "mine.yaml: tasks.niah_grid.haystack: is missing"),
-    "no list of tasks": ("[vt]", "vt", "mine.yaml: include: 'vt': Input should be a valid array"),
-    "another family": ("family: fwe", "family: [fwe]", "must be one of niah, vt, cwe, fwe, qa"),
     "one of the thirteen": ("vt_two", "vt", "tasks.vt: is the name of one of the thirteen"),
     "no name": ("vt_two", "../vt", "tasks.../vt: is not a name of a task"),
-    "not included": ("[vt]", "[vtt]", "mine.yaml: include.0: 'vtt': Input should be 'ni"),
     "another name": ("vt_two", "two", "tasks.two: must be named after its family, e.g. vt_two"),
     "a budget": ("max_new_tokens: 20", "max_new_tokens: 0", "max_new_tokens: 0: Input should"),
     "a length": ("[1024]", "[1024, 1k]", "mine.yaml: lengths.1: '1k': Input should be a valid"),
-    "rows": ("rows: 4", "rows: 0", "mine.yaml: rows: 0: Input should be greater"),
-    "an error in words": ("rows: 4", "rows: 4\nerror: small", "mine.yaml: error: 'small': Input"),
-    "no error": ("rows: 4", "rows: 4\nerror: 0", "mine.yaml: error: 0: Input should be greater"),
     "code": ("Steep.", "!!python/object/apply:os.system [x]", "mine.yaml:11: the tag 'tag:y"),
     "an anchor": ("about: Steep.", "about: &a Steep.", "anchors and aliases are not"),
     "depth": ("Steep.", "[" * 40 + "]" * 40, "nested deeper than 8 levels"),
     "two documents": ("rows: 4", "---\nrows: 4", "but found another document"),
-    "what is no name": ("[vt]", "[[vt]]", "mine.yaml: include.0: "),
-    "a slow zeta": ("alpha: 3.5", "alpha: 1.0000001", "tasks.fwe_steep.alpha: 1.0000001: Input"),
-    "more than there are": ("depths: 11", "lookalikes: 99", "lookalikes: 99: Input should be"),
     "Markdown": ("about: Steep.", "about: 'a | b'", "tasks.fwe_steep.about: 'a | b': must be"),
     "control": ("about: Steep.", 'about: "a\\u202eb"', ".about: 'a\\u202eb': must be one line"),
-    "two lines": ("about: Steep.", 'about: "a\\nb"', ".about: 'a\\nb': must be one line of"),
     "a name of the package": ("name: mine", "name: depth", "name: depth is a suite of the"),
-    "the benchmark's name": ("name: mine", "name: ruler", "name: ruler is a suite of the"),
     "half a character": ("about: Steep.", 'about: "\\ud800"', "an escape that is not a char"),
-    "a key of two lines": ("rows: 4", '"a\\nb": 4', "mine.yaml: a\\nb: no such key; known: name"),
     "no mapping of tasks": ("{family: vt, chains: 2, hops: 2}", "3", "tasks.vt_two: 3: Input"),
     "a level of the model": ("chains: 2", "params: 2", "tasks.vt_two.params: no such key"),
-    "a name of two words": ("name: mine", "name: my own", "name: 'my own': String should match"),
     "torn YAML": ("[1024]", "[1024", "mine.yaml:4: expected ',' or"),
 }  # fmt: skip
 
@@ -116,10 +100,7 @@ def test_suites_of_the_package_share_no_name_with_the_thirteen_or_one_another() 
     own = [task for suite in suites for task in suite.tasks if task not in TASKS]
     assert len(own) == len(set(own)) > 30
     assert all(suite.about and suite.lengths for suite in suites)
-
-
-def test_a_file_of_the_package_is_named_as_its_suite() -> None:
-    assert {name: suite.name for name, suite in packaged().items()} == {n: n for n in packaged()}
+    assert [suite.name for suite in suites] == [name for name in packaged() if name != "ruler"]
 
 
 def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cli) -> None:

@@ -89,7 +89,7 @@ def test_a_log_gets_a_line_about_progress_now_and_then(
         advance("vt_4096", 1)
     assert capsys.readouterr().err.startswith("vt_4096: 1 rows, 50 %, ")
     assert list(terminal.track("ab", "scoring")) == ["a", "b"]
-    assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %, ")
+    assert capsys.readouterr().err.splitlines()[-1].startswith("scoring: 2/2, 100 %")
 
 
 @pytest.mark.slow

@@ -1,15 +1,13 @@
 """The program `ruler-data`, also as `python -m ruler_builders`."""
 
 import signal
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ruler_data.terminal import Command
+from collections.abc import Callable
+from typing import Any
 
 ABOUT = "Build, verify, show and publish RULER as frozen, tokenizer-specific datasets."
 
 
-def table() -> dict[str, "Command"]:
+def table() -> dict[str, Callable[..., Any]]:
     """Return the commands by name, in the order of `--help`."""
     from ruler_builders import commands
 

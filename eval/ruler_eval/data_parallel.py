@@ -62,19 +62,21 @@ def run_processes(
             assert pipe is not None
             pipe.write(json.dumps({**arguments, "shard": str(part)}).encode() + b"\n")
             pipe.flush()  # it stays open: a process ends when it is closed
-        terminal.err.print(
-            f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are"
-        )
+        if sys.stderr.isatty():
+            terminal.err.print(
+                f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are"
+            )
         for process in processes.values():
             process.wait()
     finally:
         for process in processes.values():
             process.terminate()  # nothing, if it has ended
         for process in processes.values():
-            try:
-                process.wait(GRACE)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            with process:  # its input is closed, and its end awaited
+                try:
+                    process.wait(GRACE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
     ended = {part: process.returncode for part, process in processes.items() if process.returncode}
     if ended:
         what = f"{len(ended)} of {groups} shards failed"

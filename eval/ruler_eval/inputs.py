@@ -105,6 +105,11 @@ class Inputs:
         if window is not None and need > window:
             wrong = f"prompt and answer need {need} tokens, the model's window is {window}"
             remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
+            if prompts.protocol.name == "thinking":
+                room = (
+                    "take rows with room for reasoning: the sibling of the data named …-r16k, or "
+                )
+                remedy = f"{room}`ruler-data build --reserve {prompts.extra_tokens}`; or {remedy}"
             found["window"] = f"{wrong}; {remedy} (docs/eval.md)"
         return found
 
@@ -164,8 +169,9 @@ def open_inputs(choice: Choice, config: EvalConfig) -> Inputs:
         tokenizer = load_tokenizer(str(choice.tokenizer))
     elif model.folder is not None:
         tokenizer = model.tokenizer()
-    data = found if isinstance(found, Dataset) else _of_index(found, choice, model, tokenizer)
-    data = data.fetch()
+    if isinstance(found, Index):
+        found = _of_index(found, choice, config, model, tokenizer)
+    data = found.fetch()
     for name, rows in data.rows.items():
         wanted = first.get(parse_config(name)[1]) if isinstance(first, dict) else first
         if wanted and wanted > rows:
@@ -200,12 +206,18 @@ def _find_data(choice: Choice) -> Dataset | Index:
 
 
 def _of_index(
-    index: Index, choice: Choice, model: Model, tokenizer: PromptTokenizer | None
+    index: Index,
+    choice: Choice,
+    config: EvalConfig,
+    model: Model,
+    tokenizer: PromptTokenizer | None,
 ) -> Dataset:
-    """Return the chosen rows of the release for the model."""
-    where, sibling = str(choice.data), index.of_model(model.source)
-    if tokenizer is not None:
-        sibling = index.of_tokenizer(tokenizer.info) or sibling
+    """Return the chosen rows of the release for the model; in `thinking`, with room if it can."""
+    where, sibling = str(choice.data), None
+    room = config.prompts.extra_tokens if config.protocol == "thinking" else 0
+    for reserve in dict.fromkeys((room, 0)):
+        by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
+        sibling = sibling or by_tokenizer or index.of_model(model.source, reserve)
     if sibling is None:
         known = ", ".join(one.tokenizer for one in index.siblings)
         build = f"`ruler-data build --tokenizer {choice.tokenizer or model.source}`"

@@ -3,14 +3,23 @@ r"""Reasoning is read apart from the answer, and never scored.
     <think>Let me see.</think>It is 5.      reasoning "Let me see.", answer "It is 5."
     <think>Let me see.                      reasoning "Let me see.", no answer: tokens ran out
 
-A template may open the block itself (`opens`); the generated text then has only its end.
+A template may open the block itself (`opens`); the generated text then has only its end. Servers
+with a reasoning parser return both apart (`Answer.reasoning`).
 """
 
-#: How models open and close a block of reasoning (Qwen3, DeepSeek-R1 and many; Magistral; gpt-oss).
+#: How models open and close a block of reasoning; the answer follows the end. As in the templates
+#: and in vLLM's reasoning parsers of 2026-11.
 BLOCKS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),
+    ("<think>", "</think>"),  # DeepSeek, Qwen, GLM, Nemotron, MiniMax, OLMo, Kimi K2 and many
+    ("[THINK]", "[/THINK]"),  # Magistral
+    ("<|channel|>analysis<|message|>", "<|channel|>final<|message|>"),  # gpt-oss (harmony)
+    ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("<seed:think>", "</seed:think>"),  # Seed-OSS
+    ("<|START_THINKING|>", "<|END_THINKING|>"),  # Command A
+    ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),  # Kimi K3
+    ("<longcat_think>", "</longcat_think>"),  # LongCat
+    ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
+    ("\u25c1think\u25b7", "\u25c1/think\u25b7"),  # Kimi-VL
 )
 
 
@@ -36,6 +45,8 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     """
     for start, end in BLOCKS:
         before, closed, answer = text.rpartition(end)
+        if closed and start in answer:  # a second block, which never ends
+            return text.strip().removeprefix(start).strip(), ""
         if closed:
             return before.strip().removeprefix(start).strip(), answer.lstrip()
         if text.lstrip().startswith(start):
@@ -55,7 +66,10 @@ def is_in(text: str) -> bool:
 def opens(frame: str | None) -> bool:
     r"""Whether a prompt template ends inside a block of reasoning; None is an unknown template.
 
-    >>> opens("<|im_start|>assistant\n<think>\n")
-    True
+    >>> opens("<|im_start|>assistant\n<think>\n"), opens("<|assistant|><think>{answer_prefix}")
+    (True, True)
+    >>> opens("<|im_start|>assistant\n<think>\n\n</think>\n\n{answer_prefix}")
+    False
     """
-    return frame is not None and frame.rstrip().endswith(tuple(start for start, _ in BLOCKS))
+    starts = tuple(start for start, _ in BLOCKS)
+    return frame is not None and frame.removesuffix("{answer_prefix}").rstrip().endswith(starts)

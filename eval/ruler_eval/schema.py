@@ -35,9 +35,8 @@ FREE: Mapping[str, str] = {
     for reason, names in {
         "memory of the GPU": "gpu_memory_utilization kv_cache_memory_bytes num_gpu_blocks_override "
         "swap_space cpu_offload_gb block_size",
-        "keys and values of a common prefix are kept, not computed again": "enable_prefix_caching",
         "rows and tokens at once, and their order": "max_num_seqs max_num_batched_tokens "
-        "enable_chunked_prefill max_num_partial_prefills max_long_partial_prefills "
+        "max_num_partial_prefills max_long_partial_prefills "
         "long_prefill_token_threshold scheduling_policy async_scheduling",
         "how weights are loaded and processes started": "max_parallel_loading_workers "
         "safetensors_load_strategy distributed_executor_backend download_dir",

@@ -6,6 +6,7 @@ editions, suites or MAJOR versions. Size is read from the name of the model (`7B
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,7 @@ from ruler_data.errors import UsageError
 from ruler_data.files import write_file
 from ruler_data.hub.download import fetch_file
 from ruler_data.names import check_repo, counted, parse_length, quote
+from ruler_report.derive import derive_named
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results_file import FILENAME, Results, Run, read_results
@@ -42,6 +44,7 @@ class Entry:
     Attributes:
         size: parameters in billions, from the name; None if it names none.
         rows: that have a score.
+        validity: what the scores rest on, in one line.
         effective: the longest length at which the mean over all tasks reaches the threshold.
         scores: by view (`all`, a category or a task) and length (`all` is the weighted mean).
     """
@@ -53,6 +56,7 @@ class Entry:
     asked: int
     effective: int | None
     scores: Cells
+    validity: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +101,9 @@ def leaderboard(
     *,
     weights: str = "",
     threshold: float | None = None,
+    data: str | None = None,
+    names: Sequence[str] = (),
+    claimed: bool = False,
 ) -> Board:
     """Write a leaderboard to a folder, `index.html` and `leaderboard.json`, and return it.
 
@@ -105,6 +112,9 @@ def leaderboard(
         out: the folder.
         weights: of lengths, `4096=3,32768=1`; lengths without one do not count in the mean.
         threshold: of effective lengths, in percent; by default the paper's.
+        data: rows of runs that are not where the run read them.
+        names: `NAME=RUN`, a name to show for a run.
+        claimed: rank also runs of which only a results.json is known.
 
     Raises:
         UsageError: there is no such run, or weights name no length.
@@ -114,29 +124,30 @@ def leaderboard(
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
-    if not places:
+    if not (places or names):
         msg = "no runs to rank; give at least one"
         raise UsageError(msg)
-    results = [_read(place) for place in places]
-    names = [
+    results = derive_named([_read(place) for place in places], names, data)
+    every = [*places, *results[len(places) :]]
+    who = [
         quote(visible(one.run.model if isinstance(place, Results) else str(place)))
-        for place, one in zip(places, results, strict=True)
+        for place, one in zip(every, results, strict=True)
     ]
-    board = build(results, _weights(weights), threshold, names)
+    board = build(results, _weights(weights), threshold, who, claimed=claimed)
     write_file(folder / "leaderboard.json", json.dumps(board.to_record(), indent=1) + "\n")
     write_file(folder / "index.html", board_page(board.to_record()))
     return replace(board, file=folder / "index.html")
 
 
-def _read(place: Run) -> Results:
-    """Return results from disk, or from a Hub repo of predictions."""
-    if isinstance(place, Results) or Path(place).exists():
-        return read_results(place)
+def _read(place: Run) -> Run:
+    """Return a place on this machine, or what a Hub repo of predictions claims."""
+    if not isinstance(place, str | Path) or Path(place).exists():
+        return place
     repo, _, revision = str(place).partition("@")
     try:
         check_repo(repo)
     except UsageError:
-        return read_results(place)  # says that there is no such file
+        return place
     path = fetch_file(repo, FILENAME, revision or "main")
     if path is None:
         msg = f"{repo}: holds no {FILENAME}; give a repo that `ruler-eval publish` wrote"
@@ -169,6 +180,8 @@ def build(
     weights: Mapping[int, float],
     threshold: float | None,
     names: Sequence[str] = (),
+    *,
+    claimed: bool = False,
 ) -> Board:
     """Return the leaderboard of runs that can be compared; see `leaderboard`."""
     run = results[0].run
@@ -191,8 +204,9 @@ def build(
     tasks = _tasks(tables)
     every = tuple(task for some in tasks.values() for task in some)
     views = {ALL: every, **tasks, **{task: (task,) for task in every}}
-    scores = _scores(stack, views, shares)
-    labels = labels_of([one.run for one in results])
+    left_out = [at for at, one in enumerate(results) if one.claimed and not claimed]
+    scores = _scores(stack, views, shares, left_out)
+    labels = labels_of(results)
     entries = [
         Entry(
             model=label,
@@ -204,11 +218,14 @@ def build(
             if {*every} - {*table.tasks}
             else table.effective(every, threshold).length,
             scores=cells,
+            validity=one.validity_line,
         )
         for label, one, table, cells in zip(labels, results, tables, scores, strict=True)
     ]
     hurting = dict(zip(labels, stack.lowest(every, shares), strict=True))  # unanswered rows are 0
-    entries.sort(key=lambda one: (ALL not in one.scores.get(ALL, {}), -hurting[one.model]))
+    entries.sort(
+        key=lambda one: (not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -hurting[one.model])
+    )
     return Board(
         protocol=run.protocol,
         edition=visible(run.data.edition),
@@ -223,17 +240,21 @@ def build(
 
 
 def _scores(
-    stack: ScoreStack, views: Mapping[str, Sequence[str]], shares: Mapping[int, float]
+    stack: ScoreStack,
+    views: Mapping[str, Sequence[str]],
+    shares: Mapping[int, float],
+    unranked: Sequence[int],
 ) -> list[Cells]:
-    """Return the scores and ranks of each run in all views and columns."""
+    """Return the scores and ranks of each run in all views and columns; rank 0 is none."""
     columns = {ALL: {length: share for length, share in shares.items() if share}}
     columns |= {str(length): {length: 1.0} for length in shares}
     scores: list[Cells] = [{} for _ in stack.configs]
     for (view, names), (key, column) in product(views.items(), columns.items()):
-        ranks = stack.pairs(names, column).ranks()
+        ranks = stack.pairs(names, column).ranks(unranked)
         for rank, ends, found in zip(ranks, stack.each(names, column), scores, strict=True):
-            if rank:
-                found.setdefault(view, {})[key] = (*(round(100 * end, 4) for end in ends), *rank)
+            if not math.isnan(ends[0]):
+                cell = (*(round(100 * end, 4) for end in ends), *(rank or (0, 0)))
+                found.setdefault(view, {})[key] = cell
     return scores
 
 
@@ -244,7 +265,9 @@ def _notes(
         if entry.rows < entry.asked:
             yield f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
     for entry in entries:
-        if ALL not in entry.scores.get(ALL, {}):
+        if "[claimed]" in entry.model:
+            yield f"{entry.model}: only its results.json is known; --claimed ranks it"
+        elif ALL not in entry.scores.get(ALL, {}):
             yield f"{entry.model}: lacks tasks or lengths of others; no overall rank"
     for label, one in zip(labels, results, strict=True):
         yield from (f"{label}: {caveat}" for caveat in caveats(one.run))

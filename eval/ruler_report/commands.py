@@ -6,7 +6,7 @@ the path of its `results.json`, or as what `results` or `read_results` returned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -75,7 +75,7 @@ def results(
 
 
 def report(
-    runs: Annotated[list[Path] | Sequence[Run] | Run, typer.Argument(help=RUN)],
+    runs: Annotated[list[Path] | Sequence[Run] | Run, typer.Argument(help=RUN)] = (),
     out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("report"),
     *,
     baseline: Annotated[
@@ -98,6 +98,17 @@ def report(
     force: Annotated[
         bool, typer.Option(help="Compare even if protocols differ; the output states it.")
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Rows of runs, if they are not where the run read them."),
+    ] = None,
+    name: Annotated[
+        list[str] | Sequence[str],
+        typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
+    ] = (),
+    claimed: Annotated[
+        bool, typer.Option(help="Rank also runs of which only results.json is known.")
+    ] = False,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
 
@@ -108,7 +119,15 @@ def report(
     from ruler_report import write
 
     return write.report(
-        runs, out, baseline=baseline, form=cast("Format", form), pictures=pictures, force=force
+        runs,
+        out,
+        baseline=baseline,
+        form=cast("Format", form),
+        pictures=pictures,
+        force=force,
+        data=data,
+        names=name,
+        claimed=claimed,
     )
 
 
@@ -139,6 +158,10 @@ def compare(
     force: Annotated[
         bool, typer.Option(help="Compare even if protocols differ; the output states it.")
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Rows of runs, if they are not where the run read them."),
+    ] = None,
 ) -> Comparison:
     """Compare two runs: differences with intervals, p-values, verdicts.
 
@@ -148,12 +171,14 @@ def compare(
             they share no task.
     """
     from ruler_data.errors import UsageError
+    from ruler_report.derive import derive
     from ruler_report.stats import comparison as paired
     from ruler_report.stats import contamination as unpaired
 
     if contamination and score:
         msg = "--score: not with --contamination, which compares the headline score"
         raise UsageError(msg)
+    first, second = derive(first, data), derive(second, data)
     if contamination:
         gap = unpaired.MARGIN if margin is None else margin
         return unpaired.contamination(first, second, margin=gap, force=force)
@@ -170,23 +195,37 @@ def gate(
     margin: Annotated[
         float, typer.Option(help="Percentage points that it may lose, overall and by category.")
     ] = 1.0,
+    rows: Annotated[
+        int | None, typer.Option(min=1, help="The first rows of each config alone.")
+    ] = None,
+    lengths: Annotated[
+        str | Collection[int], typer.Option(help="These lengths alone, e.g. 4096,32k.")
+    ] = "",
+    data: Annotated[
+        str | None,
+        typer.Option(help="Rows of runs, if they are not where the run read them."),
+    ] = None,
 ) -> Gate:
-    """Test that a run is not inferior to a baseline: one line; exit status 1 if not shown.
+    """Test that a run is not worse than a baseline; exit 0 not worse, 1 worse, 3 cannot tell.
+
+    What the baseline has and the run lacks counts against the run.
 
     Raises:
         UsageError: there is no such run, it is not scored, or the margin is not positive.
         RulerError: the runs cannot be compared.
     """
+    from ruler_report.derive import derive
     from ruler_report.stats import baseline as stats
 
-    return stats.gate(new, baseline, margin=margin)
+    runs = derive(new, data), derive(baseline, data)
+    return stats.gate(*runs, margin=margin, rows=rows, lengths=stats.lengths_of(lengths))
 
 
 def leaderboard(
     runs: Annotated[
         list[str] | Sequence[Run],
         typer.Argument(help="Runs, their results.json, or Hub repos of predictions."),
-    ],
+    ] = (),
     out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("leaderboard"),
     *,
     weights: Annotated[
@@ -200,6 +239,17 @@ def leaderboard(
             help="Score that an effective length reaches [default: the paper's, 85.6 or 79.4].",
         ),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Rows of runs, if they are not where the run read them."),
+    ] = None,
+    name: Annotated[
+        list[str] | Sequence[str],
+        typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
+    ] = (),
+    claimed: Annotated[
+        bool, typer.Option(help="Rank also runs of which only results.json is known.")
+    ] = False,
 ) -> Board:
     """Rank any number of runs: one page to sort and filter, and leaderboard.json.
 
@@ -209,7 +259,9 @@ def leaderboard(
     """
     from ruler_report import board
 
-    return board.leaderboard(runs, out, weights=weights, threshold=threshold)
+    return board.leaderboard(
+        runs, out, weights=weights, threshold=threshold, data=data, names=name, claimed=claimed
+    )
 
 
 def publish(
@@ -223,6 +275,10 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option(help="Print what would be written; write nothing.")
     ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(help="Rows of runs, if they are not where the run read them."),
+    ] = None,
 ) -> Publication:
     """Publish predictions as a dataset, and scores on the model's page.
 
@@ -231,7 +287,9 @@ def publish(
     """
     from ruler_report import publication
 
-    return publication.publish(Path(run), repo, model_repo, private=private, dry_run=dry_run)
+    return publication.publish(
+        Path(run), repo, model_repo, private=private, dry_run=dry_run, data=data
+    )
 
 
 def read_results(run: Run) -> Results:
@@ -253,6 +311,7 @@ def contamination(
 
     As `compare(public, fresh, contamination=True)`; see `ruler_report.stats.contamination`.
     """
+    from ruler_report.derive import derive
     from ruler_report.stats import contamination as stats
 
-    return stats.contamination(public, fresh, margin=margin, force=force)
+    return stats.contamination(derive(public), derive(fresh), margin=margin, force=force)

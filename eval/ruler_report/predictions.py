@@ -9,28 +9,26 @@ import os
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ruler_data.dataset import Dataset as LoadedDataset
-from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME
-from ruler_data.names import is_repo, quote
+from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, scored_text, settle
-from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, DataInfo, RunInfo, read_info
+from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
+from ruler_eval.scoring import PREDICTIONS, Data, open_rows, rows_of_run
 from ruler_report.prediction_formats import (
     READERS,
     ImportedPrediction,
@@ -41,10 +39,6 @@ from ruler_report.prediction_formats import (
 
 #: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
 Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
-#: Stands for the engine where predictions are not a run.
-PREDICTIONS = "predictions"
-#: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
-Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
 #: Reads one line; a RulerError names the line and what is wrong with it.
 Parser = Callable[[bytes, Line], Answer]
 
@@ -221,58 +215,17 @@ def load(
             msg = "--model and --protocol are for predictions; a run has its own"
             raise UsageError(msg)
         run, found = read_run(place)
-        # A repo without a revision may be the one whose index led the run to another repo.
-        is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
-        led = revision is None and run.data.repo and is_repo_name
-        source = run.data.repo if led else data or run.data.repo or _folder_of(place)
-        commit = run.data.revision if source == run.data.repo else None
-        return run, found, _rows_of_run(_open(source, revision or commit), run.data)
+        return run, found, rows_of_run(place, run, data, revision)
     if place and not place.exists():
         msg = f"{quote(str(place))}: no such run, file or folder"
         raise UsageError(msg)
-    rows = _open(data, revision)
+    rows = open_rows(data, revision)
     if isinstance(predictions, str | os.PathLike):
         found = _read_files(Path(predictions), rows.rows)
     else:
         found = _read_records(predictions, rows.rows)
-    rows = rows.choose(found.configs)
+    rows = rows.choose(found.configs).fetch()
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
-
-
-def _folder_of(run: Path) -> str | None:
-    """Return the last folder that a run read its rows from, of those that are on this machine."""
-    folders = [str(start["data"]) for start in RunFolder(run).starts() if "data" in start]
-    return next((path for path in reversed(folders) if Path(path, FILENAME).is_file()), None)
-
-
-def _open(data: Data | None, revision: str | None) -> Dataset:
-    if data is None:
-        msg = "--data is missing: give the folder or Hub repo of the rows"
-        raise UsageError(msg)
-    if isinstance(data, Dataset):
-        return data
-    if isinstance(data, Rows):
-        return Dataset(data.source, {data.config: len(data)})
-    if isinstance(data, LoadedDataset):
-        return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
-    return open_dataset(str(data), revision)
-
-
-def _rows_of_run(data: Dataset, run: DataInfo) -> Dataset:
-    """Return the rows of a run, whose digests must be those that it recorded."""
-    for config, count in run.rows.items():
-        info, digest = data.manifest.configs.get(config), run.digests.get(config)
-        if info is None or info.digest != digest:
-            found = info.digest if info else "no such config"
-            msg = (
-                f"{config}: the run used rows {digest}, the data has {found}; "
-                "give --data the dataset of the run"
-            )
-            raise RulerError(msg)
-        if count > info.rows:
-            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
-            raise RulerError(msg)
-    return replace(data, rows=run.rows)
 
 
 def pair_rows(

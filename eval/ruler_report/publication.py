@@ -24,10 +24,11 @@ from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.tasks import TASKS
 from ruler_data.templates import template
+from ruler_report.derive import derive
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
-from ruler_report.results_file import FILENAME, Results, read_results, to_json
+from ruler_report.results_file import FILENAME, Results, to_json
 from ruler_report.stats.summary import Summary, summarize
 from ruler_report.table import Shown
 
@@ -49,15 +50,15 @@ class Bundle:
     entries_file: str
 
 
-def compose(run: Path, repo: str, model_repo: str = "") -> Bundle:
+def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None) -> Bundle:
     """Return everything to publish; nothing is written yet.
 
     `repo` is a dataset for the predictions. The page of `model_repo` will show the scores, unless
-    it is empty.
+    it is empty. `data` are the rows, if they are not where the run read them.
     """
     for name in filter(None, (repo, model_repo)):
         check_repo(name)
-    results, answers = _load(run)
+    results, answers = _load(run, data)
     summary = summarize(results)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
@@ -85,10 +86,16 @@ class Publication(Shown):
 
 
 def publish(
-    run: Path, repo: str, model_repo: str = "", *, private: bool = False, dry_run: bool = False
+    run: Path,
+    repo: str,
+    model_repo: str = "",
+    *,
+    private: bool = False,
+    dry_run: bool = False,
+    data: str | None = None,
 ) -> Publication:
     """Publish a run; a dry run writes nothing and returns what would be written."""
-    bundle = compose(run, repo, model_repo)
+    bundle = compose(run, repo, model_repo, data)
     if not dry_run:
         return Publication(tuple(push(bundle, repo, model_repo, private=private)))
     files = (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
@@ -111,15 +118,18 @@ def push(
         yield f"{model_repo}: {bundle.entries_file} {done}, commit {commit}"
 
 
-def _load(folder: Path) -> tuple[Results, Predictions]:
-    run, answers = read_run(folder)
-    results = read_results(folder)
-    if results.fingerprint != run.fingerprint:
-        msg = f"{quote(str(folder))}: {FILENAME} is of another run; score this one again"
+def _load(folder: Path, data: str | None) -> tuple[Results, Predictions]:
+    """Return what answers and rows give; nothing that is only claimed is published."""
+    _, answers = read_run(folder)
+    results = derive(folder, data)
+    if results.claimed:
+        msg = f"{quote(str(folder))}: {results.claimed}; give --data, the rows of the run"
         raise RulerError(msg)
-    answered = sum(config.scored + len(config.failed) for config in results.configs.values())
-    if answered != len({key[:2] for key in answers.entries}):  # rows, of all samples
-        msg = f"{quote(str(folder))}: answers were added after {FILENAME}; score it again"
+    if results.run.engine == "oracle":
+        msg = f"{quote(str(folder))}: its answers are the gold answers, of no model"
+        raise RulerError(msg)
+    if not results.scored:
+        msg = f"{quote(str(folder))}: no row has a score"
         raise RulerError(msg)
     return results, answers
 
@@ -236,7 +246,6 @@ def _check(results: Results, summary: Summary) -> None:
         (data.sample, "its rows are of the sample corpus"),
         (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
         (results.run.no_context, "it was run without context"),
-        (results.run.engine == "oracle", "its answers are the gold answers, of no model"),
         (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
         (set(summary.tasks) != set(TASKS), "it does not have exactly the 13 tasks"),
         (not summary.overall, "it has no length with all 13 tasks"),
@@ -264,6 +273,7 @@ def results_card(results: Results, repo: str) -> str:
         front_matter=to_yaml(metadata),
         model=markdown_text(results.run.model),
         repo=repo,
+        validity=markdown_text(results.validity_line),
         notes=[markdown_text(note) for note in report.notes],
         tables=[table.markdown() for table in report.tables if table.name in CARD_TABLES],
         facts=facts.markdown(),

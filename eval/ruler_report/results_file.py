@@ -7,20 +7,19 @@ docs/results.schema.json is generated from these classes.
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import Floor
-from ruler_data.names import parse_config, quote, short_length
+from ruler_data.names import parse_config, quote
 from ruler_data.version import __version__
-from ruler_data.views import html_table
+from ruler_eval.answers import Validity
 from ruler_eval.schema import RunInfo
 
 #: Version of the layout of the file.
@@ -171,6 +170,11 @@ class Results:
         examples: of failures.
         notes: for people, e.g. that a torn line was left out.
         predictions: name of the file or folder of the predictions; empty for a run.
+        validity: what the scores rest on; None in results of versions without it.
+        files: bytes and sha256 of each file that the answers were read from, by name.
+        claimed: why the scores could not be made again from answers and rows; empty where they
+            were. What a file says of it is not read.
+        name: that the user gives the run.
         package_version: version of this package that scored.
     """
 
@@ -180,6 +184,10 @@ class Results:
     examples: tuple[Example, ...] = ()
     notes: tuple[str, ...] = ()
     predictions: str = ""
+    validity: Validity | None = None
+    files: dict[str, tuple[int, str]] = field(default_factory=dict)
+    claimed: str = ""
+    name: str = ""
     package_version: str = __version__
     format: int = FORMAT
 
@@ -193,114 +201,34 @@ class Results:
         """Number of rows scored."""
         return sum(config.scored for config in self.configs.values())
 
+    @property
+    def validity_line(self) -> str:
+        """What the scores rest on, in one line."""
+        if self.claimed:
+            return f"validity: claimed; {self.claimed}"
+        if self.validity is None:
+            return "validity: not recorded by the version that scored; score the run again"
+        return self.validity.line
+
     def __repr__(self) -> str:
         done = f"{self.scored:,} of {self.rows:,} rows scored"
         return f"<Results {self.run.model}, {self.run.protocol}: {done}>"
 
-    def __str__(self) -> str:
-        return repr(Scores.of(self))
-
-    def _repr_html_(self) -> str:
-        return Scores.of(self)._repr_html_()
-
-    def to_records(self) -> list[dict[str, Any]]:
-        """Return one record for each config, as `Scores.to_records`."""
-        return Scores.of(self).to_records()
-
-
-@dataclass(frozen=True, repr=False)
-class Scores:
-    """Official scores; printed as a table of means in percent, tasks by lengths.
-
-    Attributes:
-        configs: by config, the score of each row in order, in [0, 1], the mean over its samples;
-            None for a row without an answer, or without one of its samples.
-        exact: likewise, the exact score and the F1 of each row (`ruler_report.exact`).
-        notes: what was left out of the predictions, e.g. a torn line.
-    """
-
-    configs: dict[str, tuple[float | None, ...]]
-    exact: dict[str, tuple[tuple[float, float] | None, ...]]
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, results: Results) -> "Scores":
-        """Return the scores of results; exact scores are 0 where the file has none."""
-        exact = {
-            name: tuple(
-                None if score is None else (exact or 0.0, f1 or 0.0)
-                for score, exact, f1 in zip(
-                    config.scores, config.scores_of("exact"), config.scores_of("f1"), strict=True
-                )
-            )
-            for name, config in results.configs.items()
-        }
-        scores = {name: config.scores for name, config in results.configs.items()}
-        return cls(scores, exact, results.notes)
-
-    @property
-    def unscored(self) -> list[str]:
-        """The rows without a score, e.g. `vt_4096/17`."""
-        return [
-            f"{config}/{index}"
-            for config, scores in self.configs.items()
-            for index, score in enumerate(scores)
-            if score is None
-        ]
-
     def to_records(self) -> list[dict[str, Any]]:
         """Return one record for each config, e.g. for `pandas.DataFrame`.
 
-        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None if no row is scored.
+        `score`, `exact` and `f1` are means of the scored rows, in [0, 1]; None without one.
         """
         records: list[dict[str, Any]] = []
-        for config, scores in self.configs.items():
-            task, length = parse_config(config)
-            known = [score for score in scores if score is not None]
-            exact, f1 = zip(*filter(None, self.exact[config]), strict=True) if known else ((), ())
-            record = {"config": config, "task": task, "length": length}
-            for name, column in {"score": known, "exact": exact, "f1": f1}.items():
-                record[name] = sum(column) / len(known) if known else None
-            records.append({**record, "rows": len(scores), "scored": len(known)})
+        for name, config in self.configs.items():
+            task, length = parse_config(name)
+            means = {}
+            for column, score in zip(("score", "exact", "f1"), get_args(ScoreName), strict=True):
+                known = [one for one in config.scores_of(score) if one is not None]
+                means[column] = sum(known) / len(known) if known else None
+            record = {"config": name, "task": task, "length": length, **means}
+            records.append({**record, "rows": config.rows, "scored": config.scored})
         return records
-
-    def __repr__(self) -> str:
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
-            for name, *values in cells
-        ]
-        return "\n".join([*lines, *self._coverage()])
-
-    def _repr_html_(self) -> str:
-        names, *lines = self._cells()
-        return html_table(names, lines) + "".join(self._coverage())
-
-    def _coverage(self) -> list[str]:
-        """Return a line on how many rows are scored; none if all are."""
-        rows, missing = sum(map(len, self.configs.values())), len(self.unscored)
-        return [f"{rows - missing:,} of {rows:,} rows scored"] if missing else []
-
-    def _cells(self) -> list[list[str]]:
-        """Return the table: a head, a row for each task, and the mean over tasks."""
-        records = self.to_records()
-        means = {(record["task"], record["length"]): record["score"] for record in records}
-        tasks = list(dict.fromkeys(record["task"] for record in records))
-        lengths = sorted({record["length"] for record in records})
-
-        def line(name: str, tasks: Sequence[str]) -> list[str]:
-            columns = ([means.get((task, length)) for task in tasks] for length in lengths)
-            return [name, *map(_percent, columns)]
-
-        table = [["task", *map(short_length, lengths)], *(line(task, [task]) for task in tasks)]
-        return [*table, line(f"mean of {len(tasks)} tasks", tasks)] if len(tasks) > 1 else table
-
-
-def _percent(scores: list[float | None]) -> str:
-    """Return the mean of scores in percent; nothing unless all are known."""
-    known = [100 * score for score in scores if score is not None]
-    return f"{sum(known) / len(known):.2f}" if len(known) == len(scores) else ""
 
 
 _RESULTS = TypeAdapter(Results)
@@ -339,16 +267,29 @@ def read_results(run: Run) -> Results:
         msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
         raise UsageError(msg)
     try:
-        results = _RESULTS.validate_json(path.read_bytes(), extra="ignore")
+        results = parse(path.read_bytes())
+    except RulerError as error:
+        msg = f"{path}: {error}; score the run again"
+        raise RulerError(msg) from error
+    return replace(results, claimed=f"only {FILENAME} was read")
+
+
+def parse(body: bytes) -> Results:
+    """Return the results that a file holds.
+
+    Raises:
+        RulerError: its content is damaged, or of another format.
+    """
+    try:
+        results = _RESULTS.validate_json(body, extra="ignore")
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "the file"
-        msg = f"{path}: not a results file: {field}: {first['msg']}; score the run again"
+        msg = f"not a results file: {field}: {first['msg']}"
         raise RulerError(msg) from error
     if problem := _problem(results):
-        msg = f"{path}: {problem}; score the run again"
-        raise RulerError(msg)
-    return results
+        raise RulerError(problem)
+    return replace(results, claimed="", name="")
 
 
 def _problem(results: Results) -> str | None:

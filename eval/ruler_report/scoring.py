@@ -19,18 +19,17 @@ from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, RowDigest, question_digest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
-from ruler_eval.answers import Answer
+from ruler_eval.answers import Answer, Tally
 from ruler_eval.data import Dataset
-from ruler_eval.metrics import score_row
+from ruler_eval.metrics import CLEANED, score_row
+from ruler_eval.reasoning import opens
 from ruler_eval.schema import RunInfo
+from ruler_eval.scoring import PREDICTIONS
 from ruler_report.exact import exact_scores
 from ruler_report.failures import example_end, failure_of
 from ruler_report.predictions import (
-    Data,
     Predictions,
-    Source,
     answer_of,
-    load,
     pair_rows,
     read_run,
 )
@@ -42,53 +41,10 @@ from ruler_report.results_file import (
     Param,
     Results,
     ScoreName,
-    Scores,
 )
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
-
-
-def score(
-    predictions: Source,
-    data: Data | None = None,
-    *,
-    revision: str | None = None,
-    protocol: str = "",
-    partial: bool = False,
-) -> Scores:
-    """Return the official scores of predictions.
-
-    Args:
-        predictions: a run or its folder; file or folder of predictions
-            (`ruler_report.prediction_formats`); texts by row, `{"vt_4096/0": "..."}`; or records
-            with `id` (or `config` and `index`) and `text` (or `prediction`). Every row of a
-            config that they touch is scored.
-        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
-            repo of the run.
-        revision: commit or tag of the repo; by default that of the run.
-        protocol: of predictions that are not a run; `thinking` removes the reasoning block.
-        partial: score what is there if rows have no answer; the scores then say n of N.
-
-    Raises:
-        UsageError: something is not there, or more must be said.
-        RulerError: something is damaged or incomplete, or the predictions are for other rows.
-    """
-    run, found, data = load(predictions, data, revision, protocol=protocol)
-    data.fetch()
-    scores = Scores.of(results_of(run, found, data))
-    missing, rows = scores.unscored, sum(data.rows.values())
-    if missing and len(missing) == rows:
-        msg = f"0 of {rows:,} rows have an answer; check the predictions' ids (CONFIG/INDEX)"
-        raise RulerError(msg)
-    if missing and not partial:
-        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
-        msg = (
-            f"{rows - len(missing):,} of {rows:,} rows have an answer; missing: "
-            f"{', '.join(missing[:3])}{more}; generate them, or pass partial=True"
-        )
-        raise RulerError(msg)
-    return scores
 
 
 def results_of(
@@ -97,16 +53,20 @@ def results_of(
     data: Dataset,
     bare: Predictions | None = None,
     name: str = "",
+    *,
+    partial: bool = False,
 ) -> Results:
     """Return the results of predictions for rows.
 
     `bare` are those of the same model without the context, to classify failures. `name` is that of
-    the file or folder of the predictions; empty for a run.
+    the file or folder of the predictions; empty for a run. `partial`: the user accepts that rows
+    have no answer.
     """
     configs: dict[str, ConfigResult] = {}
     examples: list[Example] = []
+    tally = Tally(run.protocol, opened=opens(run.frame))
     for config in track(data.rows, "scoring"):
-        configs[config], some = _score_config(config, run, data, predictions, bare)
+        configs[config], some = _score_config(config, run, data, predictions, bare, tally)
         examples += some
     public = {name: redact(getattr(run, name)) for name in ("engine_info", "sampling", "frame")}
     return Results(
@@ -116,6 +76,7 @@ def results_of(
         examples=tuple(examples),
         notes=predictions.notes,
         predictions=name,
+        validity=tally.validity(partial=partial),
     )
 
 
@@ -163,9 +124,15 @@ class _Scored:
 
 
 def _score_config(
-    config: str, run: RunInfo, data: Dataset, predictions: Predictions, bare: Predictions | None
+    config: str,
+    run: RunInfo,
+    data: Dataset,
+    predictions: Predictions,
+    bare: Predictions | None,
+    tally: Tally,
 ) -> tuple[ConfigResult, list[Example]]:
     """Return the results of a config, and the first rows of each kind of failure."""
+    extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
     questions = RowDigest() if not info.question_digest and data.rows[config] == info.rows else None
     rows: list[_Scored | None] = []
@@ -178,8 +145,18 @@ def _score_config(
         asked.append(question_digest(row))
         if questions:  # data of a version that did not record the digest
             questions.add(row)
-        answers = [(answer_of(run, one, task), one) for one in several]
-        known = [(text, one) for text, one in answers if one and text is not None]
+        budget = None if extra is None else row.max_new_tokens + extra
+        cleaned = task.metric in CLEANED
+        texts = [tally.add(one, budget, cleaned=cleaned) for one in several]
+        for one in several:
+            if one and one.question_digest not in (None, asked[-1]):
+                msg = f"{config}/{row.index}: the answer is to another question than the row asks"
+                raise RulerError(msg)
+        known = [
+            (text, one)
+            for text, one in zip(texts, several, strict=True)
+            if one and text is not None
+        ]
         if len(known) < len(several):
             failed += [row.index] if any(several) else []
             rows.append(None)
@@ -189,9 +166,9 @@ def _score_config(
         kind = scored.failure
         if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
             outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
-            texts = (shorten(row.question, 400), outputs, shorten(scored.said, 600))
+            shown = (shorten(row.question, 400), outputs, shorten(scored.said, 600))
             score = fmean(scored.scores["official"])
-            examples.append(Example(config, row.index, kind, score, *texts))
+            examples.append(Example(config, row.index, kind, score, *shown))
     if questions:
         info = replace(info, question_digest=questions.question_hexdigest())
     found = _config_result(task, info, rows, failed, run.samples)

@@ -14,11 +14,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
+from ruler_eval.scoring import PREDICTIONS
+from ruler_report.derive import derive, derive_named, files_of, key_of, to_cache
 from ruler_report.figures.style import FILES, Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, build, caveats_of
-from ruler_report.predictions import PREDICTIONS, load
+from ruler_report.predictions import load
 from ruler_report.results_file import FILENAME, Results, Run, read_results, write_results
 from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.comparison import labels_of
@@ -70,20 +72,22 @@ def score(
     if not (info.model and info.protocol):
         msg = "--model and --protocol are required for a predictions file"
         raise UsageError(msg)
-    rows.fetch()
     bare = read_bare(Path(no_context), info) if no_context else None
     name = "" if (place / RUN_FILE).is_file() else name_of(place)
-    results = results_of(info, predictions, rows, bare, name)
+    results = results_of(info, predictions, rows, bare, name, partial=partial)
     if not results.scored or (results.scored < results.rows and not partial):
         msg = (
             f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"
         )
         raise RulerError(msg)
+    to_cache(key_of(results.run if name else info, place), results)
+    results = replace(results, files=files_of(place))
     summary = summarize(results)
     write_results(target, results, summary.to_record())
     incomplete = [shortfall(results)] if results.scored < results.rows else []
-    notes = (*results.notes, *incomplete, *caveats_of(results))
-    return ScoredRun(labels_of([results.run])[0], results, summary, notes, target)
+    doubts = results.validity.warnings if results.validity else ()
+    notes = (*results.notes, *incomplete, *doubts, *caveats_of(results))
+    return ScoredRun(labels_of([results])[0], results, summary, notes, target)
 
 
 def _check_same(target: Path, place: Path, model: str, protocol: str) -> None:
@@ -123,6 +127,9 @@ def report(
     form: Format = "html",
     pictures: bool = True,
     force: bool = False,
+    data: str | None = None,
+    names: Sequence[str] = (),
+    claimed: bool = False,
 ) -> Report:
     """Write the report of runs to a folder, and return it.
 
@@ -138,6 +145,9 @@ def report(
         form: `html` or `latex`.
         pictures: whether to draw pictures; needs the extra `report`.
         force: compare runs even if suites or protocols differ; the report then says so.
+        data: rows of runs that are not where the run read them.
+        names: `NAME=RUN`, a name to show for a run.
+        claimed: rank also runs of which only a results.json is known.
 
     Raises:
         UsageError: there is no such run or format, it is not scored, or `out` is a file.
@@ -145,27 +155,29 @@ def report(
     """
     folder = Path(out)
     runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
-    if not runs:
+    if not (runs or names):
         msg = "no runs to report; give at least one"
         raise UsageError(msg)
     if form not in get_args(Format):
         msg = f"--format {quote(form)}: not known; known: {', '.join(get_args(Format))}"
         raise UsageError(msg)
-    results = [read_results(run) for run in runs]
-    base = None if baseline is None else read_results(baseline)
+    results = derive_named(runs, names, data)
+    base = None if baseline is None else derive(baseline, data)
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
-    every = [*([baseline] if baseline is not None else []), *runs]
+    every = [*([baseline] if baseline is not None else []), *results]
     results_of_all = [*([base] if base else []), *results]
     _check_shared(every, results_of_all, folder)
     medium: Medium = "paper" if form == "latex" else "page"
-    made = build(results, baseline=base, medium=medium if pictures else None, force=force)
+    made = build(
+        results, baseline=base, medium=medium if pictures else None, force=force, claimed=claimed
+    )
     page = folder / ("report.tex" if form == "latex" else "report.md")
     earlier = _pictures_of(page)
     for picture in made.pictures:
-        for kind, data in picture.files.items():
-            write_bytes(folder / "figures" / f"{picture.name}.{kind}", data)
+        for kind, body in picture.files.items():
+            write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
     summaries = {id(run.results): run.summary for run in made.runs}
     for number, one in enumerate(results, 1):
         summary = summaries.get(id(one)) or summarize(one)

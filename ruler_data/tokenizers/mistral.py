@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -87,18 +87,14 @@ class MistralCommonTokenizer(PromptTokenizer):
         """Id of the BOS token."""
         return int(self._plain.bos_id)
 
-    def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the number of tokens of a prompt, counted by Mistral's library.
+    def prompt_ids(
+        self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
+    ) -> list[int]:
+        """Return the token ids of a prompt; the library's template has no variables.
 
         The answer prefix is encoded as text after the user turn, because the library's messages
         with `prefix=True` would drop the space at the end of the prefix of vt.
         """
-        return len(self.prompt_ids(content, answer_prefix))
-
-    def prompt_ids(
-        self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
-    ) -> list[int]:
-        """Return the token ids of a prompt; the library's template has no variables."""
         if variables is None:
             return list(self._plain.encode(content + answer_prefix, bos=True, eos=False))
         return self._turn(content) + (self._reference.ids(answer_prefix) if answer_prefix else [])
@@ -179,18 +175,13 @@ def packaged(filename: str, name: str) -> MistralCommonTokenizer:
     """Return a tokenizer that the installed `mistral-common` includes.
 
     Raises:
-        UsageError: the package is not installed, or its version does not include the file.
+        UsageError: its version does not include the file.
     """
-    try:
-        package = version("mistral-common")
-    except PackageNotFoundError as error:
-        msg = f"tokenizer {name} needs mistral-common; pip install ruler-data again"
-        raise UsageError(msg) from error
     import mistral_common
 
     path = Path(mistral_common.__file__).parent / "data" / filename
     if not path.exists():
-        msg = f"tokenizer {name}: mistral-common {package} does not include {filename}"
+        msg = f"tokenizer {name}: mistral-common {version('mistral-common')} has no {filename}"
         raise UsageError(msg)
     return MistralCommonTokenizer(path, name)
 

@@ -91,9 +91,9 @@ class PromptTokenizer(ABC):
             return self._fast.count_prompt(content, answer_prefix)
         return self.recount_prompt(decoded(content), answer_prefix)
 
-    @abstractmethod
     def recount_prompt(self, content: str, answer_prefix: str) -> int:
         """Return the same as `count_prompt`, always counted by the reference library."""
+        return len(self.prompt_ids(content, answer_prefix))
 
     def use(self, counter: CounterName, probes: Probes = NO_PROBES) -> str:
         """Count with another counter from here on, if it gives the reference's ids.

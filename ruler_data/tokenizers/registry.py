@@ -185,9 +185,11 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
             reasons.append(str(error))
         else:
             return load_folder(folder, name, origin)
-    remedy = f"offline, give its folder, or set RULER_TOKENIZERS; {_known_names(name)}"
+    reasons.append("it is not here: give its folder, or set RULER_TOKENIZERS")
+    if name not in REGISTRY:
+        reasons.append(_known_names(name))
     where = f"tokenizer {quote(name)} ({hub_id})"
-    raise UsageError(where, "; ".join([*reasons, remedy]))
+    raise UsageError(where, "; ".join(reasons))
 
 
 def _known_names(spec: str) -> str:

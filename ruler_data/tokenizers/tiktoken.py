@@ -43,10 +43,6 @@ class TiktokenTokenizer(PromptTokenizer):
             self._info.engine, lambda text: self._encoding.encode_ordinary(decoded(text))
         )
 
-    def recount_prompt(self, content: str, answer_prefix: str) -> int:
-        """Return the number of tokens of a prompt in plain text."""
-        return len(self.prompt_ids(content, answer_prefix))
-
     def prompt_ids(
         self, content: str, answer_prefix: str, variables: Mapping[str, object] | None = PLAIN
     ) -> list[int]:

@@ -40,5 +40,5 @@ def test_kvpress_runs_an_export_and_its_score_is_read_back(
     assert len(written) == len(prompts) and all(line["predicted_answer"] for line in written)
     (record,) = ruler_eval.score(folder, frozen).to_records()
     own = json.loads((folder / "metrics.json").read_text())["fwe"]["string_match"] / 100
-    assert (record["config"], record["scored"]) == ("fwe_512", len(prompts))
+    assert (record["config"], record["answered"]) == ("fwe_512", len(prompts))
     assert record["score"] == pytest.approx(own)

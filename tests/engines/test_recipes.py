@@ -5,6 +5,7 @@ transformers that it needs, llama.cpp, and a real model for it in GGUF.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 import ruler_builders
+import ruler_data
 import ruler_eval
 from tests.builds import until
 from tests.commands import Done, spawn, succeeded
 from tests.conftest import ROOT
 from tests.engines.conftest import HANG, Answers, answers, assert_same, free_port, listens
+from tests.running.server import Body, FakeServer
 
 FOLDER = os.environ.get("RULER_RECIPES", "")
 RECIPES = ROOT / "docs" / "recipes"
@@ -95,4 +98,56 @@ def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
         server.wait()
     assert_same(answers(tmp_path / "one"), answers(tmp_path / "two"))
     (record,) = ruler_eval.score(tmp_path / "one", data).to_records()
-    assert (record["scored"], record["score"]) == (3, 1.0)
+    assert (record["answered"], record["score"]) == (3, 1.0)
+
+
+class Reader(FakeServer):
+    """A model that copies the lines with the key of a question, and knows only what it was sent."""
+
+    def __init__(self) -> None:
+        super().__init__(self.read)
+        self.reads = lambda body: len(self.prompt(body).split())
+        self.message = {}
+
+    @staticmethod
+    def prompt(body: Body) -> str:
+        return str(body["messages"][0]["content"])
+
+    def read(self, body: Body) -> str:
+        text = self.prompt(body)
+        (key,) = set(re.findall(r"What is the special magic \w+ for ([\w-]+)", text))
+        lines = [line for line in re.split(r"\n|(?<=\.) ", text) if f"for {key} is:" in line]
+        notes = text.startswith("Copy every line")
+        return ("\n".join(lines) or "NONE") if notes else " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "more", "calls"),
+    [
+        ("bm25_generate", ("words=50", "top=2"), {1}),
+        ("recursive_generate", ("words=300",), {5, 6, 7}),
+    ],
+)
+def test_readers_of_parts_find_the_needle_and_what_they_cost_is_recorded(
+    model: Path, tmp_path: Path, recipe: str, more: tuple[str, ...], calls: set[int]
+) -> None:
+    data = tmp_path / "data"
+    ruler_builders.build(str(model), out=data, tasks=["niah_single_1"], lengths=[2048], rows=3)
+    with Reader() as server:
+        options = (f"function={recipe}:generate", f"url={server.url}", "served=m", *more)
+        asked = [part for option in options for part in ("--option", option)]
+        done = spawn(
+            "ruler-eval", "run", "--data", data, "--model", model, "--engine", "python", *asked,
+            "--out", tmp_path / "run", env=env(), timeout=HANG,
+        )  # fmt: skip
+        succeeded(done)
+        context = min(
+            len(row.context.split()) for row in ruler_data.load(data, "niah_single_1_2048")
+        )
+    found = list(answers(tmp_path / "run").values())
+    assert {int(str(one["calls"])) for one in found} <= calls
+    assert all(int(str(one["total_tokens"])) > 0 for one in found)
+    assert len(server.seen) == sum(int(str(one["calls"])) for one in found)
+    assert max(len(Reader.prompt(body).split()) for body in server.seen) < 400 < context
+    (record,) = ruler_eval.score(tmp_path / "run", data).to_records()
+    assert record["score"] == 1.0

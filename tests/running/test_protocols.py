@@ -10,7 +10,6 @@ from ruler_data import Row, UsageError
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder, load_tokenizer
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
-from ruler_eval.reasoning import opens, split
 from tests.running import tiny
 
 Load = Callable[[str], PromptTokenizer]
@@ -119,31 +118,3 @@ def test_a_model_without_a_template_cannot_chat(tmp_path: Path, protocol: str) -
     tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "plain", None), "plain")
     with pytest.raises(UsageError, match="has no chat template"):
         PromptFormat(PROTOCOLS[protocol], 0).refuse(tokenizer)
-
-
-def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
-    tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
-    frame = PromptFormat(PROTOCOLS["thinking"], 0).frame(tokenizer)
-    assert opens(frame)
-    assert split("It must be 12", opened=opens(frame))[1] == ""
-    assert split("It must be 12</think>\n12", opened=True)[1] == "12"
-
-
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("<think>3? no</think>4", "4"),
-        ("<think></think>\n\n4", "4"),
-        ("[THINK]3?[/THINK]4", "4"),
-        (
-            "<|channel|>analysis<|message|>3?<|end|><|start|>assistant<|channel|>final<|message|>4",
-            "4",
-        ),
-        ("<think>3?", ""),
-        ("<think>a</think>b<think>c</think>4", "4"),
-        ("4", "4"),
-        ("", ""),
-    ],
-)
-def test_what_follows_the_reasoning_is_the_answer(said: str, answer: str) -> None:
-    assert split(said)[1] == answer

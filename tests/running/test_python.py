@@ -233,6 +233,16 @@ def test_what_cannot_be_run_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_mistyped_folder_of_a_model_is_not_taken_as_a_name(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "models").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="'models/typo': no such folder; if it is a server's name"):
+        run(frozen, tmp_path / "out", generate=gold, model="models/typo")
+    assert run(frozen, tmp_path / "out", generate=gold, model="org/name", rows=1).complete
+
+
 def test_importing_the_package_loads_nothing_heavy() -> None:
     import subprocess
 

@@ -9,6 +9,7 @@ before, so the same command completes an interrupted release, and after a succes
 `GUARDS` are reasons not to publish that need an explicit option.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -192,7 +193,7 @@ def release(
         Target(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
         for repo, folder in folders.items()
     ]
-    licences = {one.repo: tuple(_closed_licences(one)) for one in targets}
+    licences = {one.repo: tuple(closed_licences(one.built)) for one in targets}
     if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
@@ -272,9 +273,9 @@ def _check_rules(where: str, card: str) -> str:
     return card
 
 
-def _closed_licences(target: Target) -> Iterator[str]:
+def closed_licences(built: Manifest) -> Iterator[str]:
     """Say of each licence that is not open what the publisher takes upon himself."""
-    for source in target.built.sources:
+    for source in built.sources:
         if source.licence not in OPEN_LICENCES:
             about = f"{source.title}: {source.licence}"
             yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
@@ -295,6 +296,9 @@ def _check_token(repos: Sequence[str], tell: Tell, *, dry_run: bool) -> None:
     """Ask the Hub whose token this is, before anything else is asked."""
     if dry_run and token() is None:
         tell("note: no token, so whether one may write was not asked")
+        return
+    if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
+        tell(f"note: the token is of a trusted publisher of {resource}; its role was not asked")
         return
     about = whoami()
     for repo in repos:

@@ -84,7 +84,7 @@ def prepare(
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
             **deciding,
-            "options": deciding_options(options),
+            "options": {n: v for n, v in deciding_options(options).items() if n not in deciding},
         },
         sampling=config.sampling,
         window=model.window,

@@ -57,7 +57,7 @@ def markdown_page(report: Report) -> str:
 def latex_page(report: Report) -> str:
     """Return the tables and pictures of all runs together, for a paper; needs booktabs."""
     parts = ["% Needs \\usepackage{booktabs,graphicx}, and figures/ beside the paper."]
-    parts += [f"% {line}" for line in (*report.verdict, *report.notes)]
+    parts += [f"% {line}" for line in (*report.verdict, *report.validity, *report.notes)]
     for section in (
         one for chapter in report.chapters if not chapter.folded for one in chapter.sections
     ):

@@ -77,6 +77,7 @@ class Report(Shown):
         runs: with their summaries and labels, the best first.
         chapters: an overview, the comparisons, and one of each run.
         notes: what a reader must know before the numbers.
+        validity: a line for each run: what its scores rest on.
         file: the page that was written.
     """
 
@@ -85,18 +86,24 @@ class Report(Shown):
     runs: tuple[ScoredRun, ...]
     chapters: tuple[Chapter, ...]
     notes: tuple[str, ...] = ()
+    validity: tuple[str, ...] = ()
     file: Path | None = None
 
     def shown(self) -> list[Table | str]:
         """Return the verdict, the means of all runs, the comparisons, and the file."""
         wanted = [one for one in self.tables if one.name.startswith(("headline", "comparison"))]
         counts = (counted(len(self.pictures), "picture"), counted(len(self.tables), "table"))
-        return [*self.verdict, *wanted, *([f"{self.file}: {', '.join(counts)}"] * bool(self.file))]
+        return [
+            *self.verdict,
+            *wanted,
+            *self.validity,
+            *([f"{self.file}: {', '.join(counts)}"] * bool(self.file)),
+        ]
 
     def to_record(self) -> dict[str, Any]:
         """Return the verdict, the means and where the page is, as plain values."""
-        record = {"verdict": self.verdict, "notes": self.notes, "scores": self.to_records()}
-        return {**record, "file": str(self.file or "")}
+        lines = {"verdict": self.verdict, "validity": self.validity, "notes": self.notes}
+        return {**lines, "scores": self.to_records(), "file": str(self.file or "")}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each mean score; `task` is None in the mean over all tasks.
@@ -132,14 +139,16 @@ def build(
     baseline: Results | None = None,
     medium: Medium | None = "page",
     force: bool = False,
+    claimed: bool = False,
 ) -> Report:
     """Return the report of runs; with several, each is compared with the first, or the baseline.
 
-    `medium` is what pictures are for; without it there are none.
+    `medium` is what pictures are for; without it there are none. `claimed` runs are ranked only if
+    the user says so.
     """
     if baseline:
         results = [baseline, *(one for one in results if one != baseline)]
-    labels = labels_of([one.run for one in results])
+    labels = labels_of(results)
     runs = [
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
@@ -152,9 +161,13 @@ def build(
         pairs = [(0, place) for place in range(1, len(runs))]
         comparisons = dict(zip(labels[1:], table.compared(pairs, better), strict=True))
         order = table.order()
+        left_out = [place for place in order if results[place].claimed and not claimed]
+        ranks = table.ranks(left_out)
+        order = [place for place in order if place not in left_out] + left_out
+        ranks = [ranks[place] for place in order]
         ordered = [runs[place] for place in order]
-        ranks = [table.ranks()[place] for place in order]
-        standing = [_standing(table, order, ordered)]
+        proved = [place for place in order if place not in left_out]
+        standing = [_standing(table, proved, ordered)] if len(proved) > 1 else []
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
         others = [run for run in ordered if run is not base]
@@ -177,6 +190,7 @@ def build(
         ),
         runs=tuple(ordered),
         notes=tuple(_notes(runs, comparisons)),
+        validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
         chapters=tuple(
             Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")

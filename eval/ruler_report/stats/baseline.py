@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_data.names import parse_config
+from ruler_data.names import parse_config, parse_length
 from ruler_report.format import format_length
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
 from ruler_report.stats.comparison import (
@@ -81,8 +81,13 @@ class Gate(Shown):
         """0 not worse, 1 worse, 3 cannot tell."""
         return EXIT[self.verdict]
 
-    def shown(self) -> tuple[str]:
-        """Return the line."""
+    def shown(self) -> tuple[str, ...]:
+        """Return the line, and what the scores of both runs rest on."""
+        return (self.line, *self.comparison.validity)
+
+    @property
+    def line(self) -> str:
+        """The verdict with all differences."""
         gaps = self.comparison.means
         parts = ", ".join(
             f"{name} {gaps[name]}" + (f" {verdict}" if verdict != NOT_WORSE else "")
@@ -96,11 +101,11 @@ class Gate(Shown):
         }[self.verdict]
         line = f"{self.verdict}: {how}, margin {self.margin:g} points: {parts}"
         if self.verdict != CANNOT_TELL:
-            return (line,)
+            return line
         needed = f"about {self.rows:,} rows a config would tell" if self.rows else (
             "the difference is so near the margin that no number of rows would tell"
         )  # fmt: skip
-        return (f"{line}; {needed}",)
+        return f"{line}; {needed}"
 
     def to_record(self) -> dict[str, Any]:
         """Return the gate as plain values, as `ruler-eval gate --json` prints it."""
@@ -151,7 +156,7 @@ def gate(
     if not _is_same(first, second):
         pair_table([first, second])  # refuses what cannot be compared
         second, lacking = against(second, first)
-    labels = labels_of([first.run, second.run])
+    labels = labels_of([first, second])
     (made,) = PairTable([first, second], labels, noise=noise).compared([(0, 1)], better)
 
     def verdict(gap: Difference) -> str:
@@ -170,6 +175,16 @@ def gate(
     factors = [_factor(gap, margin) for gap in open_ones]
     needed = math.ceil(per_config * max(factors, default=0))
     return Gate(margin, made, verdicts, lacking, needed if needed <= MANY else None, tuple(notes))
+
+
+def lengths_of(text: str | Collection[int]) -> tuple[int, ...]:
+    """Return the lengths that a text names.
+
+    >>> lengths_of("4096,32k")
+    (4096, 32768)
+    """
+    parts = text.split(",") if isinstance(text, str) else map(str, text)
+    return tuple(parse_length(part.strip(), "--lengths") for part in parts if part.strip())
 
 
 def _factor(gap: Difference, margin: float) -> float:

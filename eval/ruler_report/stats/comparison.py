@@ -6,7 +6,8 @@ all tasks, all lengths, all categories, and the overall means. `contamination.py
 of one model on public and fresh rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations, product
 from typing import Any, get_args
@@ -85,6 +86,7 @@ class Comparison(Shown):
         notes: everything that a reader must know before the numbers, warnings included.
         categories: differences of the means over the tasks of a category and all lengths.
         exact: difference of the mean exact scores, if another score is compared; not corrected.
+        validity: a line for each run: what its scores rest on.
     """
 
     runs: tuple[RunInfo, RunInfo]
@@ -100,11 +102,12 @@ class Comparison(Shown):
     notes: tuple[str, ...] = ()
     categories: dict[str, Difference] = field(default_factory=dict)
     exact: Difference | None = None
+    validity: tuple[str, ...] = ()
 
     def shown(self) -> tuple[Table | str, ...]:
         """Return the differences, the conclusions, and how the runs were compared."""
         exact = [f"exact score: {self._conclude(self.exact)}"] if self.exact else []
-        return self.table(), self.conclusion, *exact, self.basis
+        return self.table(), self.conclusion, *exact, self.basis, *self.validity
 
     @property
     def overall(self) -> Difference:
@@ -137,6 +140,8 @@ class Comparison(Shown):
             "tasks": list(self.tasks),
             "left_out": list(self.left_out),
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
+            "validity": list(self.validity),
         }
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -212,13 +217,14 @@ class Comparison(Shown):
         )
 
 
-def labels_of(runs: Sequence[RunInfo]) -> list[str]:
-    """Return a distinct name for each run: its model, numbered if another run has the same."""
+def labels_of(runs: Sequence[Results]) -> list[str]:
+    """Return a distinct name for each run: the user's, or its model; what is claimed is marked."""
     labels: list[str] = []
     for run in runs:
-        name = visible(run.model)[:80] + (" without context" if run.no_context else "")
-        again = sum(label == name or label.startswith(f"{name} (") for label in labels)
-        labels.append(f"{name} ({again + 1})" if again else name)
+        name = visible(run.name or run.run.model)[:80]
+        name += " without context" * (run.run.no_context and not run.name)
+        again = sum(re.split(r" \(\d+\)| \[claimed\]", label)[0] == name for label in labels)
+        labels.append(name + f" ({again + 1})" * bool(again) + " [claimed]" * bool(run.claimed))
     return labels
 
 
@@ -270,9 +276,9 @@ class PairTable:
         """Return the pairs of the mean over tasks and lengths."""
         return self.stack.pairs(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
 
-    def ranks(self) -> list[Ranks]:
+    def ranks(self, without: Collection[int] = ()) -> list[Ranks]:
         """Return the interval of each run's rank by the mean over all tasks and lengths."""
-        return self.pairs[None, None].ranks()
+        return self.pairs[None, None].ranks(without)
 
     def order(self) -> list[int]:
         """Return the runs by their mean, the best first; unanswered rows count against a run."""
@@ -336,6 +342,10 @@ class PairTable:
             warnings=tuple(obstacles(*runs, paired=paired)),
             notes=tuple(self._notes((first, second), left_out, margin)),
             categories={name: difference(name, first, second) for name in self.categories},
+            validity=tuple(
+                f"{self.labels[place]}: {self.runs[place].validity_line}"
+                for place in (first, second)
+            ),
         )
 
     def _notes(
@@ -398,7 +408,7 @@ def pair_table(
 ) -> PairTable:
     """Return the table of runs that can be compared; `score` as in `compare`."""
     check_comparable(runs, ScoreStack(runs), force=force)
-    labels = labels or labels_of([run.run for run in runs])
+    labels = labels or labels_of(runs)
     return PairTable([_with_score(run, score) for run in runs], labels, noise=noise)
 
 

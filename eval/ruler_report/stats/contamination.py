@@ -92,7 +92,7 @@ def contamination(
             return CONTAMINATED
         return NO_SIGN if gap.high < margin else CANNOT_TELL
 
-    labels = labels_of([fresh.run, public.run])
+    labels = labels_of([fresh, public])
     (made,) = PairTable([fresh, public], labels, apart=True).compared([(0, 1)], verdict, margin)
 
     def swapped(gaps: dict[K, Difference]) -> dict[K, Difference]:

@@ -12,7 +12,7 @@ below 5 %. Ranks follow from the p-values after Holm's correction (Holm 1979) ov
 """
 
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -68,13 +68,15 @@ class Pairs:
         low = np.where(self.same, 0.0, self.lower.interval()[0])
         return low, 0.0 - low.T
 
-    def ranks(self) -> list[Ranks]:
-        """Return the interval of each run's rank.
+    def ranks(self, without: Collection[int] = ()) -> list[Ranks]:
+        """Return the interval of each run's rank; None for those that are left out.
 
         It begins after the runs that are better, and ends before those that are worse, after Holm's
         correction over all pairs.
         """
-        present = np.flatnonzero(~np.isnan(np.diag(self.value)))
+        known = ~np.isnan(np.diag(self.value))
+        known[[*without]] = False
+        present = np.flatnonzero(known)
         where = np.ix_(present, present)
         found: list[Ranks] = [None] * len(self.value)
         for run, ends in zip(

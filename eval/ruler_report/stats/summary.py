@@ -186,11 +186,23 @@ class ScoredRun(Shown):
     def shown(self) -> tuple[Table | str, ...]:
         """Return the tables of scores, and where they were written."""
         count = f"{self.results.scored:,} of {self.results.rows:,} rows scored"
-        return (*self.summary.shown(), f"{self.file}: {count}" if self.file else count)
+        lines = [self.results.validity_line, f"{self.file}: {count}" if self.file else count]
+        return (*self.summary.shown(), *lines)
+
+    @property
+    def exit_status(self) -> int:
+        """1 if the answers cannot carry a score (`Validity.errors`)."""
+        return self.results.validity.exit_status if self.results.validity else 0
+
+    @property
+    def failure(self) -> str:
+        """Why they cannot; empty if they can."""
+        return "; ".join(self.results.validity.errors) if self.results.validity else ""
 
     def to_record(self) -> dict[str, Any]:
-        """Return the statistics as plain values."""
-        return self.summary.to_record()
+        """Return the statistics and the validity as plain values."""
+        validity = self.results.validity.to_record() if self.results.validity else None
+        return {**self.summary.to_record(), "validity": validity}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each config, with its means in [0, 1]."""

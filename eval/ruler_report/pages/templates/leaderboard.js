@@ -51,7 +51,7 @@ function row(entry) {
   for (const n of board.lengths) if (all[n] && all[n][0] >= Number(state.threshold)) effective = n;
   const by = { model: entry.model, size: entry.size, score: cell ? cell[0] : null, effective };
   for (const n of board.lengths) by[n] = cells[n] ? cells[n][0] : null;
-  by.rank = cell ? cell[3] : null;
+  by.rank = cell ? cell[3] || null : null;
   return { entry, cells, cell, by };
 }
 
@@ -99,7 +99,8 @@ function draw() {
   el("body").replaceChildren();
   for (const { entry, cells, cell, by } of rows) {
     const tr = add(el("body"), "tr", "");
-    add(tr, "th", entry.model).scope = "row";
+    const head = add(tr, "th", entry.model);
+    Object.assign(head, { scope: "row", title: entry.validity });
     add(tr, "td", cell && cell[3] ? (cell[3] === cell[4] ? cell[3] : cell[3] + "-" + cell[4]) : "");
     add(tr, "td", entry.size === null ? "" : entry.size);
     number(tr, cell);

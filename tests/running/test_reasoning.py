@@ -1,0 +1,192 @@
+"""Reasoning models: what they think is kept apart, never scored, and told where it does not belong.
+
+The server answers as vLLM does, with and without a reasoning parser.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ruler_eval
+from ruler_data import UsageError
+from ruler_data.index import Index, Sibling
+from ruler_data.names import config_file
+from ruler_data.parquet import read_rows
+from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.registry import load_folder
+from ruler_eval import reasoning
+from ruler_eval.answers import Answer, Tally
+from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import Choice, _of_index
+from ruler_eval.models import Model
+from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from tests.running import tiny
+from tests.running.processes import evaluate, lines
+from tests.running.server import Body, FakeServer, Say
+
+HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}"
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "answer"),
+    [
+        ("<think>3? no</think>4", "3? no", "4"),
+        ("<think></think>\n\n4", "", "4"),
+        *((f"{start}3?{end}4", "3?", "4") for start, end in reasoning.BLOCKS),
+        *((f"{start}3?", "3?", "") for start, _end in reasoning.BLOCKS),
+        (HARMONY.format("3?", 4), "3?<|end|><|start|>assistant", "4"),
+        ("<|START_THINKING|>3?<|END_THINKING|><|START_RESPONSE|>4", "3?", "<|START_RESPONSE|>4"),
+        ("<think>a</think>b<think>c</think>4", "a</think>b<think>c", "4"),
+        ("<think>a</think>b<think>c", "a</think>b<think>c", ""),
+        ("4", None, "4"),
+        ("", None, ""),
+    ],
+)
+def test_what_follows_the_reasoning_is_the_answer(
+    text: str, thought: str | None, answer: str
+) -> None:
+    assert reasoning.split(text) == (thought, answer)
+    assert reasoning.is_in(text) == (thought is not None)
+
+
+def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
+    tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
+    for protocol in ("thinking", "completion"):
+        assert reasoning.opens(PromptFormat(PROTOCOLS[protocol], 0).frame(tokenizer))
+    assert reasoning.split("It must be 12", opened=True) == ("It must be 12", "")
+    assert reasoning.split("It must be 12</think>\n12", opened=True)[1] == "12"
+
+
+@pytest.mark.parametrize("protocol", ["completion", "chat"])
+def test_a_template_that_opens_a_block_is_refused_by_any_protocol_but_thinking(
+    frozen: Path, tmp_path: Path, protocol: str
+) -> None:
+    model = tiny.make_model(tmp_path / "r1")
+    tiny.make_tokenizer(model, tiny.REASONER.replace("enable_thinking", "unused"), bos=None)
+    with pytest.raises(UsageError, match=f"--protocol {protocol}: .* opens a block of reasoning"):
+        ruler_eval.run(frozen, model=model, engine="oracle", protocol=protocol, out=tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+THOUGHT = "Could it be ABCDE?"
+
+
+@pytest.fixture(scope="module")
+def gold(frozen: Path, tokenizer: PromptTokenizer) -> Say:
+    """Answer any prompt of a row, as ids or as a user's turn, with its gold answer."""
+    rows = list(read_rows(frozen / config_file("vt_2048")))
+
+    def say(body: Body) -> str:
+        text = tokenizer.decode(body["prompt"]) if "prompt" in body else str(body["messages"])
+        return ", ".join(next(row.outputs for row in rows if row.question in text))
+
+    return say
+
+
+def tagged(gold: Say, body: Body) -> str:
+    return f"<think>{THOUGHT}</think>\n\n{gold(body)}"
+
+
+def harmony(gold: Say, body: Body) -> str:
+    return HARMONY.format(THOUGHT, gold(body))
+
+
+@pytest.mark.parametrize("api", ["completions", "chat"])
+@pytest.mark.parametrize("say", [tagged, harmony])
+def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
+    frozen: Path, tmp_path: Path, gold: Say, api: str, say: Callable[[Say, Body], str]
+) -> None:
+    with FakeServer(lambda body: say(gold, body)) as server:
+        server.card["max_model_len"] = 40_000
+        if api == "chat":
+            server.reads = lambda _body: None
+        done = evaluate(
+            *("run", "--data", frozen, "--model", "m", "--base-url", server.url, "--out", tmp_path),
+            *("--configs", "vt_2048", "--rows", 4, "--protocol", "thinking"),
+            *("--option", f"api={api}"),
+        )
+    assert done.returncode == 0, done.stderr
+    for line in lines(tmp_path):
+        assert THOUGHT in str(line["reasoning"]) and THOUGHT not in str(line["text"])
+    scores = ruler_eval.score(tmp_path, frozen)
+    assert scores.configs["vt_2048"] == (1.0,) * 4
+    assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
+
+
+def test_what_a_server_returns_as_reasoning_is_never_scored(frozen: Path, tmp_path: Path) -> None:
+    for name in ("reasoning_content", "reasoning"):
+        with FakeServer(lambda body: "I do not know.") as server:
+            server.reads = lambda _body: None
+            server.message = {name: "It must be " + ", ".join("ABCDE")}
+            done = evaluate(
+                *("run", "--data", frozen, "--model", "m", "--base-url", server.url),
+                *("--out", tmp_path / name, "--configs", "vt_2048", "--rows", 4),
+                *("--protocol", "chat", "--option", "api=chat"),
+            )
+        assert done.returncode == 0, done.stderr
+        (line, *_) = lines(tmp_path / name)
+        assert (line["text"], str(line["reasoning"])[:10]) == ("I do not know.", "It must be")
+        assert ruler_eval.score(tmp_path / name, frozen).configs["vt_2048"] == (0.0,) * 4
+
+
+def test_a_reasoning_model_under_completion_is_told_beside_its_score(
+    frozen: Path, tmp_path: Path
+) -> None:
+    def think(requests: list[ruler_eval.Request]) -> list[ruler_eval.Generation]:
+        return [ruler_eval.Generation("<think>Let me", "length", 30) for _ in requests]
+
+    run = ruler_eval.run(frozen, generate=think, out=tmp_path, configs="vt_2048", rows=6)
+    validity = ruler_eval.score(run, frozen).validity
+    assert (validity.reasoning, validity.cut_off, validity.exit_status) == (6, 6, 1)
+    assert any("use --protocol thinking" in error for error in validity.errors)
+
+
+def test_runs_of_older_versions_keep_their_reasoning_out_of_the_score() -> None:
+    tally = Tally("thinking")
+    old = Answer("vt_4096", 0, "<think>ABCDE</think>FGHIJ", "stop", 10, 5, 0.1)
+    assert tally.add(old) == "FGHIJ" and tally.validity().reasoning == 0
+
+
+def test_rows_without_room_for_reasoning_are_refused_naming_those_that_have_it(
+    frozen: Path, tmp_path: Path
+) -> None:
+    model = tiny.make_model(tmp_path / "small", window=4096)
+    with pytest.raises(UsageError, match=r"named …-r16k, or `ruler-data build --reserve 8192`"):
+        ruler_eval.run(
+            frozen, model=model, engine="oracle", protocol="thinking", out=tmp_path / "x"
+        )
+
+
+def sibling(repo: str, reserve: int) -> Sibling:
+    return Sibling(repo, "v1.0.0", "0" * 40, "t", "1" * 64, ("org/m",), reserve=reserve)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "reserves", "repo"),
+    [
+        ("thinking", (0, 16384, 32768), "org/r16384"),
+        ("thinking", (0, 4096), "org/r0"),
+        ("completion", (0, 16384), "org/r0"),
+    ],
+)
+def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
+    protocol: str, reserves: tuple[int, ...], repo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Choice, "chosen", lambda _self, where, _revision: where)
+    index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
+    choice, config = Choice(data="org/ruler"), EvalConfig(protocol=protocol)
+    assert _of_index(index, choice, config, Model("m", "org/m"), None) == repo  # type: ignore[comparison-overlap]
+
+
+def test_json_of_a_record_has_its_reasoning(frozen: Path, tmp_path: Path) -> None:
+    def think(requests: list[ruler_eval.Request]) -> list[str]:
+        return ["<think>no</think>yes" for _ in requests]
+
+    run = ruler_eval.run(
+        frozen, generate=think, out=tmp_path, configs="vt_2048", rows=1, protocol="thinking"
+    )
+    (record,) = run.to_records()
+    assert (record["text"], record["reasoning"]) == ("yes", "no")
+    assert json.loads(json.dumps(record)) == record

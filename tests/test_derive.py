@@ -1,0 +1,259 @@
+"""Results are derived: forgeries are refused by name, and what is only claimed is marked."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ruler_report
+from ruler_data import RulerError
+from ruler_eval.run_dir import STARTS
+from ruler_report.derive import derive
+from tests.commands import one_line
+from tests.running.processes import evaluate
+from tests.runs import make_run, patchy, refused, run_info
+
+FEW = ("vt_4096", "qa_1_4096", "niah_single_1_4096")
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RULER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def scored(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that knows where its rows are, with its results."""
+    folder = make_run(tmp_path_factory.mktemp("runs") / "run", sample_build, patchy(0.6), FEW)
+    info = run_info(sample_build, FEW)
+    starts = {"at": "2026-01-01T00:00:00+00:00", "fingerprint": info.fingerprint}
+    (folder / STARTS).write_text(json.dumps({**starts, "data": str(sample_build)}) + "\n")
+    ruler_report.results(folder)
+    return folder
+
+
+def in_json(name: str, change: Callable[[Json], None]) -> Callable[[Path], None]:
+    def forge(run: Path) -> None:
+        body = json.loads((run / name).read_text())
+        change(body)
+        (run / name).write_text(json.dumps(body))
+
+    return forge
+
+
+def of_config(
+    field: str, value: Callable[[Any], Any], config: str = "vt_4096"
+) -> Callable[[Path], None]:
+    def change(body: Json) -> None:
+        body["configs"][config][field] = value(body["configs"][config][field])
+
+    return in_json("results.json", change)
+
+
+def in_field(*path: str, value: Any) -> Callable[[Path], None]:  # noqa: ANN401
+    def change(body: Json) -> None:
+        for name in path[:-1]:
+            body = body[name]
+        body[path[-1]] = value
+
+    return in_json("results.json", change)
+
+
+def in_answers(
+    change: Callable[[list[Json]], list[Json]], *, hidden: bool = False
+) -> Callable[[Path], None]:
+    """Change a journal; if hidden, results.json no longer says what it was made of."""
+
+    def forge(run: Path) -> None:
+        path = run / "answers-0-of-2.jsonl"
+        lines = change([json.loads(line) for line in path.read_text().splitlines()])
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        if hidden:
+            in_json("results.json", lambda body: body.update(files={}))(run)
+
+    return forge
+
+
+def every(**fields: Any) -> Callable[[list[Json]], list[Json]]:  # noqa: ANN401
+    return lambda lines: [{**line, **fields} for line in lines]
+
+
+def ones(scores: list[float]) -> list[float]:
+    return [1.0] * len(scores)
+
+
+def dropped(rows: int) -> Callable[[Path], None]:
+    """Leave the last rows out of results.json, in all columns alike."""
+
+    def change(body: Json) -> None:
+        one = body["configs"]["vt_4096"]
+        one["rows"] -= rows
+        for name in ("scores", "exact", "f1", "characters", "tokens"):
+            one[name] = one[name][: one["rows"]]
+        one["questions"] = one["questions"][: 16 * one["rows"]]
+        one["failures"] = {}
+
+    return in_json("results.json", change)
+
+
+def another(run: Path) -> None:
+    """Take the answers of another config for those of this one."""
+    in_answers(
+        lambda lines: [
+            {**line, "config": "vt_4096" if line["config"] == "qa_1_4096" else "qa_1_4096"}
+            for line in lines if line["config"] in ("vt_4096", "qa_1_4096")
+        ],
+        hidden=True,
+    )(run)  # fmt: skip
+
+
+CHANGED = "answers-0-of-2.jsonl: was changed after results.json"
+FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "all scores 1": (of_config("scores", ones), "vt_4096/.*the score is 1.0 in the file, not"),
+    "one score": (of_config("scores", lambda x: [1 - x[0], *x[1:]]), "vt_4096/0: the score is"),
+    "scores of qa": (of_config("scores", ones, "qa_1_4096"), "qa_1_4096/.*the score is 1.0"),
+    "exact scores": (of_config("exact", ones), "vt_4096/.*: the exact score is 1.0"),
+    "f1": (of_config("f1", ones), "vt_4096/.*: the F1 is 1.0"),
+    "headline": (of_config("headline", lambda _: "exact"), "vt_4096: the headline score"),
+    "digest of the rows": (of_config("digest", lambda _: "sha256:0"), "the digest of the rows"),
+    "question digest": (of_config("question_digest", lambda _: "sha256:0"), "what the rows ask"),
+    "questions": (of_config("questions", lambda x: "0" * len(x)), "vt_4096: what the rows ask"),
+    "fewer rows": (dropped(2), "vt_4096: the number of rows"),
+    "a config left out": (
+        in_json("results.json", lambda body: body["configs"].pop("qa_1_4096") and None),
+        "qa_1_4096: is in only one of",
+    ),
+    "answer lengths": (of_config("characters", lambda x: [9] * len(x)), "in characters"),
+    "answer tokens": (of_config("tokens", lambda x: [9] * len(x)), "in tokens"),
+    "cut off": (of_config("truncated", lambda _: [0]), "the rows that are cut off"),
+    "empty": (of_config("empty", lambda _: [0, 1]), "the rows with an empty answer"),
+    "kinds of failure": (of_config("failures", lambda _: {}), "the kinds of failure"),
+    "floor": (of_config("floor", lambda _: None), "the floor"),
+    "parameters": (of_config("params", lambda _: {"hops": 9}), "the parameters of the task"),
+    "category": (of_config("category", lambda _: "retrieval"), "the category"),
+    "model": (in_field("run", "model", value="org/better"), "run: model 'org/better' is claimed"),
+    "revision": (in_field("run", "model_revision", value="1" * 40), "run: model_revision"),
+    "protocol": (in_field("run", "protocol", value="base"), "run: protocol 'base' is claimed"),
+    "fingerprint": (in_field("fingerprint", value="sha256:1"), "fingerprint: sha256:1 is claimed"),
+    "rows answered": (in_field("validity", "answered", value=12), "answered.* is claimed"),
+    "who answered": (in_field("validity", "models", value={"gpt": 18}), "by gpt.* is claimed"),
+    "model of the run": (
+        in_json("run.json", lambda body: body.update(model="org/better")),
+        "fingerprint: .* is claimed",
+    ),
+    "data of the run": (
+        in_json("run.json", lambda body: body["data"]["digests"].update(vt_4096="sha256:0")),
+        "fingerprint: .* is claimed",
+    ),
+    "texts": (in_answers(every(text="all of them")), CHANGED),
+    "texts, files hidden": (
+        in_answers(every(text="all of them"), hidden=True), "the score is 1.0 in the file",
+    ),
+    "wrong answers removed": (in_answers(lambda lines: lines[1:]), CHANGED),
+    "removed, files hidden": (
+        in_answers(lambda lines: lines[1:], hidden=True), "the score is|without an answer",
+    ),
+    "another's answers": (another, "the score is|in characters|in tokens"),
+    "answers to another question": (
+        in_answers(every(question_digest="0" * 16), hidden=True), "to another question",
+    ),
+    "answers of another model": (
+        in_answers(every(model="org/better"), hidden=True), "by org/better",
+    ),
+    "a journal added": (
+        lambda run: (run / "answers-1-of-3.jsonl").write_text("") and None,
+        "answers-1-of-3.jsonl: was added after|$",
+    ),
+    "timestamps": (
+        lambda run: (run / STARTS).write_text(
+            (run / STARTS).read_text().replace("2026-01-01", "2025-01-01")
+        ) and None,
+        "starts.jsonl: was changed after results.json",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forgery_is_refused_by_name(name: str, scored: Path, tmp_path: Path) -> None:
+    forge, said = FORGERIES[name]
+    run = shutil.copytree(scored, tmp_path / "run")
+    assert not derive(run).claimed
+    forge(run)
+    with pytest.raises(RulerError, match=said):
+        derive(run)
+
+
+def test_no_command_takes_scores_that_their_answers_contradict(
+    scored: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    FORGERIES["all scores 1"][0](run)
+    for command in (
+        ("compare", run, scored),
+        ("gate", run, "--baseline", scored),
+        ("report", run, "--out", tmp_path / "out"),
+        ("leaderboard", run, "--out", tmp_path / "out"),
+        ("publish", run, "--repo", "org/preds", "--dry-run"),
+    ):
+        assert "the score is 1.0 in the file" in refused(evaluate(*command)), command
+    assert not (tmp_path / "out").exists()
+
+
+def test_answers_and_rows_are_scored_without_a_results_json(scored: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(scored, tmp_path / "run", ignore=shutil.ignore_patterns("results.json"))
+    wanted = derive(scored)
+    assert derive(run).configs == wanted.configs and not wanted.claimed
+    assert evaluate("gate", run, "--baseline", scored).returncode == 0
+    assert sorted(path.name for path in run.iterdir()) == sorted(
+        path.name for path in scored.iterdir() if path.name != "results.json"
+    )
+
+
+def test_what_is_derived_is_kept_and_rows_that_are_gone_make_a_claim(
+    scored: Path, sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, data = shutil.copytree(scored, tmp_path / "run"), tmp_path / "data"
+    (run / STARTS).write_text("")
+    in_json("results.json", lambda body: body.update(files={}))(run)
+    assert not derive(run).claimed  # from the cache
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "empty"))
+    assert "its rows cannot be read" in derive(run).claimed
+    shutil.copytree(sample_build, data)
+    assert not derive(run, str(data)).claimed
+    done = evaluate("compare", run, run, "--data", data)
+    assert "validity: 18 of 18 rows answered" in done.stdout and "[claimed]" not in done.stdout
+
+
+def test_predictions_are_derived_where_they_were_scored(sample_build: Path, tmp_path: Path) -> None:
+    file = tmp_path / "mine" / "predictions.jsonl"
+    file.parent.mkdir()
+    file.write_text(
+        '{"id": "vt_4096/0", "prediction": "x"}\n{"id": "vt_4096/1", "prediction": "y"}\n'
+    )
+    made = evaluate("score", file, "--data", sample_build, "--model", "m", "--protocol", "chat",
+                    "--partial")  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    assert not derive(file.parent).claimed
+    file.write_text('{"id": "vt_4096/0", "prediction": "z"}\n')
+    assert "score them again" in derive(file.parent).claimed
+
+
+def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", sample_build, patchy(1.0), FEW, engine="oracle")
+    done = evaluate("publish", run, "--repo", "org/preds", "--dry-run", "--data", sample_build)
+    assert "its answers are the gold answers, of no model" in one_line(done, 1)
+
+
+def test_runs_have_the_names_that_the_user_gives(scored: Path, tmp_path: Path) -> None:
+    done = evaluate("report", "--name", f"snapkv .5={scored}", "--no-pictures",
+                    "--out", tmp_path / "out")  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("snapkv .5 has a mean of"), done.stderr
+    assert "--name 'x': give NAME=RUN" in refused(
+        evaluate("leaderboard", scored, "--name", "x", "--out", tmp_path / "b"), 2
+    )
