@@ -5,11 +5,16 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ruler_data import TASKS
 from ruler_data.manifest import Floor
+from ruler_report.pages.report import build
 from ruler_report.results_file import Results
 from ruler_report.stats.baseline import gate, retention
+from ruler_report.stats.gate_plan import plan
+from ruler_report.stats.summary import summarize
 from tests.results import coin, config_result, results_of
 from tests.running.processes import evaluate
 from tests.runs import refused
@@ -140,3 +145,52 @@ def test_a_report_with_a_baseline_has_the_retention_of_the_others(tmp_path: Path
     (line,) = (line for line in page.splitlines() if line.startswith("| all tasks | 7") or
                line.startswith("| all tasks | 6"))  # fmt: skip
     assert line.count("\\[") == 3
+
+
+def test_a_plan_says_how_many_rows_decide_and_what_they_cost(tmp_path: Path) -> None:
+    base = run_with(0.0)
+    made = plan(3.0, base)
+    rows = {part.name: part.rows for part in made.parts}
+    assert made.rows == max(rows.values()) and made.decides
+    assert rows["overall"] < rows["retrieval"]
+    tight = plan(0.75, base)
+    assert tight.rows == pytest.approx(16 * made.rows, rel=0.1) and not tight.decides
+    passed = 0
+    for number in range(20):  # equal models, whose rows have half of their variance in common
+        pair = [
+            results_of(
+                {name: [a if shared < 0.5 else b for a, b, shared in zip(
+                    coin(f"{number}{name}", 0.9, made.rows),
+                    coin(f"{number}{name}{side}", 0.9, made.rows),
+                    np.random.default_rng([number, at]).random(made.rows), strict=True)]
+                 for at, name in enumerate(CONFIGS)}, model=side)
+            for side in "ab"
+        ]  # fmt: skip
+        passed += gate(*pair, margin=3.0).passed
+    assert passed >= 11
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+        "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+        "vocab_size": 128256}))  # fmt: skip
+    done = evaluate("gate", "--plan", "--margin", 2, "--model", model, "--gpu", "h100")
+    assert done.returncode == 0 and "GPU minutes" in done.stdout, done.stderr
+    body = json.loads(evaluate("gate", "--plan", "--margin", 2, "--json").stdout)
+    assert body["parts"][0]["configs"] == 78 and body["gpu_minutes"] is None
+    assert "--gpu 'abacus'" in refused(
+        evaluate("gate", "--plan", "--model", model, "--gpu", "abacus"), 2
+    )
+    assert "give RUN and --baseline" in refused(evaluate("gate"), 2)
+
+
+def test_an_instruct_model_on_rows_with_a_template_has_the_threshold_of_its_like() -> None:
+    scores = {f"{task}_4096": coin(task, 0.9, 20) for task in TASKS}
+    plain = results_of(scores, protocol="base")
+    for template, threshold in (("", 79.4), ("base", 79.4), ("meta-llama3", 85.6)):
+        found = summarize(replace(plain, chat_template=template))
+        assert found.effective["overall"].threshold == threshold
+    declared = replace(plain, window=(131072, 8192))
+    (table,) = (one for one in build([declared], medium=None).tables if one.name == "effective")
+    assert table.rows[0][-2:] == ("128K", "8K")
+    assert "of 128K declared" in build([declared], medium=None).verdict[-1]

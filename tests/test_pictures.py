@@ -3,6 +3,7 @@
 import random
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -10,7 +11,17 @@ import numpy as np
 import pytest
 
 from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import COLOURS, DARK, DASHES, MARKERS, Picture, render
+from ruler_report.figures.style import (
+    COLOURS,
+    DARK,
+    DASHES,
+    MARKERS,
+    Picture,
+    ink_on,
+    render,
+    shades,
+    thin_ticks,
+)
 from ruler_report.pages.tables import correlations, depth_grid
 from ruler_report.results_file import Depth, Results
 from ruler_report.stats.comparison import compare
@@ -161,11 +172,55 @@ def test_scores_against_steps_are_drawn_for_checkpoints_only() -> None:
     names = [f"org/model-7b-step-{step}" for step in (3000, 1000, 2000)]
     runs = [scored(results_of({"vt_4096": coin(name, 0.8, 30)}, model=name)) for name in names]
     assert [curves.step_of(run) for run in runs] == [3000, 1000, 2000]
-    (drawing,) = curves.by_step(runs)
+    (drawing,) = curves.by_number(runs)
     places = [drawing.alt.index(f"at step {step}") for step in ("1,000", "2,000", "3,000")]
     assert places == sorted(places)
     other = scored(results_of({"vt_4096": [1.0]}, model="org/model-7b"))
-    assert not list(curves.by_step([*runs, other])) and not list(curves.by_step([other]))
+    assert not list(curves.by_number([*runs, other])) and not list(curves.by_number([other]))
+
+
+def test_scores_against_an_option_have_a_line_for_each_method_and_one_without_it() -> None:
+    def of(chance: float, **options: object) -> ScoredRun:
+        scores = {"vt_4096": coin(str(options), chance, 30)}
+        return scored(results_of(scores, engine_info={"arguments": options}))
+
+    presses = [of(1 - r / 2, compression_ratio=r, press=name)
+               for name in ("snapkv", "knorm") for r in (0.25, 0.5, 0.75)]  # fmt: skip
+    (drawing,) = curves.by_number([of(1.0), *presses])
+    assert drawing.series == ["snapkv", "knorm"] and "by compression_ratio" in drawing.title
+    assert drawing.title.endswith("dashed: without compression_ratio")
+    assert drawing.alt.index("at 0.25") < drawing.alt.index("at 0.75")
+    assert render(drawing, "page").panels
+    assert not list(curves.by_number([of(1.0), of(0.9, press="snapkv")]))
+
+
+def test_labels_of_an_axis_never_touch() -> None:
+    from matplotlib.figure import Figure
+
+    ticks = {float(place): f"{4 * 2**place}K" for place in range(6)}
+    for width in (0.6, 0.9, 1.2, 2.3):
+        axes = Figure(figsize=(width, 1)).subplots()
+        curves.draw_lines(axes, "one", [{}], ticks)
+        thin_ticks([axes])
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()
+                 if label.get_visible()]  # fmt: skip
+        assert len(boxes) >= 2
+        assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+
+
+def _luminance(colour: Sequence[float]) -> float:
+    """Return the relative luminance of sRGB, as WCAG 2.2 defines it."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def test_text_on_cells_has_the_contrast_that_readers_need() -> None:
+    for two_sided in (False, True):
+        for share in np.linspace(0, 1, 101):
+            colour = shades(two_sided=two_sided)(float(share))
+            ink = (0.0,) * 3 if ink_on(colour) == "#000000" else (1.0,) * 3
+            low, high = sorted((_luminance(colour[:3]), _luminance(ink)))
+            assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
 def test_files_for_a_paper_are_as_wide_as_a_column_with_embedded_fonts() -> None:

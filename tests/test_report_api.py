@@ -106,6 +106,26 @@ def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: 
     assert means[0]["value"] == report.runs[0].summary.overall[4096].value
 
 
+def test_a_report_without_matplotlib_goes_on_without_pictures(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    code = (
+        "import importlib.machinery as m, sys\n"
+        "find = m.PathFinder.find_spec\n"
+        "m.PathFinder.find_spec = lambda name, *more: None if name == 'matplotlib' else "
+        "find(name, *more)\n"
+        "import ruler_report\n"
+        "print(ruler_report.report(sys.argv[1:3], sys.argv[3]))"
+    )
+    command = [sys.executable, "-c", code, *map(str, runs), str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "note: no pictures: they need matplotlib (pip install 'ruler-data[report]')" in done.stdout
+    )
+    assert not (tmp_path / "out" / "figures").exists()
+
+
 def test_what_is_not_a_scored_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="create it with `ruler-eval score`"):
         ruler_report.compare(tmp_path, tmp_path)

@@ -44,7 +44,7 @@ def test_tables_are_booktabs_with_as_many_cells_as_columns(paper: Path) -> None:
 def test_every_figure_is_there_as_pdf_and_svg(paper: Path) -> None:
     text = (paper / "report.tex").read_text(encoding="utf-8")
     named = set(
-        re.findall(r"\\includegraphics\[width=\\linewidth\]\{(figures/[\w-]+\.pdf)\}", text)
+        re.findall(r"\\includegraphics\[width=\\linewidth,.*\]\{(figures/[\w-]+\.pdf)\}", text)
     )
     assert named and named == {f"figures/{path.name}" for path in (paper / "figures").glob("*.pdf")}
     for path in (paper / "figures").glob("*.pdf"):

@@ -208,6 +208,19 @@ def window(config: Config) -> int | None:
     return max(found, default=reach)
 
 
+def trained_window(config: Config) -> int | None:
+    """Return the tokens that a model was trained on before its positions were stretched.
+
+    None where its config does not say.
+
+    >>> trained_window({"rope_scaling": {"original_max_position_embeddings": 8192}})
+    8192
+    """
+    found = [rope.get("original_max_position_embeddings") for rope in _ropes(text_part(config))]
+    known = [number for number in found if isinstance(number, int)]
+    return max(known, default=None)
+
+
 def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides applied as engines apply them.
 

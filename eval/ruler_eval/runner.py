@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
-from ruler_data.names import counted
+from ruler_data.names import counted, parse_config
 from ruler_data.row import Row
 from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
 from ruler_eval import journal
@@ -31,6 +31,7 @@ from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Choice, Inputs, open_inputs
+from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
 from ruler_eval.run_dir import FAILURE, RunFolder
 from ruler_eval.schema import FREE, RunInfo, faults
@@ -153,6 +154,8 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     options = published_options(job.config.engine_options)
     start = {
         "data": str(job.data.source.folder.absolute()),
+        "window": job.model.window,
+        "trained_window": trained_window(job.model.config),
         **{name: value for name, value in options.items() if name in FREE},
     }
     folder.log_start(job.info, shard, start)
@@ -160,9 +163,12 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
-    """Yield rows as requests, config by config, read as they are needed; samples together."""
+    """Yield rows as requests, config by config, read as they are needed; samples together.
+
+    The longest configs come first, so that no engine ends with one long row while it idles.
+    """
     wanted: dict[str, dict[int, list[int]]] = {}
-    for item in pending:
+    for item in sorted(pending, key=lambda item: -parse_config(item.config)[1]):
         wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
     for config, rows in wanted.items():
         for row in job.data.read_alike(config, rows):

@@ -27,7 +27,7 @@ from ruler_report.stats.comparison import check_comparable, labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.pairs import ScoreStack
 from ruler_report.stats.score_table import ScoreTable
-from ruler_report.stats.summary import CATEGORIES
+from ruler_report.stats.summary import CATEGORIES, group_of
 from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
@@ -45,6 +45,7 @@ class Entry:
         size: parameters in billions, from the name; None if it names none.
         rows: that have a score.
         validity: what the scores rest on, in one line.
+        window: tokens that the model declares to reach; None where not known.
         effective: the longest length at which the mean over all tasks reaches the threshold.
         scores: by view (`all`, a category or a task) and length (`all` is the weighted mean).
     """
@@ -57,6 +58,7 @@ class Entry:
     effective: int | None
     scores: Cells
     validity: str = ""
+    window: int | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,7 +188,7 @@ def build(
     """Return the leaderboard of runs that can be compared; see `leaderboard`."""
     run = results[0].run
     if threshold is None:
-        threshold = THRESHOLDS["base" if run.protocol == "base" else "aligned"][OVERALL]
+        threshold = THRESHOLDS[group_of(results[0])][OVERALL]
     if not 0 <= threshold <= 100:
         msg = f"--threshold {threshold:g}: give a score in percent, 0 to 100"
         raise UsageError(msg)
@@ -219,6 +221,7 @@ def build(
             else table.effective(every, threshold).length,
             scores=cells,
             validity=one.validity_line,
+            window=one.window[0],
         )
         for label, one, table, cells in zip(labels, results, tables, scores, strict=True)
     ]

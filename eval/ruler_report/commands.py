@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ruler_report.results_file import Results, Run, ScoreName
     from ruler_report.stats.baseline import Gate
     from ruler_report.stats.comparison import Comparison
+    from ruler_report.stats.gate_plan import GatePlan
     from ruler_report.stats.summary import ScoredRun
     from ruler_report.write import Format
 
@@ -189,8 +190,10 @@ def compare(
 
 
 def gate(
-    new: Annotated[Path | Run, typer.Argument(metavar="RUN", help=RUN)],
-    baseline: Annotated[Path | Run, typer.Option(help="Run that it must not fall behind.")],
+    new: Annotated[Path | Run | None, typer.Argument(metavar="RUN", help=RUN)] = None,
+    baseline: Annotated[
+        Path | Run | None, typer.Option(help="Run that it must not fall behind.")
+    ] = None,
     *,
     margin: Annotated[
         float, typer.Option(help="Percentage points that it may lose, overall and by category.")
@@ -205,20 +208,39 @@ def gate(
         str | None,
         typer.Option(help="Rows of runs, if they are not where the run read them."),
     ] = None,
-) -> Gate:
+    plan: Annotated[
+        bool,
+        typer.Option(help="Before a run: how many rows of which configs decide, and their cost."),
+    ] = False,
+    model: Annotated[
+        str, typer.Option(help="With --plan and --gpu: folder or Hub id, to estimate GPU minutes.")
+    ] = "",
+    gpu: Annotated[str, typer.Option(help="With --plan: name of the GPU, e.g. h100.")] = "",
+) -> Gate | GatePlan:
     """Test that a run is not worse than a baseline; exit 0 not worse, 1 worse, 3 cannot tell.
 
     What the baseline has and the run lacks counts against the run.
+
+        ruler-eval gate runs/new --baseline runs/old --margin 1
+        ruler-eval gate --plan --baseline runs/old --margin 1 --model org/new --gpu h100
 
     Raises:
         UsageError: there is no such run, it is not scored, or the margin is not positive.
         RulerError: the runs cannot be compared.
     """
+    from ruler_data.errors import UsageError
     from ruler_report.derive import derive
     from ruler_report.stats import baseline as stats
+    from ruler_report.stats import gate_plan
 
-    runs = derive(new, data), derive(baseline, data)
-    return stats.gate(*runs, margin=margin, rows=rows, lengths=stats.lengths_of(lengths))
+    known = None if baseline is None else derive(baseline, data)
+    chosen = stats.lengths_of(lengths)
+    if plan:
+        return gate_plan.plan(margin, known, rows=rows, lengths=chosen, model=model, gpu=gpu)
+    if new is None or known is None:
+        msg = "give RUN and --baseline; or --plan, to plan a run"
+        raise UsageError(msg)
+    return stats.gate(derive(new, data), known, margin=margin, rows=rows, lengths=chosen)
 
 
 def leaderboard(

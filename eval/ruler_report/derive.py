@@ -22,7 +22,7 @@ from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
 from ruler_eval import metrics, reasoning
 from ruler_eval.data import Dataset
-from ruler_eval.run_dir import STARTS
+from ruler_eval.run_dir import STARTS, RunFolder
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
 from ruler_report import exact, failures, prediction_formats, predictions, results_file, scoring
@@ -118,6 +118,7 @@ def derive(run: Run, data: str | None = None) -> Results:
             return replace(claim, claimed=f"its rows cannot be read: {error}")
         _, answers = predictions.read_run(folder)
         found = scoring.results_of(info, answers, rows, partial=True)
+        found = replace(found, window=window_of(folder))
         to_cache(key, found)
     if claim is None:
         return found
@@ -215,6 +216,16 @@ def _first_difference(one: RunInfo, other: RunInfo) -> str:
         if value != getattr(other, name):
             return f"{name} {quote(str(value), 80)}"
     return ""
+
+
+def window_of(folder: Path) -> tuple[int | None, int | None]:
+    """Return the declared and the trained window of a run's model, as its last start recorded."""
+    last = next(iter([*RunFolder(folder).starts()][::-1]), {})
+    declared, trained = (last.get(name) for name in ("window", "trained_window"))
+    return (
+        declared if isinstance(declared, int) else None,
+        trained if isinstance(trained, int) else None,
+    )
 
 
 def files_of(place: Path) -> dict[str, tuple[int, str]]:

@@ -171,6 +171,9 @@ class Results:
         notes: for people, e.g. that a torn line was left out.
         predictions: name of the file or folder of the predictions; empty for a run.
         validity: what the scores rest on; None in results of versions without it.
+        chat_template: that the rows contain (editions of upstream); empty for none.
+        window: tokens that the model declares to reach, and those that it was trained on; None
+            where not known.
         files: bytes and sha256 of each file that the answers were read from, by name.
         claimed: why the scores could not be made again from answers and rows; empty where they
             were. What a file says of it is not read.
@@ -185,6 +188,8 @@ class Results:
     notes: tuple[str, ...] = ()
     predictions: str = ""
     validity: Validity | None = None
+    chat_template: str = ""
+    window: tuple[int | None, int | None] = (None, None)
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     claimed: str = ""
     name: str = ""

@@ -77,6 +77,7 @@ def results_of(
         notes=predictions.notes,
         predictions=name,
         validity=tally.validity(partial=partial),
+        chat_template=data.manifest.chat_template,
     )
 
 

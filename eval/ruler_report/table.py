@@ -1,9 +1,11 @@
 """A table of text, and how terminals, HTML, Markdown and LaTeX show it."""
 
 import io
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from markupsafe import Markup
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -26,6 +28,7 @@ class Table:
         marked: indexes of the rows to emphasize.
         bars: indexes of columns whose numbers, 0 to 100, pages also show as bars.
         thresholds: by row, the number from which those are underlined; empty for none.
+        best: along which the models stand, if the greatest of their scores is the best.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Table:
     marked: tuple[int, ...] = ()
     bars: tuple[int, ...] = ()
     thresholds: tuple[float | None, ...] = ()
+    best: Literal["columns", "rows", ""] = ""
 
     def __str__(self) -> str:
         return plain_text(self)
@@ -74,26 +78,57 @@ class Table:
         return Markup('<td{} style="--bar-width: {}%">{}</td>').format(kind, value, text)
 
     def latex(self) -> str:
-        """Return the table for LaTeX, with booktabs; intervals stand below their numbers."""
+        """Return the table for LaTeX, with booktabs and graphicx, never wider than the text.
+
+        The best score of the models is bold, and what reaches a threshold underlined. Long names
+        stand in rows, not in columns, and intervals, which stand below their numbers, are left out
+        beside more than 12 columns.
+        """
+        grid = [[_without_owner(cell) for cell in row] for row in (self.head, *self.rows)]
+        best = self.best
+        if max(map(len, grid[0][1:])) > max(len(row[0]) for row in grid) and len(grid[0]) > 4:
+            grid = [list(column) for column in zip(*grid, strict=True)]
+            best = "columns" if best == "rows" else "rows" if best else ""
+        wide = len(grid[0]) > _WIDE
+        marks = _best_places(grid, best) if best and len(self.rows) > 1 else set()
+        passing = self._passing()
         head, *rows = (
-            " & ".join(map(_latex_cell, row)) + r" \\" for row in (self.head, *self.rows)
+            " & ".join(
+                _latex_cell(cell, bold=(y, x) in marks, underlined=(y, x) in passing, bare=wide)
+                if y or x == 0 or len(cell) * len(grid[0]) < _HEAD
+                else rf"\rotatebox{{90}}{{{latex_text(cell)}}}"
+                for x, cell in enumerate(row)
+            )
+            + r" \\"
+            for y, row in enumerate(grid)
         )
-        size = r"\footnotesize" if len(self.head) > 8 else r"\small"
+        caption = self.caption.replace(", with 95 % intervals", "") if wide else self.caption
+        size = r"\footnotesize" if len(grid[0]) > 8 else r"\small"
         body = [
             r"\begin{table*}[t]",
-            rf"\caption{{{latex_text(self.caption)}.}}",
+            rf"\caption{{{latex_text(caption)}{'; the best score is bold' * bool(marks)}.}}",
             rf"\label{{tab:ruler-{self.name}}}",
             rf"\centering{size}\setlength{{\tabcolsep}}{{3pt}}",
-            rf"\begin{{tabular}}{{@{{}}l{'r' * (len(self.head) - 1)}@{{}}}}",
+            r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
+            rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid[0]) - 1)}@{{}}}}",
             r"\toprule",
             head,
             r"\midrule",
             *rows,
             r"\bottomrule",
-            r"\end{tabular}",
+            r"\end{tabular}}",
             r"\end{table*}",
         ]
         return "\n".join(body) + "\n"
+
+    def _passing(self) -> set[tuple[int, int]]:
+        """Return the cells, by line and column, that reach the threshold of their row."""
+        return {
+            (place + 1, column)
+            for place, (row, limit) in enumerate(zip(self.rows, self.thresholds, strict=False))
+            for column in self.bars
+            if limit is not None and (value := _number(row[column])) is not None and value >= limit
+        }
 
     def markdown(self) -> str:
         """Return the table as Markdown, below its caption."""
@@ -179,8 +214,47 @@ def _split(cell: str) -> tuple[str, str | None]:
     return value + mark, interval if bracket else None
 
 
-def _latex_cell(cell: str) -> str:
+#: Columns beside which intervals are left out, and characters of heads that stand upright.
+_WIDE, _HEAD = 12, 110
+
+
+def _latex_cell(cell: str, *, bold: bool, underlined: bool, bare: bool) -> str:
     value, interval = _split(cell)
-    if interval is None:
-        return latex_text(value)
-    return rf"\shortstack[r]{{{latex_text(value)}\\{{\tiny [{latex_text(interval)}]}}}}"
+    text = latex_text(value)
+    for command, holds in (("textbf", bold), ("underline", underlined)):
+        text = rf"\{command}{{{text}}}" if holds else text
+    if interval is None or bare:
+        return text
+    return rf"\shortstack[r]{{{text}\\{{\tiny {latex_text(interval.replace(', ', '--'))}}}}}"
+
+
+def _number(cell: str) -> float | None:
+    """Return the number that a cell begins with; None if it holds other text.
+
+    >>> _number("97.4 [95.8, 98.5]"), _number("8K"), _number("")
+    (97.4, None, None)
+    """
+    first = cell.partition(" ")[0]
+    return float(first) if re.fullmatch(r"\d+\.\d+", first) else None
+
+
+def _best_places(grid: Sequence[Sequence[str]], models: str) -> set[tuple[int, int]]:
+    """Return line and column of the greatest number with decimals of each line across models."""
+    if models == "columns":
+        return {(y, x) for x, y in _best_places([*zip(*grid, strict=True)], "rows")}
+    found = set()
+    for x in range(1, len(grid[0])):
+        numbers = {
+            y: value for y in range(1, len(grid)) if (value := _number(grid[y][x])) is not None
+        }
+        found |= {(y, x) for y, value in numbers.items() if value == max(numbers.values())}
+    return found
+
+
+def _without_owner(cell: str) -> str:
+    """Return a model's name without the organization before it.
+
+    >>> _without_owner("Qwen/Qwen3-8B"), _without_owner("1 / 2")
+    ('Qwen3-8B', '1 / 2')
+    """
+    return re.sub(r"^[\w.-]+/(?=[\w.-]+)", "", cell)

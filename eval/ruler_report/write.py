@@ -15,7 +15,7 @@ from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.schema import RUN_FILE
 from ruler_eval.scoring import PREDICTIONS
-from ruler_report.derive import derive, derive_named, files_of, key_of, to_cache
+from ruler_report.derive import derive, derive_named, files_of, key_of, to_cache, window_of
 from ruler_report.figures.style import FILES, Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
@@ -75,6 +75,7 @@ def score(
     bare = read_bare(Path(no_context), info) if no_context else None
     name = "" if (place / RUN_FILE).is_file() else name_of(place)
     results = results_of(info, predictions, rows, bare, name, partial=partial)
+    results = replace(results, window=window_of(place))
     if not results.scored or (results.scored < results.rows and not partial):
         msg = (
             f"{shortfall(results)}; resume the run, or score the answers that exist with --partial"

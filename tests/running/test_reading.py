@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval import data as reading
 from ruler_eval.data import Dataset
+from ruler_eval.runner import requests
+from ruler_eval.sharding import Item
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)
@@ -111,3 +114,18 @@ def test_a_file_of_other_columns_is_refused_in_one_line(tmp_path: Path, broken: 
                 RulerError, match=r"^vt_4096: cannot be read \(.*; verify the data$"
             ):
                 list(found)
+
+
+def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> None:
+    asked = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
+    job = SimpleNamespace(
+        data=SimpleNamespace(read_alike=lambda config, rows: [rows_of(["a"] * 3)[n] for n in rows]),
+        engine=SimpleNamespace(window=None),
+        ids=lambda row: [1],
+        misfits=lambda *_: {},
+        room=lambda row: 30,
+    )
+    pending = [Item(config, index, 0, sample) for sample in (0, 1) for config, index in asked]
+    found = [request.key for request in requests(cast(Any, job), pending)]
+    longest = ["cwe_131072", "vt_131072", "fwe_8192", "vt_4096"]
+    assert found == [(c, dict(asked)[c], sample) for c in longest for sample in (0, 1)]

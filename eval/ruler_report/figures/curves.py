@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 from ruler_report.figures.style import (
-    COLOURS,
     GRID,
     INK,
     Axes,
@@ -32,6 +32,8 @@ WIDE = 8
 SHORT = 20
 #: Runs whose intervals still stand apart in one row of dots.
 FEW = 3
+#: Lines beside which intervals only hide each other, and whose numbers stand in two columns.
+MANY = 12
 #: A training step in the name or revision of a model, `checkpoint-500` or `step_1000`.
 STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", re.IGNORECASE)
 #: The scores of a run by their place on the x axis, in rising order.
@@ -44,21 +46,28 @@ def draw_lines(
     lines: Sequence[Line],
     ticks: Mapping[float, str],
     threshold: float | None = None,
+    floor: float | None = None,
 ) -> None:
-    """Draw lines with their intervals, each labelled with its number at its end."""
+    """Draw lines with their intervals, each labelled with its number at its end.
+
+    The threshold is dashed and the floor, what answers score that ignore the question, dotted.
+    """
     places = [*ticks]
     span = (places[-1] - places[0]) or 1.0
     axes.set_title(title)
     axes.grid(axis="y")
     if threshold is not None:
         axes.axhline(threshold, color=INK, linewidth=0.7, linestyle=(0, (4, 3)))
+    if floor is not None:
+        axes.axhline(floor, color=INK, linewidth=0.7, linestyle=(0, (1, 3)))
     for number, line in enumerate(lines):
         # Shifted a little, so that intervals of different lines do not overlap.
         shift = (number - (len(lines) - 1) / 2) * min(0.015, 0.09 / len(lines)) * span
         xs, cells = [place + shift for place in line], line.values()
         look = stroke(number)
         lows, highs = [cell.low for cell in cells], [cell.high for cell in cells]
-        axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
+        if len(lines) <= MANY:
+            axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
         axes.plot(xs, [cell.value for cell in cells], **look)
     axes.set_xticks(places, ticks.values())
     axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
@@ -71,17 +80,18 @@ def draw_lines(
 def _number_ends(axes: Axes, lines: Sequence[Line]) -> None:
     ends = {number: [*line.values()][-1].value for number, line in enumerate(lines) if line}
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
-    for number, y in apart(ends, 108 * 6.5 / height).items():
+    columns = 1 + (len(lines) > MANY)
+    places = apart(ends, 108 * 6.5 / height / columns)
+    for rank, (number, y) in enumerate(places.items()):
         axes.annotate(
             str(number + 1),
             (1, y),
-            (3, 0),
+            (3 + 10 * (rank % columns), 0),
             xycoords=("axes fraction", "data"),
             textcoords="offset points",
             va="center",
             fontsize="small",
             fontweight="bold",
-            color=COLOURS[number % len(COLOURS)],
             annotation_clip=False,
         )
 
@@ -108,11 +118,14 @@ def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
 
 
 def _panels(
-    parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str], threshold: float | None = None
+    parts: Mapping[str, Sequence[Line]],
+    ticks: Mapping[float, str],
+    threshold: float | None = None,
+    floor: float | None = None,
 ) -> list[Panel]:
     """Return a panel for each title and its lines."""
     return [
-        partial(draw_lines, title=title, lines=lines, ticks=ticks, threshold=threshold)
+        partial(draw_lines, title=title, lines=lines, ticks=ticks, threshold=threshold, floor=floor)
         for title, lines in parts.items()
     ]
 
@@ -220,30 +233,84 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         yield Drawing("depth", title, alt, _panels(parts, ticks), (2.6, 1.9), names_of(runs))
 
 
-def by_step(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
-    """Yield the mean of each category against the training step, of runs that name theirs."""
-    steps = {step: run for run in runs if (step := step_of(run)) is not None}
-    if len(steps) < 2 or len(steps) < len(runs):
+def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+    """Yield the mean of each category against the training step, or against an option.
+
+    An option is a number among those of the engine, e.g. a compression ratio, that differs between
+    runs of one model; other options that differ make a line each, e.g. a method. Runs without the
+    option are a dashed line: that of full attention.
+    """
+    name = "training step"
+    value_of: Callable[[ScoredRun], float | None] = step_of
+    if all(step_of(run) is None for run in runs):
+        name = _varied(runs)
+        value_of = partial(_option, name=name)
+    places = {id(run): value for run in runs if (value := value_of(run)) is not None}
+    values = sorted(map(float, {*places.values()}))
+    rest = [run for run in runs if id(run) not in places]
+    if len(values) < 2 or len(rest) > (name != "training step"):
         return
-    marks = sorted(steps)
-    shown = marks if len(marks) <= 6 else marks[:: -(-len(marks) // 5)]
-    ticks = {float(step): f"{step:,}" for step in (*shown, marks[-1])}
-    summaries = {float(step): steps[step].summary for step in marks}
-    means = {step: one.mean for step, one in summaries.items() if one.mean}
-    parts = {"all tasks": [means]} | {
-        category: [
-            {
-                x: one.by_category[category]
-                for x, one in summaries.items()
-                if category in one.by_category
-            }
-        ]
-        for category in CATEGORIES
-    }
-    panels = _panels({name: lines for name, lines in parts.items() if any(lines)}, ticks)
-    scores = _values(means, {step: f"step {step:,.0f}" for step in means})
-    title = "Score in percent by training step, mean over lengths, with 95 % intervals"
-    yield Drawing("steps", title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9))
+    groups: dict[str, dict[float, ScoredRun]] = {}
+    for run in sorted((run for run in runs if id(run) in places), key=lambda run: places[id(run)]):
+        groups.setdefault(_method(run, runs, name), {})[places[id(run)]] = run
+    shown = values if len(values) <= 6 else values[:: -(-len(values) // 5)]
+    ticks = {value: f"{value:,g}" for value in dict.fromkeys((*shown, values[-1]))}
+    means = [{x: one.summary.mean for x, one in group.items()} for group in groups.values()]
+    overall = [{x: mean for x, mean in line.items() if mean} for line in means]
+    parts: dict[str, list[Line]] = {"all tasks": [*overall]}
+    for category in CATEGORIES:
+        parts[category] = [
+            {x: cells[category] for x, one in group.items()
+             if category in (cells := one.summary.by_category)}
+            for group in groups.values()
+        ]  # fmt: skip
+    full = next((run.summary.mean.value for run in rest if run.summary.mean), None)
+    floors = [
+        100 * config.floor.score for config in runs[0].results.configs.values() if config.floor
+    ]
+    floor = fmean(floors) if floors else None
+    panels = _panels({"all tasks": parts.pop("all tasks")}, ticks, full, floor)
+    panels += _panels({name: lines for name, lines in parts.items() if any(lines)}, ticks)
+    labels = {value: f"{'step ' if name == 'training step' else ''}{value:,g}" for value in values}
+    scores = "; ".join(
+        f"{series} {_values(line, labels)}".strip()
+        for series, line in zip(groups, overall, strict=True)
+    )
+    title = f"Score in percent by {name}, mean over lengths, with 95 % intervals"
+    title += f"; dashed: without {name}" * (full is not None) + "; dotted: floor" * bool(floors)
+    series = [*groups] if len(groups) > 1 else ()
+    kind = "steps" if name == "training step" else f"option-{slug(name)}"
+    yield Drawing(kind, title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9), series)
+
+
+def _options(run: ScoredRun) -> Mapping[str, Any]:
+    """Return the options of a run's engine, or the arguments of its function."""
+    info = run.results.run.engine_info
+    return info.get("arguments") or info.get("options") or {}
+
+
+def _option(run: ScoredRun, name: str) -> float | None:
+    value = _options(run).get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _varied(runs: Sequence[ScoredRun]) -> str:
+    """Return the option with most numbers among runs of one model; empty for none."""
+    models = {run.results.run.model for run in runs}
+    names = sorted({name for run in runs for name in _options(run)}) if len(models) == 1 else []
+    counts = {name: len({_option(run, name) for run in runs} - {None}) for name in names}
+    best = max(counts, key=lambda name: counts[name], default="")
+    return best if best and counts[best] > 1 else ""
+
+
+def _method(run: ScoredRun, runs: Sequence[ScoredRun], name: str) -> str:
+    """Return what tells a line from others: the options that differ, but for the one drawn."""
+    given = _options(run)
+    differ = [
+        one for one in given
+        if one != name and len({str(_options(other).get(one)) for other in runs}) > 1
+    ]  # fmt: skip
+    return ", ".join(str(given[one]) for one in differ)
 
 
 def step_of(run: ScoredRun) -> int | None:

@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 
-from ruler_report.figures.style import INK, Axes, Drawing, shades, shown_name, slug
+from ruler_report.figures.style import INK, Axes, Drawing, ink_on, shades, shown_name, slug
 from ruler_report.format import format_length
 from ruler_report.stats.comparison import CANNOT_TELL, Comparison, Difference
 from ruler_report.stats.correlation import CorrelationStudy
@@ -29,10 +29,10 @@ def draw_heat(
     White is the middle of the limits if the first is below 0.
     """
     low, high = limits
-    two_sided = low < 0
+    colours = shades(two_sided=low < 0)
     axes.pcolormesh(
         values,
-        cmap=shades(two_sided=two_sided),
+        cmap=colours,
         vmin=low,
         vmax=high,
         edgecolors="face",
@@ -43,7 +43,6 @@ def draw_heat(
         if np.isnan(value):
             continue
         share = float(np.clip((value - low) / (high - low), 0, 1))
-        bright = abs(share - 0.5) < 0.36 if two_sided else share > 0.45
         axes.text(
             column + 0.5,
             row + 0.5,
@@ -53,7 +52,7 @@ def draw_heat(
             fontsize="small",
             linespacing=0.95,
             in_layout=False,  # it is inside the cells; measuring it takes most of the time
-            color="#000000" if bright else "#ffffff",
+            color=ink_on(colours(share)),
         )
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)

@@ -7,12 +7,13 @@ PNG and SVG for Markdown, or PDF and SVG as wide as a column of a paper, with fo
 """
 
 import io
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
-from ruler_data.errors import UsageError
 from ruler_report.format import visible
 from ruler_report.stats.summary import ScoredRun
 
@@ -109,23 +110,26 @@ class Drawing:
     series: Sequence[str] = ()
 
 
-def render(drawing: Drawing, medium: Medium) -> Picture:
-    """Return the picture of a drawing.
+#: What a report says that has no pictures for want of matplotlib.
+NO_PICTURES = "no pictures: they need matplotlib (pip install 'ruler-data[report]')"
 
-    Raises:
-        UsageError: matplotlib is not installed.
-    """
-    try:
-        from matplotlib import rc_context
-    except ImportError as error:
-        msg = "pictures need matplotlib: pip install 'ruler-data[report]', or give --no-pictures"
-        raise UsageError(msg) from error
+
+def can_draw() -> bool:
+    """Whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def render(drawing: Drawing, medium: Medium) -> Picture:
+    """Return the picture of a drawing."""
+    from matplotlib import rc_context
+
     page = medium == "page"
     elements = []
     with rc_context({**_STYLE, "svg.hashsalt": drawing.name, "svg.fonttype": "none"}):
         for number, panel in enumerate(drawing.panels if page else ()):
             figure, (axes,) = _figure(*drawing.size, 1, 1)
             panel(axes)
+            thin_ticks([axes])
             name = f"{drawing.name}-{number}" if len(drawing.panels) > 1 else drawing.name
             elements.append(inline(_saved(figure, "svg").decode(), name))
     style = _STYLE if page else {**_STYLE, **_SMALL}
@@ -158,14 +162,20 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     for place in axes[len(drawing.panels) :]:
         place.axis("off")
     figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
+    thin_ticks(axes)
+    page = medium == "page"
+    keys = [
+        f"{number} {shown_name(name if page else name.rpartition('/')[2])}"
+        for number, name in enumerate(drawing.series, 1)
+    ]
     handles = [Line2D([], [], **stroke(number)) for number in range(len(drawing.series))]
     if handles:
         figure.legend(
             handles,
-            [f"{number} {shown_name(name)}" for number, name in enumerate(drawing.series, 1)],
+            keys,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
-            ncols=3 if medium == "page" else 2,
+            ncols=max(1, int(width / (0.6 + max(map(len, keys)) * (0.075 if page else 0.06)))),
             handlelength=3,
             columnspacing=1,
         )
@@ -206,12 +216,28 @@ def _saved(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa
     return file.getvalue()
 
 
+def thin_ticks(axes: Sequence[Axes]) -> None:
+    """Leave out every second label of an x axis, from its end, until none touch."""
+    for place in axes:
+        shown = [label for label in place.get_xticklabels() if label.get_text()]
+        while len(shown) > 2 and not _apart([label.get_window_extent() for label in shown]):
+            for label in shown[-2::-2]:
+                label.set_visible(False)
+            shown = shown[::-2][::-1]
+
+
+def _apart(boxes: Sequence[Any]) -> bool:
+    """Whether boxes have a space of a third of their height between them."""
+    return all(a.x1 + a.height / 3 < b.x0 or a.y0 > b.y1 for a, b in itertools.pairwise(boxes))
+
+
 def stroke(number: int) -> dict[str, Any]:
-    """Return how the line of a series looks: its colour, marker and dashes hold for 12 series."""
+    """Return how the line of a series looks; colour, marker and dashes together differ for 48."""
+    turn = number // len(COLOURS)
     return {
         "color": COLOURS[number % len(COLOURS)],
-        "marker": MARKERS[number % len(MARKERS)],
-        "linestyle": DASHES[number % len(DASHES)],
+        "marker": MARKERS[(number + 5 * turn) % len(MARKERS)],
+        "linestyle": DASHES[(number + turn) % len(DASHES)],
         "markeredgewidth": 0,
     }
 
@@ -221,6 +247,19 @@ def shades(*, two_sided: bool) -> Any:  # noqa: ANN401 - a colour map of matplot
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("shades", _TWO_SIDED if two_sided else _SHADES)
+
+
+def ink_on(colour: Sequence[float]) -> str:
+    """Return black or white, whichever has the greater contrast with a colour: at least 4.58.
+
+    By the relative luminance of WCAG 2.2; the contrasts are equal at the luminance 0.179.
+
+    >>> ink_on((1, 1, 1)), ink_on((0, 0, 0.5))
+    ('#000000', '#ffffff')
+    """
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return "#000000" if luminance > 0.179 else "#ffffff"
 
 
 def names_of(runs: Sequence[ScoredRun]) -> list[str]:

@@ -65,7 +65,8 @@ def latex_page(report: Report) -> str:
             "\n".join((
                 r"\begin{figure}[t]",
                 r"\centering",
-                rf"\includegraphics[width=\linewidth]{{figures/{picture.name}.pdf}}",
+                r"\includegraphics[width=\linewidth,height=.8\textheight,keepaspectratio]"
+                rf"{{figures/{picture.name}.pdf}}",
                 rf"\caption{{{latex_text(picture.title)}.}}",
                 rf"\label{{fig:ruler-{picture.name}}}",
                 r"\end{figure}",

@@ -10,7 +10,7 @@ from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
 from ruler_data.terminal import track
 from ruler_report.figures import curves, heatmaps
-from ruler_report.figures.style import Drawing, Medium, Picture, render
+from ruler_report.figures.style import NO_PICTURES, Drawing, Medium, Picture, can_draw, render
 from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
@@ -168,6 +168,7 @@ def build(
         ordered = [runs[place] for place in order]
         proved = [place for place in order if place not in left_out]
         standing = [_standing(table, proved, ordered)] if len(proved) > 1 else []
+    drawn = medium if can_draw() else None
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
         others = [run for run in ordered if run is not base]
@@ -189,10 +190,10 @@ def build(
             *_reach(ordered),
         ),
         runs=tuple(ordered),
-        notes=tuple(_notes(runs, comparisons)),
+        notes=(*_notes(runs, comparisons), *([NO_PICTURES] if medium and not drawn else [])),
         validity=tuple(f"{run.label}: {run.results.validity_line}" for run in ordered),
         chapters=tuple(
-            Chapter(title, anchor, tuple(_finished(sections, medium)), folded)
+            Chapter(title, anchor, tuple(_finished(sections, drawn)), folded)
             for title, anchor, folded, sections in track(chapters, "writing the report")
         ),
     )
@@ -260,7 +261,9 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
     for run in runs:
         effective = run.summary.effective.get(OVERALL) or run.summary.effective.get(OWN)
         if effective:
-            text = format_length(effective.length, run.summary.lengths[-1])
+            text = effective.format_with_possible(run.summary.lengths[-1])
+            if declared := run.results.window[0]:
+                text += f" of {format_length(declared)} declared"
             reached.setdefault(text, []).append(run.label)
     if reached and len(runs) <= 2 * SPELLED:
         parts = (f"{length} ({_listed(those)})" for length, those in reached.items())
@@ -301,9 +304,14 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
 
 def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    yield Section(drawings=curves.by_step(runs))
+    yield Section(drawings=curves.by_number(runs))
     yield Section("Tasks by length", curves.by_length(runs))
-    yield Section("Tasks", [curves.dots(runs)], [tables.task_means(runs)], folded="Numbers")
+    yield Section(
+        "Tasks",
+        [curves.dots(runs)],
+        [tables.task_means(runs), tables.tasks_at_longest(runs)],
+        folded="Numbers",
+    )
     yield Section(tables=[tables.effective_lengths(runs)], folded="Effective lengths")
     yield Section(tables=list(tables.beside_published(runs)), folded="Beside published scores")
 

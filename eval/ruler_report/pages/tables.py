@@ -54,7 +54,27 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     )
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
-    return Table("headline", caption, head, tuple(rows), bars=bars, thresholds=tuple(thresholds))
+    return Table("headline", caption, head, tuple(rows), (), bars, tuple(thresholds), best="rows")
+
+
+def tasks_at_longest(runs: Sequence[ScoredRun]) -> Table:
+    """Return the scores of all tasks at the longest length that all runs share: models by tasks."""
+    shared = set.intersection(*(set(run.summary.lengths) for run in runs))
+    tasks = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
+    if not shared:
+        return Table("tasks-longest", "", ("model", *tasks), ())
+    length = max(shared)
+    cells = [[run.summary.cells.get(task, {}).get(length) for task in tasks] for run in runs]
+    rows = tuple(
+        (
+            run.label,
+            *(str(one) if one else "" for one in row),
+            str(run.summary.overall.get(length, "")),
+        )
+        for run, row in zip(runs, cells, strict=True)
+    )
+    caption = f"Score of each task at {format_length(length)}, in percent, with 95 % intervals"
+    return Table("tasks-longest", caption, ("model", *tasks, "mean"), rows, best="rows")
 
 
 def task_means(runs: Sequence[ScoredRun]) -> Table:
@@ -72,7 +92,8 @@ def task_means(runs: Sequence[ScoredRun]) -> Table:
     rows = tuple((n, *(str(part[n]) if n in part else "" for part in parts)) for n in names)
     caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
     marked = tuple(place for place, name in enumerate(names) if name.startswith("mean"))
-    return Table("scores", caption, ("task", *(run.label for run in runs)), rows, marked)
+    head = ("task", *(run.label for run in runs))
+    return Table("scores", caption, head, rows, marked, best="columns")
 
 
 def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
@@ -85,14 +106,17 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
             f"{effective.threshold:.1f}",
             format_length(effective.length, run.summary.lengths[-1]),
             effective.format_possible(run.summary.lengths[-1]),
+            *(format_length(n) if n else "" for n in run.results.window),
         )
         for run in runs
         for name, effective in run.summary.effective.items()
     )
-    caption = "Effective lengths: the longest at which the mean reaches a threshold, in percent"
-    return Table(
-        "effective", caption, ("model", "mean over", "threshold", "length", "not excluded"), rows
+    caption = (
+        "Effective lengths: the longest at which the mean reaches a threshold, in percent; beside "
+        "them the window that the model declares, and the one that it was trained on, where known"
     )
+    head = ("model", "mean over", "threshold", "length", "not excluded", "declared", "trained")
+    return Table("effective", caption, head, rows)
 
 
 def how_answered(runs: Sequence[ScoredRun]) -> Table:

@@ -66,13 +66,16 @@ class Statistic:
         Twice the smaller is below 5 % exactly if the interval leaves out 0.
         """
         right, wrong = self._counts()
+        share = 1 + self.lowest / (1.0 - self.lowest)
+        below = betainc(np.maximum(wrong, 1e-9), right + 1, share)
+        return self.p_above(), np.where(wrong > 0, np.maximum(below, share**self.rows), 1.0)
+
+    def p_above(self) -> Floats:
+        """Return the p-values of the test whether the truth is above 0."""
+        right, wrong = self._counts()
         share = -self.lowest / (1.0 - self.lowest)
         above = betainc(np.maximum(right, 1e-9), wrong + 1, share)
-        below = betainc(np.maximum(wrong, 1e-9), right + 1, 1 - share)
-        return (
-            np.where(right > 0, np.maximum(above, share**self.rows), 1.0),
-            np.where(wrong > 0, np.maximum(below, (1 - share) ** self.rows), 1.0),
-        )
+        return np.where(right > 0, np.maximum(above, share**self.rows), 1.0)
 
     def percent(self) -> tuple[float, float, float]:
         """Return the value and the ends of its interval, in percent."""

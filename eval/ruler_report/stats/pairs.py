@@ -55,7 +55,7 @@ class Pairs:
     @cached_property
     def above(self) -> Floats:
         """The p-values of the one-sided tests whether the second run is better."""
-        return np.where(self.same, 1.0, self.lower.p_values()[0])
+        return np.where(self.same, 1.0, self.lower.p_above())
 
     @cached_property
     def p(self) -> Floats:
@@ -88,15 +88,12 @@ class Pairs:
 
 def rank_intervals(p: Floats, value: Floats) -> list[tuple[int, int]]:
     """Return the interval of the rank of each run, from the table of their pairs."""
-    count = len(value)
-    ends = [[1, count] for _ in range(count)]
-    tests = {(i, j): float(p[i, j]) for i in range(count) for j in range(i + 1, count)}
-    for (i, j), adjusted in holm(tests).items():
-        if adjusted < LEVEL:
-            winner, loser = (j, i) if value[i, j] > 0 else (i, j)
-            ends[loser][0] += 1
-            ends[winner][1] -= 1
-    return [(low, high) for low, high in ends]
+    adjusted = np.ones_like(p)
+    upper = np.triu_indices(len(p), 1)
+    adjusted[upper] = holm_of(p[upper])
+    told = np.minimum(adjusted, adjusted.T) < LEVEL
+    better, worse = (told & (value > 0)).sum(axis=1), (told & (value < 0)).sum(axis=1)
+    return [(1 + int(n), len(p) - int(m)) for n, m in zip(better, worse, strict=True)]
 
 
 class ScoreStack:
@@ -379,17 +376,23 @@ def _places(runs: Sequence[Configs]) -> tuple[list[dict[tuple[str, int], Ints]],
     return places, block * (most // block + 1) if block else 0
 
 
+def holm_of(p: Floats) -> Floats:
+    """Return Holm's corrected p-values of a family of tests."""
+    order = np.argsort(p, kind="stable")
+    adjusted = np.empty_like(p)
+    steps = np.minimum(1.0, p[order] * (len(p) - np.arange(len(p))))
+    adjusted[order] = np.maximum.accumulate(steps)
+    return adjusted
+
+
 def holm(values: Mapping[K, float]) -> dict[K, float]:
-    """Return Holm's corrected p-values of a family of tests.
+    """Return Holm's corrected p-values by name.
 
     >>> holm({"a": 0.03, "b": 0.02})
-    {'b': 0.04, 'a': 0.04}
+    {'a': 0.04, 'b': 0.04}
     """
-    adjusted: dict[K, float] = {}
-    floor = 0.0
-    for place, (name, p) in enumerate(sorted(values.items(), key=lambda item: item[1])):
-        floor = adjusted[name] = max(floor, min(1.0, p * (len(values) - place)))
-    return adjusted
+    found = holm_of(np.array([*values.values()], dtype=np.float64))
+    return dict(zip(values, found.tolist(), strict=True))
 
 
 def format_ranks(ranks: Ranks) -> str:

@@ -212,7 +212,7 @@ class ScoredRun(Shown):
 def summarize(results: Results) -> Summary:
     """Return the statistics of a run; unscored rows take no part in any of them."""
     table = ScoreTable.of(results)
-    group = "base" if results.run.protocol == "base" else "aligned"
+    group = group_of(results)
     categories = {name: tasks for name in CATEGORIES if (tasks := table.of_category(name))}
     by_category = {name: table.over_lengths(tasks) for name, tasks in categories.items()}
     by_task = {task: table.over_lengths((task,)) for task in table.tasks}
@@ -239,6 +239,15 @@ def summarize(results: Results) -> Summary:
         claims=_claims(table),
         sample_spread=_sample_spread(table),
     )
+
+
+def group_of(results: Results) -> str:
+    """Return whose thresholds apply: `base` to plain text, `aligned` where a template is used.
+
+    Rows of upstream's editions can contain the template; they are run with the protocol `base`.
+    """
+    plain = results.run.protocol == "base" and results.chat_template in ("", "base")
+    return "base" if plain else "aligned"
 
 
 def stated_error(results: Results) -> float | None:

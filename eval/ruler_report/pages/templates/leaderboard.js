@@ -49,7 +49,7 @@ function row(entry) {
   const all = entry.scores.all || {};
   let effective = 0;
   for (const n of board.lengths) if (all[n] && all[n][0] >= Number(state.threshold)) effective = n;
-  const by = { model: entry.model, size: entry.size, score: cell ? cell[0] : null, effective };
+  const by = { model: entry.model, size: entry.size, score: cell ? cell[0] : null, effective, window: entry.window };
   for (const n of board.lengths) by[n] = cells[n] ? cells[n][0] : null;
   by.rank = cell ? cell[3] || null : null;
   return { entry, cells, cell, by };
@@ -69,7 +69,7 @@ function number(parent, cell) {
 }
 
 function draw() {
-  const columns = [["model", "model"], ["rank", "rank"], ["size", "size (B)"], ["score", "score"], ["effective", "effective"]];
+  const columns = [["model", "model"], ["rank", "rank"], ["size", "size (B)"], ["score", "score"], ["effective", "effective"], ["window", "declared"]];
   for (const n of board.lengths) columns.push([String(n), short(n)]);
   el("head").replaceChildren();
   for (const [key, text] of columns) {
@@ -106,6 +106,7 @@ function draw() {
     number(tr, cell);
     const longest = board.lengths[board.lengths.length - 1];
     add(tr, "td", by.effective ? (by.effective === longest ? "\u2265" : "") + short(by.effective) : "none");
+    add(tr, "td", entry.window ? short(entry.window) : "");
     for (const n of board.lengths) number(tr, cells[n]);
   }
   el("count").textContent = rows.length + " of " + board.entries.length + " runs";

@@ -1,0 +1,198 @@
+"""`ruler-eval gate --plan`: before a run, how many rows of which configs a gate needs.
+
+A gate passes a run if the lower end of the 95 % interval of its difference from the baseline is
+above minus the margin. For two equally good models that happens in 80 of 100 cases once the margin
+is 2.8 standard errors of the difference (1.96 + 0.84; Julious, Statistics in Medicine 23 (2004)).
+The variance of a row's difference is taken as twice the variance of its score times 1 - `SHARED`,
+because hard questions are hard for both models. Scores and their variance are those of the
+baseline; without one a score of 90 is assumed.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ruler_data.errors import UsageError
+from ruler_data.names import parse_config, quote
+from ruler_data.tasks import TASKS
+from ruler_eval.estimate import GPUS, Estimate, estimate, shape_of
+from ruler_eval.models import open_model, text_part
+from ruler_report.format import format_length
+from ruler_report.results_file import Results
+from ruler_report.stats.effective_length import OVERALL
+from ruler_report.table import Shown, Table
+
+#: Standard errors in a margin, for a power of 80 %.
+ERRORS = 1.96 + 0.84
+#: Share of the variance that two models have in common; an assumption.
+SHARED = 0.5
+#: Score of a row that is assumed without a baseline.
+USUAL = 0.9
+#: Rows of a config of the suite `ruler`.
+RELEASED = 500
+LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one test of a gate needs: `rows` of each of its `configs`.
+
+    Attributes:
+        smallest: margin in percentage points that the rows of a release can show.
+    """
+
+    name: str
+    configs: int
+    rows: int
+    smallest: float
+
+
+@dataclass(frozen=True, repr=False)
+class GatePlan(Shown):
+    """The plan of a gate; it prints as a table.
+
+    Attributes:
+        margin: in percentage points.
+        parts: the mean over all tasks, and each category.
+        lengths: in tokens.
+        rows: of each config that decide all tests.
+        cost: of generating them with a model; None if none is given, or it is not supported.
+    """
+
+    margin: float
+    parts: tuple[Part, ...]
+    lengths: tuple[int, ...]
+    rows: int
+    cost: Estimate | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def decides(self) -> bool:
+        """Whether a release has that many rows."""
+        return self.rows <= RELEASED
+
+    def shown(self) -> list[Table | str]:
+        """Return the table, the rows to run, and what they cost."""
+        rows = tuple(
+            (one.name, str(one.configs), f"{one.rows:,}", f"{one.smallest:.2f}")
+            for one in self.parts
+        )
+        caption = f"Rows that show a loss below {self.margin:g} points in 80 of 100 equal models"
+        smallest = f"smallest margin with {RELEASED} rows"
+        table = Table("plan", caption, ("test", "configs", "rows a config", smallest), rows)
+        lengths = ",".join(map(str, self.lengths))
+        line = (
+            f"the first {self.rows:,} rows of each config decide: `ruler-eval run … --rows "
+            f"{self.rows}`, then `ruler-eval gate RUN --baseline … --rows {self.rows} "
+            f"--lengths {lengths}`"
+        )
+        if not self.decides:
+            worst = max(self.parts, key=lambda one: one.rows)
+            line = (
+                f"{RELEASED} rows cannot decide {worst.name} at {self.margin:g} points; they can "
+                f"at --margin {math.ceil(10 * worst.smallest) / 10:g}"
+            )
+        cost = [f"about {_minutes(self.cost)} GPU minutes"] if self.cost else []
+        return [table, line, *cost]
+
+    def to_record(self) -> dict[str, object]:
+        """Return the plan as plain values."""
+        hours = self.cost.gpu_hours if self.cost else None
+        record = {name: getattr(self, name) for name in ("margin", "lengths", "rows", "decides")}
+        record["parts"] = [asdict(one) for one in self.parts]
+        record["gpu_minutes"] = [60 * hour for hour in hours] if hours else None
+        return {**record, "notes": self.notes}
+
+
+def _minutes(cost: Estimate) -> str:
+    if cost.gpu_hours is None:
+        return "(the model does not fit) no number of"
+    low, high = (60 * hours for hours in cost.gpu_hours)
+    return f"{low:,.0f} to {high:,.0f}"
+
+
+def plan(
+    margin: float,
+    baseline: Results | None = None,
+    *,
+    rows: int | None = None,
+    lengths: Iterable[int] = (),
+    model: str = "",
+    gpu: str = "",
+) -> GatePlan:
+    """Return how many rows of each config decide a gate.
+
+    Args:
+        margin: percentage points that a run may lose.
+        baseline: the run that it must not fall behind; RULER's 13 tasks without one.
+        rows: plan with these rows of each config; by default as many as are needed.
+        lengths: in tokens; by default those of the baseline, or RULER's six.
+        model: folder or Hub id, to estimate GPU minutes as `ruler-eval doctor` does.
+        gpu: its name.
+
+    Raises:
+        UsageError: the margin, the GPU or the model is not one.
+    """
+    if not 0 < margin <= 100:
+        msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
+        raise UsageError(msg)
+    variances = _variances(baseline, tuple(lengths))
+    every = tuple(sorted({length for _, length in variances}))
+    categories: dict[str, list[float]] = {OVERALL: list(variances.values())}
+    for (task, length), variance in variances.items():
+        name = f"{task}_{length}"
+        known = baseline.configs[name].category if baseline else TASKS[task].category
+        categories.setdefault(known, []).append(variance)
+    parts = tuple(_part(name, found, margin / 100) for name, found in categories.items())
+    needed = rows or max(part.rows for part in parts)
+    cost, notes = None, list[str]()
+    if model:
+        cost, notes = _cost(model, gpu, min(needed, RELEASED), variances)
+    notes.append(
+        f"assumed: {SHARED:.0%} of the variance of a row's score is common to both models"
+        + ("" if baseline else f", and a score of {100 * USUAL:g}; --baseline tells it")
+    )
+    return GatePlan(margin, parts, every, needed, cost, tuple(notes))
+
+
+def _variances(baseline: Results | None, lengths: tuple[int, ...]) -> dict[tuple[str, int], float]:
+    """Return the variance of a row's score in each config; two more rows keep it above 0."""
+    if baseline is None:
+        of = USUAL * (1 - USUAL)
+        return {(task, length): of for length in lengths or LENGTHS for task in TASKS}
+    found = {}
+    for name, config in baseline.configs.items():
+        key = parse_config(name)
+        if config.scored and (not lengths or key[1] in lengths):
+            known = [score for score in config.headline_scores if score is not None]
+            found[key] = float(np.var([*known, 0.0, 1.0]))
+    if not found:
+        msg = f"--lengths: the baseline has none of {', '.join(map(format_length, lengths))}"
+        raise UsageError(msg)
+    return found
+
+
+def _part(name: str, variances: list[float], margin: float) -> Part:
+    """Return what a mean over configs needs."""
+    configs = len(variances)
+    of_mean = 2 * (1 - SHARED) * sum(variances) / configs**2  # times 1 / rows of each config
+    rows = max(2, math.ceil(of_mean * (ERRORS / margin) ** 2))
+    return Part(name, configs, rows, 100 * ERRORS * math.sqrt(of_mean / RELEASED))
+
+
+def _cost(
+    model: str, gpu: str, rows: int, configs: Iterable[tuple[str, int]]
+) -> tuple[Estimate | None, list[str]]:
+    """Return what the rows cost to generate, by the arithmetic of `ruler-eval doctor`."""
+    if gpu not in GPUS:
+        msg = f"--gpu {quote(gpu)}: known are {', '.join(GPUS)}"
+        raise UsageError(msg)
+    opened = open_model(model, served=False)
+    shape = shape_of(text_part(opened.config), opened.weight_bytes, {})
+    if shape is None:
+        return None, [f"{opened.name}: no estimate for this architecture"]
+    budgets = {task: TASKS[task].max_new_tokens if task in TASKS else 128 for task, _ in configs}
+    tokens = [(length, budgets[task]) for task, length in configs for _ in range(rows)]
+    return estimate(shape, tokens, GPUS[gpu]), []
