@@ -16,6 +16,7 @@ def commands() -> dict[str, Callable[..., Any]]:
         "doctor": evaluator.doctor,
         "run": evaluator.run,
         "status": evaluator.status,
+        "repeat": evaluator.repeat,
         "score": reports.results,
         "report": reports.report,
         "compare": reports.compare,

@@ -233,7 +233,7 @@ class Rows(Sequence[Row]):
 
 
 class Dataset(Mapping[str, Rows]):
-    """The configs of a dataset by name; a config is fetched and checked when it is asked for."""
+    """The configs of a dataset by name; a config is fetched and checked when it is used."""
 
     def __init__(self, source: Source) -> None:
         self.source = source

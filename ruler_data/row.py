@@ -3,8 +3,8 @@
 pyarrow 21, 24 and 26 write three different files for the same rows, so the hash of a
 file cannot show that two datasets are equal. The digest is a sha256 over the rows themselves. Each
 field is framed as a netstring (https://cr.yp.to/proto/netstrings.txt), so that different fields
-never give the same bytes. The question digest is the same over what is asked alone: it is equal for
-every tokenizer and length that ask the same questions.
+never give the same bytes. The question digest covers the question and its answers alone: it is
+equal for every tokenizer and length that ask the same questions.
 """
 
 import hashlib

@@ -6,10 +6,15 @@ file sets other parameters, within the ranges given here.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from annotated_types import Interval
+
+from ruler_data.errors import RulerError
+
+T = TypeVar("T")
 
 #: What a key or a value of a needle is.
 PartType = Literal["words", "numbers", "uuids"]
@@ -363,6 +368,19 @@ class Task:
             words = ("words",) if "words" in drawn or params.wording == "split" else ()
             return essays + domains + associations + words
         return ("words",) if isinstance(params, Cwe) else ()
+
+
+def of_family(table: Mapping[type, T], task: Task, where: str) -> T:
+    """Return the entry of a task's family in a table.
+
+    Raises:
+        RulerError: the family has none; the message says which table lacks it.
+    """
+    if (entry := table.get(type(task.params))) is None:
+        family = getattr(task.params, "family", type(task.params).__name__)
+        what = f"task {task.name}: the family {family} has no entry in {where}"
+        raise RulerError(what, 'see "A task family" in docs/ARCHITECTURE.md')
+    return entry
 
 
 def task_of(

@@ -2,6 +2,9 @@
 
 __version__ = "1.1.0"
 
+#: All versions of the package, as CHANGELOG.md lists them: what renders a folder's card.
+RELEASES = ("0.1.0", "1.0.0", "1.1.0")
+
 #: Version of the rows (semver). PATCH: same rows in other bytes. MINOR: rows only added.
 #: MAJOR: rows changed; only this number takes part in seeding, so MINOR adds without changing.
 DATA_VERSION = "1.1.0"

@@ -7,22 +7,18 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from ruler_builders.audit.file_checks import text_findings
 from ruler_builders.card import (
     Address,
     card_files,
-    config_faults,
     eval_yaml,
     excerpt,
     front_matter,
 )
-from ruler_builders.card_figure import PICTURE, WRITER, draw_figure
 from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.sources import CATALOGUE
 from ruler_data import TASKS, load
 from ruler_data.manifest import Manifest, SourceInfo
 from ruler_data.parquet import CANARY
-from ruler_data.version import DATA_VERSION
 from tests.conftest import Builds, Cli
 from tests.tampering import copy_of, manifest_of
 
@@ -59,63 +55,6 @@ def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
 
 
 #: Edits of a card's metadata, and what is said of them: of its configs, and of the rest.
-OF_CONFIGS = [
-    (
-        "config_name: vt_1024\n",
-        "config_name: vt_2048\n",
-        "expected '- config_name: vt_1024', found '- config_name: vt_2048'",
-    ),
-    (
-        "config_name: fwe_1024\n",
-        "config_name: vt_1024\n",
-        "expected '- config_name: fwe_1024', found '- config_name: vt_1024'",
-    ),
-    (f"version: {DATA_VERSION}\n", "version: 1.10\n", f"expected '  version: {DATA_VERSION}'"),
-    ("path: vt_1024/", "path: data/", "expected '    path: vt_1024/"),
-]
-OTHERS = [
-    ("---\n", "", "line 1: expected '---'"),
-    ("language:\n- en\n", "language: [English\n", "found 'language: [English'"),
-    ("language:\n- en\n", "language:\n- English\n", "found '- English'"),
-    ("language:\n- en\n", "language:\n- no\n", "found '- no'"),
-    ("language:\n- en\n", "language: en\n", "found 'language: en'"),
-    ("tags:\n", "tags: !!python/name:os.system\n", "found 'tags: !!python"),
-]
-
-
-@pytest.mark.parametrize(("before", "after", "fault"), OF_CONFIGS + OTHERS)
-def test_what_the_hub_would_refuse_is_found(
-    before: str, after: str, fault: str, builds: Builds, tmp_path: Path
-) -> None:
-    copy = copy_of(builds(), tmp_path)
-    text = (copy / "README.md").read_text(encoding="utf-8")
-    assert text_findings(copy, manifest_of(copy)) == ([], []) and before in text
-    (copy / "README.md").write_text(text.replace(before, after, 1), encoding="utf-8")
-    assert fault in "; ".join(text_findings(copy, manifest_of(copy))[0])
-
-
-@pytest.mark.parametrize(("before", "after", "fault"), OF_CONFIGS)
-def test_configs_of_a_card_that_cannot_be_drawn_again_are_compared(
-    before: str, after: str, fault: str, builds: Builds
-) -> None:
-    manifest = manifest_of(builds())
-    text = (builds() / "README.md").read_text(encoding="utf-8")
-    assert list(config_faults(text, manifest)) == [] and before in text
-    assert fault in "; ".join(config_faults(text.replace(before, after, 1), manifest))
-
-
-def test_the_picture_is_drawn_from_the_rows(builds: Builds) -> None:
-    folder = builds()
-    drawn = (folder / PICTURE).read_bytes()
-    assert drawn.startswith(b"\x89PNG") and WRITER.encode() in drawn
-    assert draw_figure(manifest_of(folder), folder.joinpath) == drawn
-    other = builds(seed=43)
-    assert draw_figure(manifest_of(other), other.joinpath) != drawn
-    info = manifest_of(folder).configs["vt_1024"]
-    lower = {**manifest_of(folder).configs, "vt_1024": replace(info, fill_min=0.95)}
-    assert draw_figure(replace(manifest_of(folder), configs=lower), folder.joinpath) != drawn
-
-
 def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
     manifest = manifest_of(builds())
     real = [

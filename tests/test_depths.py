@@ -1,22 +1,18 @@
 """Depth: uniform where there is room for it, tested there, and told where there is none."""
 
-import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ruler_builders.checks.depth_uniformity import Depths
 from ruler_builders.rows.insert_needles import slots, spread
 from ruler_builders.rows.randomness import depth
 from ruler_data import Row, Span
 from ruler_data.suites import packaged
 from ruler_data.tasks import TASKS, Task, Vt, task_of
-from tests.builds import run
-from tests.conftest import Cli
+from tests.proof.depth_uniformity import Depths
 from tests.rows import make
 
 HEAD = "Memorize and track the chain(s) of variable assignment hidden in the following text.\n\n"
@@ -100,25 +96,6 @@ def test_one_row_of_hardly_any_text_does_not_widen_the_limit_for_all() -> None:
 def test_every_one_of_the_thirteen_is_tested_from_1024_tokens_on(task: str) -> None:
     said, wrong = verdict(TASKS[task], [make("mistral", task, i, 1024) for i in range(12)])
     assert said.startswith("KS ") and not wrong
-
-
-def test_a_config_whose_chain_hardly_fits_is_built_and_says_that_depth_was_not_tested(
-    tmp_path: Path, cli: Cli
-) -> None:
-    out = tmp_path / "out"
-    done = run(
-        "--suite", "sweep_hops", "--tasks", "vt_hops_12", "--lengths", "1024,4096", "--rows", 12,
-        "--sources-kind", "sample", "--out", out,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    configs = json.loads((out / "manifest.json").read_text(encoding="utf-8"))["configs"]
-    crowded, roomy = (configs[f"vt_hops_12_{length}"]["audit"]["depth"] for length in (1024, 4096))
-    assert crowded.startswith("not tested: 13 pieces apart in about ")
-    assert roomy.startswith("KS ")
-    verified = cli("verify", out, "--rows", 0)
-    assert verified.returncode == 0
-    assert "warning: vt_hops_12_1024: depth not tested: 13 pieces apart in" in verified.stderr
-    assert "vt_hops_12_4096" not in verified.stderr
 
 
 def test_a_suites_needles_all_count_as_pieces_that_stand_apart() -> None:

@@ -21,6 +21,7 @@ from ruler_builders.__main__ import table
 from ruler_cli import commands
 from ruler_data import TASKS
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
+from ruler_data.version import RELEASES
 from ruler_eval.schema import FREE
 from ruler_report.results_file import schema
 from ruler_report.stats.summary import Summary
@@ -111,7 +112,8 @@ def test_versions_agree() -> None:
     assert project["version"] == ruler_data.__version__
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert citation["version"] == ruler_data.__version__
-    assert re.findall(r"^### (\S+)", package, re.MULTILINE)[0] == ruler_data.__version__
+    versions = re.findall(r"^### (\S+)", package, re.MULTILINE)
+    assert versions[0] == ruler_data.__version__ and set(versions) == set(RELEASES)
     assert re.findall(r"^### (\S+)", data, re.MULTILINE)[0] == ruler_data.DATA_VERSION
 
 

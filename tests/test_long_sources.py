@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.pipeline.fit import make_rows
 from ruler_data import TASKS, Row
+from tests.proof.audit_rows import audit_rows
 from tests.rows import counted, target
 
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_data import TASKS
 from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged
@@ -10,6 +9,7 @@ from ruler_data.tasks import Fwe, Niah, Vt
 from tests.builds import run
 from tests.commands import one_line
 from tests.conftest import Cli
+from tests.proof.audit_rows import audit_rows
 from tests.rows import make
 
 PAIRS = {"qa_1_no_context": "qa_1", "qa_2_no_context": "qa_2"}

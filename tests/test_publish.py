@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.card_figure import PICTURE
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data.manifest import Manifest
 from ruler_data.version import DATA_VERSION
@@ -31,7 +30,7 @@ def test_a_release_holds_the_rows_that_were_verified(
     assert hub.repos[repo].tags == {"v1.0.0": done.commit}
     assert len(hub.repos[repo].log()) == 2, "the Hub's own first commit, and one"
     held = contents(hub, repo, "v1.0.0")
-    names = {"README.md", "LICENSES.md", "eval.yaml", PICTURE, "manifest.json"}
+    names = {"README.md", "LICENSES.md", "eval.yaml", "manifest.json"}
     assert set(held) == {path for path in held if path.endswith(".parquet")} | names
     built = BuildDir(folder).manifest()
     assert built

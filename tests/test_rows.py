@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.checks.depth_uniformity import uniformity
 from ruler_builders.rows.randomness import depth, permutation, rng
 from ruler_builders.sources import Library
 from ruler_data import TASKS, digest_rows
 from ruler_data.suites import packaged
+from tests.proof.audit_rows import audit_rows
+from tests.proof.depth_uniformity import uniformity
 from tests.rows import make
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_builders.sources.packaged import associations
 from ruler_data import Row
 from ruler_data.parquet import read_rows
 from ruler_data.suites import packaged
 from ruler_data.tasks import Cwe, Graph, Niah
 from tests.conftest import Cli
+from tests.proof.audit_rows import audit_rows
 from tests.rows import make, rows_of
 from tests.running.processes import evaluate, order
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.checks.audit_rows import audit_rows
 from ruler_data import Row
 from ruler_data.suites import packaged
 from tests.conftest import Cli
+from tests.proof.audit_rows import audit_rows
 from tests.rows import rows_of
 
 ROWS = 12

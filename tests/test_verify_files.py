@@ -88,7 +88,7 @@ def test_a_missing_extra_renamed_or_edited_file_is_named(
     act, words = DAMAGES[damage]
     act(copy)
     # Its output is strict UTF-8 (`call`), which has no half characters.
-    found = must_find(cli("verify", copy, "--rows", 0), *words)
+    found = must_find(cli("verify", copy), *words)
     assert len(found) == len(words)
 
 
@@ -101,7 +101,7 @@ def test_files_that_changed_places_are_both_named(
     other.rename(one)
     (tmp_path / "kept").rename(other)
     words = [f"{VT}: sha256 expected", f"{file_of('fwe_4096')}: sha256 expected", "task is 'fwe'"]
-    must_find(cli("verify", copy, "--rows", 0), *words)
+    must_find(cli("verify", copy), *words)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_edit_of_the_manifest_that_repairs_nothing_is_noticed(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     retype_manifest(copy, before, after)
-    must_find(cli("verify", copy, "--rows", 0), MANIFEST, "edited after it was written")
+    must_find(cli("verify", copy), MANIFEST, "edited after it was written")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_a_value_of_a_config_that_its_file_does_not_bear_out_is_named(
     """The manifest's own digest is repaired, so only the file can tell."""
     copy = copy_of(sample_build, tmp_path)
     edit_config(copy, "vt_4096", **{field: value})
-    must_find(cli("verify", copy, "--rows", 0), "vt_4096", field)
+    must_find(cli("verify", copy), "vt_4096", field)
 
 
 def rename(configs: dict[str, Any], name: str) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def test_a_config_of_another_name_is_named(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     edit_manifest(copy, configs=rename(manifest_of(copy).configs, name))
-    must_find(cli("verify", copy, "--rows", 0), ascii(name)[1:-1])
+    must_find(cli("verify", copy), ascii(name)[1:-1])
 
 
 @pytest.mark.parametrize("task", ["vt", "qa_2"])
@@ -175,7 +175,7 @@ def test_a_config_that_the_manifest_leaves_out_is_named(
     configs = manifest_of(copy).configs
     del configs[f"{task}_4096"]
     edit_manifest(copy, configs=configs)
-    must_find(cli("verify", copy, "--rows", 0), file_of(f"{task}_4096"), "not in the manifest")
+    must_find(cli("verify", copy), file_of(f"{task}_4096"), "not in the manifest")
 
 
 def test_a_file_outside_the_folder_is_no_part_of_it(
@@ -186,4 +186,4 @@ def test_a_file_outside_the_folder_is_no_part_of_it(
     shutil.copy(copy / "README.md", tmp_path / "secret.md")
     files = {**manifest_of(copy).files, "../secret.md": FileInfo(card.bytes, card.sha256)}
     edit_manifest(copy, files=files)
-    must_find(cli("verify", copy, "--rows", 0), "../secret.md")
+    must_find(cli("verify", copy), "../secret.md")

@@ -3,7 +3,7 @@
     import ruler_builders
 
     manifest = ruler_builders.build(tokenizer="llama3", lengths=[4096], out="dist/llama3")
-    report = ruler_builders.verify("dist/llama3")
+    verdict = ruler_builders.verify("dist/llama3")
 
 Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
@@ -14,14 +14,14 @@ from ruler_builders.commands import build, export, identify, import_rows, verify
 from ruler_data.lazy import lazy
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport
     from ruler_builders.exchange.identify import Identity
     from ruler_builders.exchange.imports import Imported
+    from ruler_builders.proof import Verdict
 
 __all__ = [
-    "AuditReport",
     "Identity",
     "Imported",
+    "Verdict",
     "build",
     "export",
     "identify",
@@ -32,8 +32,8 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "audit.verify": ("AuditReport",),
         "exchange.identify": ("Identity",),
         "exchange.imports": ("Imported",),
+        "proof": ("Verdict",),
     },
 )

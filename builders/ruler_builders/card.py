@@ -1,20 +1,19 @@
-"""The files beside the rows: card, picture, licences and registration.
+"""The files beside the rows: card, licences and registration.
 
 All of them follow from the manifest and the first row of each task, so they are never edited.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import groupby
 from pathlib import Path
 
 import yaml
 
-from ruler_builders.card_figure import PICTURE, draw_figure
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import parse_config, quote
+from ruler_data.names import parse_config
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
@@ -57,11 +56,11 @@ class Address:
 def card_files(
     manifest: Manifest, locate: Callable[[str], Path], address: Address | None = None
 ) -> dict[str, bytes]:
-    """Return the files beside the rows: README.md, LICENSES.md, eval.yaml and the picture.
+    """Return the files beside the rows: README.md, LICENSES.md and eval.yaml.
 
     Args:
         manifest: of the dataset; its `files` may still be empty.
-        locate: returns the path of a config's file, for the examples and the picture.
+        locate: returns the path of a config's file, for the examples.
         address: where the dataset is published; None for a folder.
     """
     by_task = [
@@ -77,7 +76,6 @@ def card_files(
         "example": _example(*by_task[0], locate),
         "metrics": METRICS,
         "registry": REGISTRY,
-        "picture": PICTURE,
         "uses": _uses(manifest),
         "canary": CANARY,
     }
@@ -85,7 +83,6 @@ def card_files(
         "README.md": template("dataset.md.j2").render(variables).encode(),
         "LICENSES.md": template("licenses.md.j2").render(variables).encode(),
         EVAL: eval_yaml(manifest).encode(),
-        PICTURE: draw_figure(manifest, locate),
     }
 
 
@@ -235,17 +232,14 @@ def eval_yaml(manifest: Manifest) -> str:
     return _yaml(body)
 
 
-def config_faults(text: str, manifest: Manifest) -> Iterator[str]:
-    """Say in which line the configs of a card are not those of the manifest.
+def address_of(folder: Path) -> Address | None:
+    """Return the repo and revision that a folder's card names; None for an unpublished one."""
+    try:
+        text = (folder / "README.md").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+    match = _VERIFY_LINE.search(text)
+    return Address(match[1], match[2]) if match else None
 
-    They are compared as text, because a stranger's YAML can take a parser for ever.
-    """
-    metadata = text.removeprefix("---\n").partition("---\n")[0]
-    above, key, below = metadata.partition("configs:\n")
-    found, expected = (key + below).splitlines(), configs_yaml(manifest).splitlines()
-    first = above.count("\n") + 2  # lines count from 1, and the first is `---`
-    pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"), first)
-    for line, (is_there, wanted) in pairs:
-        if is_there != wanted:
-            yield f"line {line}: expected {quote(wanted)}, found {quote(is_there)}"
-            return
+
+_VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)

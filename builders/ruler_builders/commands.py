@@ -16,10 +16,10 @@ from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
 
 if TYPE_CHECKING:
-    from ruler_builders.audit.verify import AuditReport
     from ruler_builders.exchange.identify import Identities
     from ruler_builders.exchange.imports import Imported
     from ruler_builders.pipeline.build import BuiltManifest
+    from ruler_builders.proof import Verdict
     from ruler_builders.publish.release import ReleaseOutcome, Releases
     from ruler_builders.show import FoundRows, Listing, ShownConfigs, ShownRow
     from ruler_data.suites import Suite
@@ -53,6 +53,9 @@ DryRun = Annotated[bool, typer.Option(help="Check, and report what would be publ
 Private = Annotated[bool, typer.Option(help="Create repos as private.")]
 AllowSample = Annotated[bool, typer.Option(help="Publish rows of the sample corpus.")]
 AllowFewer = Annotated[bool, typer.Option(help="Replace configs by ones with fewer rows.")]
+AllowUnproved = Annotated[
+    bool, typer.Option(help="Publish what `verify` cannot prove here (its exit status 3).")
+]
 AllowUnequal = Annotated[bool, typer.Option(help="Publish configs with unequal numbers of rows.")]
 
 
@@ -188,8 +191,11 @@ def verify(
     workers: Workers = 1,
     counter: Counter = "auto",
     progress: bool | Progress = True,
-) -> AuditReport:
+) -> Verdict:
     """Make a folder or a release again and compare it; exit 0 only if all of it is proved.
+
+    Exit 1: a finding. 3: nothing wrong was found, but not all could be proved: no sources, no
+    tokenizer, --rows, or a card that another version rendered. 2: it could not run.
 
         ruler-data verify dist/llama3
         ruler-data verify org/ruler --revision v1.0.0 --tasks vt
@@ -198,25 +204,21 @@ def verify(
         UsageError: the folder does not exist, or it has no such task or length.
         RulerError: there is no manifest, or it cannot be read.
     """
-    from ruler_builders.audit.verify import VerifyConfig
-    from ruler_builders.audit.verify import verify as audit
+    from ruler_builders.proof import verify as prove
 
-    config = VerifyConfig(
+    return prove(
         data,
         revision=revision,
         tasks=tasks,
         lengths=lengths,
+        rows=rows,
         tokenizer=tokenizer,
-        count_lengths=rows is None,
-        rebuild=rows or 0,
         sources=sources,
         haystack=haystack,
         workers=workers,
         counter=counter,
+        show=lambda tokens: _shown(progress, tokens),
     )
-    config, _ = config.fetched()
-    with _shown(progress, config.tokens) as advance:
-        return audit(**(vars(config) | {"progress": advance}))
 
 
 def show(
@@ -282,6 +284,7 @@ def publish(
     ] = False,
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
+    allow_unproved: AllowUnproved = False,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -310,7 +313,7 @@ def publish(
     }
     (outcome,) = release(
         {repo: Path(folder)},
-        prove=prover(tokenizer=tokenizer, workers=workers),
+        prove=prover(tokenizer=tokenizer, workers=workers, allow_unproved=allow_unproved),
         tell=tell,
         version=version,
         index=index,
@@ -362,6 +365,7 @@ def release(
     allow_sample: AllowSample = False,
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
+    allow_unproved: AllowUnproved = False,
     workers: Workers = 1,
 ) -> Releases:
     """Build, verify and publish the data of several tokenizers in lockstep; resumable.
@@ -400,7 +404,7 @@ def release(
         tell(f"{one.folder}: {len(manifest.configs)} configs")
     return release_folders(
         {one.repo: one.folder for one in builds},
-        prove=prover(workers=workers),
+        prove=prover(workers=workers, allow_unproved=allow_unproved),
         tell=tell,
         version=version,
         index=first,

@@ -15,6 +15,7 @@ import typer
 if TYPE_CHECKING:
     from ruler_eval import scoring
     from ruler_eval.preflight import Diagnosis
+    from ruler_eval.repeat import Repeat
     from ruler_eval.run_status import Run
 
 Data = Annotated[str | Path, typer.Option(help="Frozen rows: a folder, or a Hub repo.")]
@@ -276,6 +277,46 @@ def status(run: RunFolderArgument) -> Run:
     from ruler_eval import run_status
 
     return run_status.status(run)
+
+
+def repeat(
+    run: RunFolderArgument,
+    rows: Annotated[int, typer.Option(help="Rows to ask again, by turns of each config.")] = 40,
+    *,
+    tensor_parallel: Annotated[
+        int | None, typer.Option(help="Another number of GPUs for one copy.", min=1)
+    ] = None,
+    options: Annotated[
+        list[str] | Mapping[str, Any] | None,
+        typer.Option(
+            "--option", help="NAME=VALUE for the engine, e.g. enable_prefix_caching=false."
+        ),
+    ] = None,
+    base_url: BaseUrl = None,
+    generate: Callable[..., Any] | None = None,
+) -> Repeat:
+    """Ask some rows of a run again in other company, to see how much it differs from itself.
+
+    The rows come alone and in another order; options may change more. The answers lie beside the
+    journal in repeat-*.json; `compare` and `gate` add the difference to their intervals.
+
+        ruler-eval repeat runs/x --rows 40 --option enable_prefix_caching=false
+
+    Raises:
+        UsageError: the folder holds no run, or no answers.
+        RulerError: rows or model are not those of the run any more.
+    """
+    from ruler_eval import repeat as repeating
+    from ruler_eval.eval_config import parse_options
+
+    return repeating.repeat(
+        Path(run),
+        rows,
+        base_url=base_url,
+        generate=generate,
+        tensor_parallel=tensor_parallel,
+        options=parse_options(options or ()),
+    )
 
 
 def score(

@@ -6,16 +6,17 @@ on a thread while the engine computes. An exception of an engine becomes one lin
 a file with the traceback.
 """
 
+import json
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -157,9 +158,21 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
         "window": job.model.window,
         "trained_window": trained_window(job.model.config),
         **{name: value for name, value in options.items() if name in FREE},
+        **_arguments(job),
     }
     folder.log_start(job.info, shard, start)
     return pending
+
+
+def _arguments(job: RunJob) -> dict[str, Any]:
+    """Return what `repeat` starts the same model with; never an address or a function."""
+    choice, config = vars(job.choice), vars(job.config)
+    model = job.model.source if job.model.folder and not job.model.hub_revision else choice["model"]
+    kept = {name: config[name] for name in (one.name for one in fields(job.config))}
+    del kept["generate"], kept["base_url"]
+    return json.loads(  # type: ignore[no-any-return]
+        json.dumps({"choice": {**choice, "model": model}, "config": kept}, default=str)
+    )
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:

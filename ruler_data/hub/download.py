@@ -70,13 +70,10 @@ class Release:
         return self.folder
 
     def _fetch_file(self, name: str, sha256: str) -> None:
-        """Download one file; if it is damaged in the cache, download it once more."""
-        for again in (False, True):
-            path = _download(self.repo, self.commit, name, again=again)
-            if (found := sha256_file(path)) == sha256:
-                return
-        where = f"{self.repo} at {self.commit}"
-        raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {found}")
+        _, found = _download_checked(self.repo, self.commit, name, sha256)
+        if found != sha256:
+            where = f"{self.repo} at {self.commit}"
+            raise RulerError(where, name, f"refused: sha256 expected {sha256}, found {found}")
 
 
 def open_release(repo: str, revision: str) -> Release:
@@ -91,7 +88,7 @@ def open_release(repo: str, revision: str) -> Release:
     commit = commit_of(repo, revision)
     if offline() or revision == commit or cached_commit(repo, revision) == commit:
         path = _download(repo, commit, FILENAME)
-    else:  # asked for by its name, so that the cache then knows the revision's commit
+    else:  # by its name, so that the cache then knows the revision's commit
         path = _download(repo, revision, FILENAME)
         if path.parent.name != commit:  # it moved in between
             raise moved(repo, revision, commit, path.parent.name)
@@ -118,15 +115,12 @@ def check_blobs(repo: str, commit: str, files: Mapping[str, str]) -> None:
     """
 
     def check(name: str, sha256: str) -> None:
-        for again in (False, True):
-            path = _download(repo, commit, name, again=again, cache=folder).resolve()
-            found = sha256_file(path)
-            path.unlink()
-            if found == sha256:
-                return
-        where, what = f"{repo} at {commit}", "the Hub serves other bytes than were sent"
-        why = f"sha256 expected {sha256}, found {found}; no tag was set"
-        raise RulerError(where, name, what, why)
+        path, found = _download_checked(repo, commit, name, sha256, folder)
+        path.resolve().unlink()
+        if found != sha256:
+            where, what = f"{repo} at {commit}", "the Hub serves other bytes than were sent"
+            why = f"sha256 expected {sha256}, found {found}; no tag was set"
+            raise RulerError(where, name, what, why)
 
     with TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(check, files, files.values()))
@@ -228,6 +222,17 @@ def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
         f"{repo}: {revision} was commit {before} and is {now} now; a release must not move; "
         "it was changed after publication: give the commit that you want as the revision"
     )
+
+
+def _download_checked(
+    repo: str, commit: str, name: str, sha256: str, cache: str | None = None
+) -> tuple[Path, str]:
+    """Return a file and its sha256; one that is damaged is downloaded once more."""
+    path = _download(repo, commit, name, cache=cache)
+    if (found := sha256_file(path)) != sha256:
+        path = _download(repo, commit, name, again=True, cache=cache)
+        found = sha256_file(path)
+    return path, found
 
 
 def _download(

@@ -285,7 +285,7 @@ def explain(error: Exception, doing: str) -> RulerError:
     from huggingface_hub.errors import GatedRepoError, LocalTokenNotFoundError, OfflineModeIsEnabled
 
     cause, code = root(error), status(error)
-    said = one_line(str(getattr(cause, "server_message", None) or ""))
+    message = one_line(str(getattr(cause, "server_message", None) or ""))
     reason = one_line(str(cause)) or type(cause).__name__
     down = "the Hub does not work at the moment; run the same command again later to resume"
     if isinstance(cause, RulerError):
@@ -299,7 +299,7 @@ def explain(error: Exception, doing: str) -> RulerError:
     if code is not None:
         meaning = MEANINGS.get(code, down if code >= 500 else "the Hub refuses it")
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
-        return kind(doing, f"{meaning} ({code}{': ' + said if said else ''})")
+        return kind(doing, f"{meaning} ({code}{': ' + message if message else ''})")
     if is_temporary(error):
         what = f"the Hub cannot be reached or does not work ({reason})"
         return HubDown(doing, f"{what}; run the same command again to resume")

@@ -89,8 +89,8 @@ def _download(member: Member) -> bytes:
             raise RulerError(msg) from error
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or len(wheels) != 1:
-            said = re.search("^ERROR: (.*)", done.stderr.decode(errors="replace"), re.MULTILINE)
-            raise RulerError(failed, quote(said[1], 160) if said else "no reason given")
+            reason = re.search("^ERROR: (.*)", done.stderr.decode(errors="replace"), re.MULTILINE)
+            raise RulerError(failed, quote(reason[1], 160) if reason else "no reason given")
         try:
             with zipfile.ZipFile(wheels[0]) as archive, archive.open(member.path) as file:
                 data = file.read(member.bytes + 1)

@@ -1,1 +1,1 @@
-"""Checks of the rows of one config from their text alone, independent of the generators."""
+"""What a build checks of its rows: solvers that read only the prompt, floors, known defects."""

@@ -8,12 +8,17 @@ variables, all words) and names as many as there are gold answers, chosen by pla
 form or likeness alone. A score at or below the floor is no evidence that the question was read.
 Listing is measured apart: it names every candidate, as far as the budget of the answer goes. Both
 are measured by the task's headline: upstream's score or the exact one.
+
+Floors of the package's suites are a table that ships with it (`benchmarks/floors.py`); a build
+measures those of a user's own tasks.
 """
 
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from importlib.resources import files
 from itertools import islice
 
 import numpy as np
@@ -24,10 +29,11 @@ from ruler_builders.checks.prompt_parser import needle_sentences, word_list
 from ruler_builders.checks.solvers import documents
 from ruler_data.manifest import Floor
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from ruler_data.suites import packaged_suite
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 #: Rows on which a floor is measured, spread over the config; all rows of a smaller one.
-ROWS = 200
+ROWS = 100
 #: Characters that a list may have for each token of the answer's budget.
 CHARACTERS_PER_TOKEN = 4
 
@@ -35,20 +41,35 @@ CHARACTERS_PER_TOKEN = 4
 Candidates = tuple[Counter[str], Mapping[str, object]]
 
 
+@cache
+def table() -> dict[str, dict[int, Floor]]:
+    """Return the floors of the package's tasks by length (tokens)."""
+    text = (files("ruler_builders.checks") / "floors.json").read_text(encoding="ascii")
+    return {
+        task: {int(length): Floor(*values) for length, values in by_length.items()}
+        for task, by_length in json.loads(text).items()
+    }
+
+
+def known_floor(suite: str, task: str, length: int) -> Floor | None:
+    """Return the floor of a task of the package's suites, at the closest length of the table."""
+    by_length = table().get(task, {}) if packaged_suite(suite) else {}
+    closest = min(by_length, key=lambda one: abs(one - length), default=None)
+    return None if closest is None else by_length[closest]
+
+
 class FloorMeter:
-    """Measures the floor of a config of so many rows while they are read."""
+    """Measures the floor of a config of so many rows, which are added one by one."""
 
     def __init__(self, task: Task, rows: int) -> None:
         self._task, self._rows = task, max(rows, 1)
         self._scores: dict[str, list[float]] = {}
 
-    def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield the rows, and measure those of the sample."""
-        for place, row in enumerate(rows):
-            if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
-                for name, score in scores(self._task, row).items():
-                    self._scores.setdefault(name, []).append(score)
-            yield row
+    def add(self, place: int, row: Row) -> None:
+        """Measure a row if it is of the sample."""
+        if row.outputs and place * ROWS // self._rows != (place - 1) * ROWS // self._rows:
+            for name, score in scores(self._task, row).items():
+                self._scores.setdefault(name, []).append(score)
 
     def means(self) -> dict[str, float]:
         """Return the mean score of every strategy, in [0, 1]."""
@@ -72,7 +93,7 @@ ALL = ("all", "soft_all")
 
 def scores(task: Task, row: Row) -> dict[str, float]:
     """Return the score of every strategy on a row, in [0, 1], under the metric of the task."""
-    counts, forms = _CANDIDATES[type(task.params)](row)
+    counts, forms = of_family(_CANDIDATES, task, "_CANDIDATES of checks/floors.py")(row)
     wanted = len(row.outputs) if task.metric in ALL else 1
     answers = dict(_choices(counts, forms, wanted))
     if isinstance(task.params, Cwe | Fwe):
@@ -81,8 +102,22 @@ def scores(task: Task, row: Row) -> dict[str, float]:
         answers |= {"yes": ["yes"], "no": ["no"]}
     if isinstance(task.params, Niah) and task.params.none != "no":
         answers["none"] = ["none"]
+    if isinstance(task.params, Niah) and task.params.ordinal:
+        answers |= _of_fullest_key(row)
     answers[LISTING] = [", ".join(counts)[: CHARACTERS_PER_TOKEN * task.max_new_tokens]]
     return {name: _score(task, row, named) for name, named in answers.items()}
+
+
+def _of_fullest_key(row: Row) -> dict[str, list[str]]:
+    """Return values by their place among those of the key that has the most."""
+    found, _ = needle_sentences(row.context)
+    by_key: dict[str, list[str]] = {}
+    for key, value in zip(found.keys, found.values, strict=True):
+        by_key.setdefault(key, []).append(value)
+    fullest: list[str] = max(by_key.values(), key=len)
+    values = sorted(fullest, key=row.context.find)
+    places = {"first": 0, "middle": len(values) // 2, "last": -1}
+    return {f"{name} of the fullest key": [values[at]] for name, at in places.items()}
 
 
 def _score(task: Task, row: Row, named: Sequence[str]) -> float:

@@ -6,10 +6,10 @@ compared with that of `prompts`.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ruler_builders import prompts
-from ruler_builders.checks import ruler2_rows
 from ruler_builders.prompts import NEEDLES, PromptTemplate
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
 
 def _named(form: str) -> str:
@@ -198,21 +197,8 @@ COUNTED = re.compile(r'does the word "(.+)" appear in the above list\?$')
 VALUE = re.compile(r"assigned the value ([0-9]+) in the text above\.$")
 
 
-def frame_findings(task: Task, row: Row) -> Iterator[str]:
-    """Yield where a row departs from the fixed text of its task."""
-    frame = template_of(task, row)
-    if not row.context.startswith(frame.head):
-        yield f"context begins with {row.context[:40]!r}, not with the task's instruction"
-    if not row.context.endswith(frame.tail):
-        yield f"context ends with {row.context[-20:]!r}, not with {frame.tail!r}"
-    if row.question != frame.question:
-        yield f"question is {row.question[:120]!r}, the task's is {frame.question[:120]!r}"
-    if row.answer_prefix != frame.prefix:
-        yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
-
-
 def template_of(task: Task, row: Row) -> PromptTemplate:
-    """Return the fixed text of a row's prompt, with what its question is about."""
+    """Return the fixed text of the prompt of one of RULER's own families, with its question."""
     params, question = task.params, question_of(row)
     match params:
         case Niah():
@@ -229,13 +215,9 @@ def template_of(task: Task, row: Row) -> PromptTemplate:
             return prompts.fwe(params)
         case Qa():
             return prompts.qa(params, question.rpartition("Question: ")[2].strip())
-        case Graph():
-            node = re.search(r"[A-Z]{5}", question)
-            return prompts.graph(params, node[0] if node else "NODE")
-        case Ruler2():
-            return ruler2_rows.template(params, row)
         case _:
-            assert_never(params)
+            msg = f"the prompts of the family {params.family} are not taken apart"
+            raise NotImplementedError(msg)
 
 
 def question_of(row: Row) -> str:

@@ -22,7 +22,7 @@ from ruler_builders.checks.prompt_parser import (
 from ruler_builders.prompts import NUMBERS
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
-from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from ruler_data.tasks import ORDINALS, Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 _QUESTION = re.compile(
     r"What (?:is|are all) the (?:(\w+) )?special magic \w+ for (.+) mentioned in the "
@@ -51,12 +51,10 @@ class Solved:
 
 def solve(task: Task, row: Row) -> Solved:
     """Answer a row from its prompt; for qa, find the gold answers in the gold documents."""
-    if isinstance(task.params, Qa):
-        return _qa(task.params, row) if task.fills else _qa_alone(row)
-    return _SOLVERS[type(task.params)](row)
+    return of_family(_SOLVERS, task, "_SOLVERS of checks/solvers.py")(task, row)
 
 
-def _niah(row: Row) -> Solved:
+def _niah(task: Task, row: Row) -> Solved:
     question = _QUESTION.match(question_of(row))
     if question is None:
         return Solved(frozenset(), [], "the question asks for no key")
@@ -93,7 +91,7 @@ def _niah(row: Row) -> Solved:
     return Solved(frozenset(found[number : number + 1]), evidence, complaint)
 
 
-def _vt(row: Row) -> Solved:
+def _vt(task: Task, row: Row) -> Solved:
     value = VALUE.search(row.question)
     head, _, text = row.context.rpartition("\n\n")
     assignments = list(_assignments(text))
@@ -129,7 +127,7 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
     return ordered + [assignment for rest in users.values() for assignment in rest]
 
 
-def _cwe(row: Row) -> Solved:
+def _cwe(task: Task, row: Row) -> Solved:
     words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
     asked = {counted[1]} if counted else {*row.outputs}
@@ -142,7 +140,7 @@ def _cwe(row: Row) -> Solved:
     return _top(words.counts, size, evidence)
 
 
-def _fwe(row: Row) -> Solved:
+def _fwe(task: Task, row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
     counts = word_list(text.strip()).counts
     most = _MOST.search(row.question)
@@ -151,7 +149,7 @@ def _fwe(row: Row) -> Solved:
     return _top(coded, size, [])
 
 
-def _graph(row: Row) -> Solved:
+def _graph(task: Task, row: Row) -> Solved:
     lines = row.context.partition("\n\n")[2].splitlines()
     edges = [line.split(" -> ") for line in lines]
     node, within = _NODE.search(row.question), _WITHIN.search(row.question)
@@ -185,13 +183,16 @@ def _top(counts: Counter[str], size: int, evidence: list[str]) -> Solved:
     return Solved(found, evidence)
 
 
-def _qa(params: Qa, row: Row) -> Solved:
+def _qa(task: Task, row: Row) -> Solved:
+    if not task.fills:
+        return _qa_alone(row)
+    source = task.sources[0]
     numbers, texts = documents(row.context)
     if numbers != [str(number) for number in range(1, len(texts) + 1)]:
         return Solved(frozenset(), None, "the documents are not numbered from 1 without gaps")
     held = Counter(row.context[span.start : span.end] for span in row.evidence)
     gold, often = list(held), Counter(texts)
-    if len(gold) != _GOLD_DOCUMENTS[params.source]:
+    if len(gold) != _GOLD_DOCUMENTS[source]:
         return Solved(frozenset(), None, f"{len(gold)} gold documents")
     for number, text in enumerate(gold):
         if often[text] != held[text]:
@@ -202,7 +203,7 @@ def _qa(params: Qa, row: Row) -> Solved:
         return Solved(frozenset(), None, complaint)
     text = "\n".join(gold).lower()
     # The answers yes and no of HotpotQA are in no document.
-    verdict = params.source == "hotpotqa" and row.outputs in (("yes",), ("no",))
+    verdict = source == "hotpotqa" and row.outputs in (("yes",), ("no",))
     found = [answer for answer in row.outputs if verdict or answer.lower() in text]
     return Solved(frozenset(found), None)
 
@@ -232,11 +233,13 @@ def documents(context: str) -> tuple[list[str], list[str]]:
     return pieces[1::2], [text.rstrip(" ") for text in pieces[2::2]]
 
 
-_SOLVERS: dict[type, Callable[[Row], Solved]] = {
+#: How the rows of each family are solved.
+_SOLVERS: dict[type, Callable[[Task, Row], Solved]] = {
     Niah: _niah,
     Vt: _vt,
     Cwe: _cwe,
     Fwe: _fwe,
+    Qa: _qa,
     Graph: _graph,
-    Ruler2: lambda row: Solved(*ruler2_rows.solve(row)),
+    Ruler2: lambda _, row: Solved(*ruler2_rows.solve(row)),
 }

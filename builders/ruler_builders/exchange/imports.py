@@ -19,8 +19,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from ruler_builders.card import card_files
-from ruler_builders.checks.audit_rows import LEAST_FILL
-from ruler_builders.checks.audit_upstream import audit_upstream
+from ruler_builders.checks.defects import measure_defects
+from ruler_builders.checks.row_check import LEAST_FILL
 from ruler_builders.checks.solvers import solve
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
 from ruler_builders.pipeline.build_context import BuildContext, open_context
@@ -248,8 +248,7 @@ def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> Con
     (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
     task, path = TASKS[task_name], folder / config_file(name)
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
-    found = audit_upstream(name, task, read_rows(path), imported=True)
-    checks = {what: figure for what, figure in found.checks.items() if what != "rows in order"}
+    checks = measure_defects(task, read_rows(path))
     figures = spool.figures[name].items()
     checks |= {what: f"{often} of {count} rows" for what, often in figures if often}
     if spool.template:

@@ -154,13 +154,13 @@ def empty_manifest(plan: BuildPlan, context: BuildContext) -> Manifest:
         configs={},
         files={},
         pyarrow=pa.__version__,
-        tasks=_in_order(plan.suite.tasks),
+        tasks=in_order(plan.suite.tasks),
         edition=plan.edition,
         chat_template="" if plan.template == "base" else plan.template,
     )
 
 
-def _in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
+def in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
     """Return the tasks beyond the thirteen in the order of tables."""
     return {name: tasks[name] for name in sorted(tasks.keys() - TASKS.keys(), key=task_place)}
 
@@ -218,7 +218,7 @@ def _resume(
         wanted,
         sources=tuple(sources[name] for name in sorted(sources)),
         configs=folder.intact(earlier.configs),
-        tasks=_in_order(earlier.tasks | wanted.tasks),
+        tasks=in_order(earlier.tasks | wanted.tasks),
     )
 
 

@@ -58,6 +58,8 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         strict=plan.strict_sources,
         warn=warn,
         haystack=plan.haystack,
+        samples=plan.samples,
+        network=plan.network,
     )
     tokenizer = load_tokenizer(plan.tokenizer)
     around = template_reserve(tokenizer)

@@ -1,13 +1,13 @@
-"""Build one config: draw and fit its rows, recount a few, write, audit and record them."""
+"""Build one config: draw and fit its rows, check, write and record them."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ruler_builders.checks.audit_rows import audit_rows
-from ruler_builders.checks.audit_upstream import audit_upstream
-from ruler_builders.checks.floors import FloorMeter
+from ruler_builders.checks.defects import measure_defects
+from ruler_builders.checks.floors import FloorMeter, known_floor
+from ruler_builders.checks.row_check import column_findings, fill_finding, row_findings
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
@@ -35,45 +35,65 @@ def build_in_worker(plan: BuildPlan, name: str, progress: Progress) -> Built:
 
 @no_cycles()
 def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progress) -> Built:
-    """Build, audit and record one config in this process.
+    """Build, check and record one config in this process.
 
     Raises:
-        RulerError: the audit has findings, a count is wrong, or the disk is full.
+        RulerError: a row is not what its task asks for, a count is wrong, or the disk is full.
     """
     started = time.monotonic()
     task, length = plan.configs[name]
-    path, notes = plan.folder / config_file(name), set[str]()
-    is_balanced = plan.edition == BALANCED
+    path, rows, notes = plan.folder / config_file(name), plan.suite.rows, set[str]()
+    floor = known_floor(plan.suite.name, task.name, length)
+    meter, lengths = None if floor else FloorMeter(task, rows), list[int]()
 
-    def reported() -> Iterator[PackedRow]:
-        balanced = _fitted(plan, context, name, notes)
-        for row in balanced if is_balanced else _replayed(plan, context, name):
-            yield row
+    def checked() -> Iterator[PackedRow]:
+        for place, packed in enumerate(made_rows(plan, context, name, rows, range(rows), notes)):
+            row = packed.unpack()
+            if plan.edition == BALANCED:
+                wrong = row_findings(task, length - plan.reserve, place, row)
+            else:
+                wrong = column_findings(task, place, row)
+            for what in wrong:
+                msg = f"{name}/{row.index}: {what}; please report this"
+                raise RulerError(msg)
+            lengths.append(row.length)
+            if meter:
+                meter.add(place, row)
+            yield packed
             progress(name, 1)
 
-    info = write_rows(path, reported(), task, length, plan.suite.rows)
-    meter = FloorMeter(task, info.rows)
-    written = meter.watch(read_rows(path))
-    if is_balanced:
-        audit = audit_rows(name, task, length, written, plan.reserve)
-    else:
-        audit = audit_upstream(name, task, written)
-    if audit.findings:
+    info = write_rows(path, checked(), task, length, rows)
+    if plan.edition != BALANCED:
+        info = replace(info, audit=measure_defects(task, read_rows(path)))
+    elif unfilled := fill_finding(task, length, plan.reserve, lengths):
         path.unlink()
-        msg = f"the audit failed: {audit.findings[0]} (findings: {len(audit.findings)})"
+        msg = f"{name}/{unfilled[0]}: {unfilled[1]}"
         raise RulerError(msg)
-    info = replace(info, audit=audit.checks, exhausted=tuple(sorted(notes)), floor=meter.floor())
+    floor = meter.floor() if meter else floor
+    info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
     BuildDir(plan.folder).record(name, info)
     return name, info, time.monotonic() - started
 
 
-def _fitted(
-    plan: BuildPlan, context: BuildContext, name: str, notes: set[str]
+def made_rows(
+    plan: BuildPlan,
+    context: BuildContext,
+    name: str,
+    rows: int,
+    indices: Iterable[int],
+    notes: set[str],
 ) -> Iterator[PackedRow]:
-    """Yield the rows of a config, and note which sources run out."""
-    (task, length), rows = plan.configs[name], plan.suite.rows
+    """Make rows of a config that has so many, and note which sources run out.
+
+    The reference library counts a few of them again. An edition of upstream is replayed from row 0
+    on.
+    """
+    task, length = plan.configs[name]
+    if plan.edition != BALANCED:
+        yield from _replayed(plan, context, name, rows)
+        return
     recounted = recounted_rows(rows, length)
-    for row in make_rows(task, context.sources, range(rows), context.target(length), notes):
+    for row in make_rows(task, context.sources, indices, context.target(length), notes):
         if row.index in recounted and (found := recount(context.tokenizer, row)) != row.length:
             msg = (
                 f"{name}/{row.index}: {context.tokenizer_info.engine} counts {row.length} tokens "
@@ -86,14 +106,14 @@ def _fitted(
         notes.update(repeated(context.sources.corpus(task.params.source), task.params, rows))
 
 
-def _replayed(plan: BuildPlan, context: BuildContext, name: str) -> Iterator[PackedRow]:
+def _replayed(plan: BuildPlan, context: BuildContext, name: str, rows: int) -> Iterator[PackedRow]:
     """Yield the rows of a config of an edition of upstream."""
     task, length = plan.configs[name]
     arguments = Arguments(
         edition_of(plan.edition),
         task,
         length,
-        plan.suite.rows,
+        rows,
         plan.seed,
         model_template(plan.template),
         template_tokens=plan.reserve,

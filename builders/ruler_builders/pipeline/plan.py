@@ -23,7 +23,10 @@ LONGEST = 16_777_216
 class BuildPlan:
     """What decides the rows of a build, and its folder; worker processes receive it.
 
-    `suite` is narrowed to the tasks, lengths and rows to build.
+    Attributes:
+        suite: narrowed to the tasks, lengths and rows to build.
+        samples: sources that are taken from the sample, whatever `sources_kind` is.
+        network: whether sources may be downloaded.
     """
 
     tokenizer: str
@@ -38,6 +41,8 @@ class BuildPlan:
     template: str = "base"
     reserve: int = 0
     counter: CounterName = "auto"
+    samples: frozenset[str] = frozenset()
+    network: bool = True
 
     @cached_property
     def configs(self) -> dict[str, tuple[Task, int]]:

@@ -6,14 +6,15 @@ from functools import partial
 from pathlib import Path
 
 from ruler_builders.card import EVAL, Address, card_files
+from ruler_builders.checks.floors import known_floor
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.publish.version_rules import Version
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release
 from ruler_data.hub.repo import PushFile
-from ruler_data.manifest import FILENAME, Manifest, SourceInfo
-from ruler_data.names import check_repo
+from ruler_data.manifest import BALANCED, FILENAME, ConfigInfo, Manifest, SourceInfo
+from ruler_data.names import check_repo, parse_config
 from ruler_data.tasks import config_place, task_place
 from ruler_data.version import __version__
 
@@ -46,6 +47,8 @@ def compose(
     kept = {name: info for name, info in before.configs.items() if name not in built.configs}
     if base is not None:
         _check_same_inputs(built, base, list(kept))
+    if before.package_version != __version__:  # which had other floors, or none
+        kept = {name: _as_now(before, name, info) for name, info in kept.items()}
     configs, tasks = built.configs | kept, before.tasks | built.tasks
     sources = _sources(before) | _sources(built)
     manifest = replace(
@@ -71,6 +74,13 @@ def compose(
     if base is not None and EVAL not in base.manifest.files:
         del beside[EVAL]  # the Hub refused it
     return _dataset(manifest, rows, [PushFile.of_bytes(*item) for item in beside.items()])
+
+
+def _as_now(manifest: Manifest, name: str, info: ConfigInfo) -> ConfigInfo:
+    """Return an older version's entry of a config as this version writes it."""
+    floor = known_floor(manifest.suite, *parse_config(name)) or info.floor
+    audit = {} if manifest.edition == BALANCED else info.audit
+    return replace(info, audit=audit, floor=floor)
 
 
 def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:

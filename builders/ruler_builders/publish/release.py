@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.audit.verify import VerifyConfig, verify
 from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.proof import proved, verify
 from ruler_builders.publish.card_rules import card_faults
 from ruler_builders.publish.merge import Dataset, without
 from ruler_builders.publish.plan import Plan, Target, make_plan
@@ -42,7 +42,6 @@ from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import Index, Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
-from ruler_data.terminal import progress
 
 #: Path of a config's file; one that no manifest names is left from an unfinished release.
 CONFIG_FILE = re.compile(r"[a-z0-9_]+_[1-9][0-9]*/test-00000-of-00001\.parquet")
@@ -221,17 +220,22 @@ def release(
     return done
 
 
-def prover(*, tokenizer: str | None = None, workers: int = 1) -> Callable[[Path], str]:
+def prover(
+    *, tokenizer: str | None = None, workers: int = 1, allow_unproved: bool = False
+) -> Callable[[Path], str]:
     """Return what proves a folder and says so in a line, or raises what is wrong with it."""
 
     def prove(folder: Path) -> str:
-        with progress(VerifyConfig(folder).tokens) as advance:
-            report = verify(folder, tokenizer=tokenizer, workers=workers, progress=advance)
-        if not report.clean:
-            found = f"{counted(len(report.findings), 'finding')}: {report.findings[0]}"
+        if proved(folder):
+            return f"{folder}: proved before"
+        verdict = verify(folder, tokenizer=tokenizer, workers=workers)
+        if verdict.findings:
+            found = f"{counted(len(verdict.findings), 'finding')}: {verdict.findings[0]}"
             remedy = "build it again, then publish"
             raise RulerError(folder, "verification failed", f"{found}; {remedy}")
-        checked = f"{counted(report.configs, 'config')}, {counted(report.rows, 'row')}"
+        if verdict.unproved and not allow_unproved:
+            raise RulerError(folder, verdict.notes[0], "prove it, or give --allow-unproved")
+        checked = f"{counted(verdict.configs, 'config')}, {counted(verdict.rows, 'row')}"
         return f"{folder}: verified: {checked}"
 
     return prove

@@ -7,7 +7,6 @@ characters takes seconds and every worker needs them.
 import hashlib
 import json
 import os
-import re
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -38,21 +37,13 @@ CANARY = (
 CANARY_CUT = "f5869f7b714b0f932aa05ea9bc67f44765976b52222fcdf54d5f65fe994db3e8"
 
 
-#: What the manifest never says: cut at every full stop, for want of the model.
-ROUGHLY = "cut without a sentence model"
-_STOP = re.compile(r"""(?<=[.?!"')\]\u201d\u2019\u2026])\s""")
-
-
-def cut(
-    text: str, folder: Path | None, allow_download: bool, *, rough: bool = False
-) -> tuple[tuple[str, ...], str]:
+def cut(text: str, folder: Path | None, allow_download: bool) -> tuple[tuple[str, ...], str]:
     """Return the sentences of a text and, for the manifest, what cut them.
 
     Args:
         text: the essays.
         folder: the user's sources; its `nltk_data` is searched first.
         allow_download: whether the model may be downloaded if it is not found.
-        rough: whether to cut at every full stop, quote or bracket if the model cannot be used.
 
     Raises:
         RulerError: the model is missing, or the installed nltk cuts differently.
@@ -64,12 +55,7 @@ def cut(
     detail = f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
     if sentences := _read_cache(cache):
         return sentences, detail
-    try:
-        sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
-    except RulerError:
-        if not rough:
-            raise
-        return tuple(_STOP.split(words)), ROUGHLY
+    sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
     body = {"sha256": _sha256("\n".join(sentences)), "sentences": sentences}
     with suppress(RulerError):  # a cache that cannot be written costs seconds, not rows
         write_file(cache, json.dumps(body, ensure_ascii=False))

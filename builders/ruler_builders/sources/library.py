@@ -6,14 +6,14 @@ downloading anything.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, TypeVar
 
 from ruler_builders.sources.catalogue import CATALOGUE, WORDS, SourceSpec
 from ruler_builders.sources.domains import BUNDLED, PREFIX, Domain
-from ruler_builders.sources.essays import ROUGHLY, cut
+from ruler_builders.sources.essays import cut
 from ruler_builders.sources.mmlu import ChoiceQuestions, read_choices
 from ruler_builders.sources.packaged import (
     PACKAGED,
@@ -45,9 +45,8 @@ class Library:
         strict: refuse a local file that is not the pinned one.
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
+        samples: sources that are taken from the sample, whatever `kind` is.
         network: whether what is missing may be downloaded.
-        rough: cut essays at every full stop if the sentence model is missing. No row can be built
-            of such pieces, but its text can be compared with them.
     """
 
     def __init__(
@@ -58,8 +57,8 @@ class Library:
         strict: bool = False,
         warn: Callable[[str], None] = lambda _: None,
         haystack: Path | str | None = None,
+        samples: Collection[str] = (),
         network: bool = True,
-        rough: bool = False,
     ) -> None:
         given = folder or os.environ.get("RULER_SOURCES")
         named = Path(given) if given else None
@@ -67,7 +66,7 @@ class Library:
             msg = f"sources folder {str(named)!a} does not exist or is not a folder"
             raise UsageError(msg)
         self.folder, self.kind, self.strict, self._warn = named, kind, strict, warn
-        self._network, self._rough = network and kind != "sample", rough
+        self._network, self._samples = network and kind != "sample", samples
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
@@ -78,18 +77,13 @@ class Library:
 
         def read(paths: list[Path]) -> tuple[tuple[str, ...], str]:
             text = "\n".join(_essay_text(path) for path in paths)
-            sentences, detail = cut(text, self.folder, self._network, rough=self._rough)
+            sentences, detail = cut(text, self.folder, self._network)
             if not sentences:
                 msg = f"{paths[0].name}: contains no sentences"
                 raise RulerError(msg)
             return sentences, detail
 
         return self._load("essays", read, sample_essays)
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether essays were cut without the sentence model."""
-        return self.essays[1].detail == ROUGHLY
 
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
@@ -135,7 +129,7 @@ class Library:
         self, name: str, read: Callable[[list[Path]], tuple[T, str]], sampler: Callable[[], T]
     ) -> tuple[T, SourceInfo]:
         """Return a real source, or its sample if that is wanted or the real one unavailable."""
-        if self.kind == "sample":
+        if self.kind == "sample" or name in self._samples:
             return sampler(), packaged_info(name)
         spec = CATALOGUE[name]
         try:

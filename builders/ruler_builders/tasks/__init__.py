@@ -1,11 +1,11 @@
 """Task families: one module each, whose whole interface is one function, `draw`."""
 
-from typing import assert_never
+from collections.abc import Callable
 
 from ruler_builders.rows.row_template import RowTemplate
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.tasks import cwe, fwe, graph, niah, qa, ruler2, vt
-from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt, of_family
 
 
 def draw(
@@ -24,22 +24,19 @@ def draw(
     Raises:
         BudgetError: the budget is too small for any row.
     """
-    name = task.same_questions_as or task.name
-    row = (sources, index, length, budget)
-    match task.params:
-        case Niah():
-            return niah.draw(name, task.params, *row)
-        case Vt():
-            return vt.draw(name, task.params, *row)
-        case Cwe():
-            return cwe.draw(name, task.params, *row)
-        case Fwe():
-            return fwe.draw(name, task.params, *row)
-        case Qa():
-            return qa.draw(name, task.params, *row)
-        case Graph():
-            return graph.draw(name, task.params, *row)
-        case Ruler2():
-            return ruler2.draw(name, task.params, *row)
-        case _:
-            assert_never(task.params)
+    draw_row = of_family(_DRAW, task, "_DRAW of builders/ruler_builders/tasks/__init__.py")
+    return draw_row(
+        task.same_questions_as or task.name, task.params, sources, index, length, budget
+    )
+
+
+#: How the rows of each family are drawn.
+_DRAW: dict[type, Callable[..., RowTemplate]] = {
+    Niah: niah.draw,
+    Vt: vt.draw,
+    Cwe: cwe.draw,
+    Fwe: fwe.draw,
+    Qa: qa.draw,
+    Graph: graph.draw,
+    Ruler2: ruler2.draw,
+}

@@ -15,9 +15,9 @@ import math
 import re
 from statistics import fmean
 
-from ruler_builders.checks.prompt_parser import template_of
 from ruler_data.row import Row, Span
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
+from tests.proof.task_parameters import template_of
 
 #: Probability that the test rejects uniform depths.
 ALPHA = 1e-4

@@ -1,13 +1,12 @@
-"""What can be said of a config of upstream or of imported rows: its columns and known defects.
+"""Measured defects of rows of upstream's editions, and of imported rows.
 
-Its rows are not solved: some of upstream's cannot be, and replaying them proves more.
+Such rows are not solved: some of upstream's cannot be, and replaying them proves more.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from ruler_builders.checks.audit_rows import ConfigAudit, column_findings
 from ruler_builders.checks.prompt_parser import queried_keys
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task
@@ -19,22 +18,14 @@ LABEL = 12
 _DOCUMENT = re.compile(r"Document ([0-9]+):\n")
 
 
-def audit_upstream(
-    config: str, task: Task, rows: Iterable[Row], *, imported: bool = False
-) -> ConfigAudit:
-    """Check the columns of a config, and in `checks` measure the defects that its rows have.
-
-    Imported rows may lack evidence, and their token budget may be another.
-    """
-    audit = ConfigAudit(config)
+def measure_defects(task: Task, rows: Iterable[Row]) -> dict[str, str]:
+    """Return the defects that the rows of a config have, each with how often."""
     seen: Counter[tuple[str, str]] = Counter()
     figures: Counter[str] = Counter()
     layouts: set[object] = set()
     gold: Counter[tuple[int, int]] = Counter()
     count = 0
-    for place, row in enumerate(rows):
-        for message in _findings(task, place, row, imported):
-            audit.find(message, row.index)
+    for row in rows:
         seen[row.context, row.question] += 1
         count += 1
         if isinstance(task.params, Niah):
@@ -43,31 +34,15 @@ def audit_upstream(
             gold[_gold_place(row)] += 1
         elif isinstance(task.params, Cwe | Fwe):
             layouts.add(_layout(row))
-    if not count:
-        audit.find("no rows")
-        return audit
-    audit.checks = {"rows in order": f"{count}"}
     figures["same prompt as an earlier row"] = count - len(seen)
     for (place, documents), often in gold.items():
         alike = sum(times for (_, total), times in gold.items() if total == documents)
         if often > max(1, UNLIKELY * alike / documents):
             figures[f"gold document is {place} of {documents}"] = often
-    for what, often in figures.most_common(4):
-        if often:
-            audit.checks[what] = f"{often} of {count} rows"
+    found = {what: f"{n} of {count} rows" for what, n in figures.most_common(4) if n}
     if 0 < len(layouts) < count:
-        audit.checks["different layouts"] = f"{len(layouts)} in {count} rows"
-    return audit
-
-
-def _findings(task: Task, place: int, row: Row, imported: bool) -> Iterator[str]:
-    yield from column_findings(task, place, row, any_budget=imported)
-    if not row.outputs:
-        yield "there is no gold answer"
-    if any(not 0 <= span.start < span.end <= len(row.context) for span in row.evidence):
-        yield "an evidence span is outside the context"
-    elif not (row.evidence or imported or isinstance(task.params, Fwe | Qa)):
-        yield "no evidence"
+        found["different layouts"] = f"{len(layouts)} in {count} rows"
+    return found
 
 
 def _repeats_key(row: Row, params: Niah) -> bool:

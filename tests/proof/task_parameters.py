@@ -15,7 +15,8 @@ from itertools import chain
 
 import numpy as np
 
-from ruler_builders.checks import ruler2_rows
+from ruler_builders import prompts
+from ruler_builders.checks import prompt_parser
 from ruler_builders.checks.prompt_parser import (
     MAGIC,
     VALUE,
@@ -25,14 +26,40 @@ from ruler_builders.checks.prompt_parser import (
     lines_between,
     needle_sentences,
     queried_keys,
-    template_of,
+    question_of,
     word_list,
 )
 from ruler_builders.checks.solvers import documents, solve
-from ruler_builders.prompts import NOISE
+from ruler_builders.prompts import NOISE, PromptTemplate
 from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
+from tests.proof import ruler2
+
+
+def template_of(task: Task, row: Row) -> PromptTemplate:
+    """Return the fixed text of a row's prompt, with what its question is about."""
+    match task.params:
+        case Graph():
+            node = re.search(r"[A-Z]{5}", question_of(row))
+            return prompts.graph(task.params, node[0] if node else "NODE")
+        case Ruler2():
+            return ruler2.template(task.params, row)
+        case _:
+            return prompt_parser.template_of(task, row)
+
+
+def frame_findings(task: Task, row: Row) -> Iterator[str]:
+    """Yield where a row departs from the fixed text of its task."""
+    frame = template_of(task, row)
+    if not row.context.startswith(frame.head):
+        yield f"context begins with {row.context[:40]!r}, not with the task's instruction"
+    if not row.context.endswith(frame.tail):
+        yield f"context ends with {row.context[-20:]!r}, not with {frame.tail!r}"
+    if row.question != frame.question:
+        yield f"question is {row.question[:120]!r}, the task's is {frame.question[:120]!r}"
+    if row.answer_prefix != frame.prefix:
+        yield f"answer_prefix is {row.answer_prefix[:120]!r}, the task's is {frame.prefix[:120]!r}"
 
 
 def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
@@ -345,7 +372,7 @@ def _graph(task: Task, params: Graph, length: int, row: Row) -> Iterator[str]:
 
 
 def _ruler2(task: Task, params: Ruler2, length: int, row: Row) -> Iterator[str]:
-    yield from ruler2_rows.parameter_findings(params, row)
+    yield from ruler2.parameter_findings(params, row)
 
 
 _FAMILIES: dict[type, Callable[..., Iterator[str]]] = {

@@ -1,1 +1,0 @@
-"""The audit: everything that is promised of the rows, checked from the files alone."""

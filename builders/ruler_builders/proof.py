@@ -1,0 +1,810 @@
+"""`verify`: make a folder again from the inputs that its manifest records, and compare all of it.
+
+    manifest -> plan of the build -> rows of each config -> manifest, card, licences, eval.yaml
+
+What a build with these inputs would not have made is a finding. A config that cannot be made here,
+for want of sources or tokenizer, is *unproved*, and the few fields that nothing here decides on
+(`CLAIMED`) are *claimed*. What is proved is remembered in the user's cache (`proved`).
+"""
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from html import escape
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+from rich.console import Group
+from rich.text import Text
+
+from ruler_builders.card import EVAL, Address, address_of, card_files
+from ruler_builders.checks.defects import measure_defects
+from ruler_builders.checks.floors import FloorMeter, known_floor
+from ruler_builders.checks.row_check import column_findings, row_findings
+from ruler_builders.pipeline.build import in_order
+from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
+from ruler_builders.pipeline.build_dir import STATE
+from ruler_builders.pipeline.build_one import made_rows
+from ruler_builders.pipeline.plan import BuildPlan, parse_lengths, parse_tasks
+from ruler_builders.pipeline.pool import Progress, no_cycles, run_jobs
+from ruler_builders.pipeline.write_parquet import row_figures
+from ruler_builders.sources import CATALOGUE
+from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.packaged import PACKAGED, packaged_info
+from ruler_builders.sources.user_texts import own_info
+from ruler_builders.sources.words import words_info
+from ruler_builders.upstream import EDITIONS
+from ruler_builders.upstream.columns import prompt_tokens
+from ruler_builders.upstream.sources import upstream_info
+from ruler_data.dataset import open_source
+from ruler_data.errors import BudgetError, RulerError
+from ruler_data.files import cache_dir, sha256_file, write_file
+from ruler_data.manifest import (
+    BALANCED,
+    FILENAME,
+    ConfigInfo,
+    Floor,
+    Manifest,
+    SourceInfo,
+    read_manifest_file,
+)
+from ruler_data.names import counted, parse_config, quote
+from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
+from ruler_data.row import PackedRow, Row, RowDigest, serialize
+from ruler_data.suites import Suite, packaged, packaged_suite
+from ruler_data.tasks import TASKS, config_place
+from ruler_data.terminal import progress as progress_bar
+from ruler_data.terminal import visible_line
+from ruler_data.tokenizers.counters import CounterName
+from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
+from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
+
+#: Fields of the manifest that cannot be made again.
+CLAIMED = (
+    "pyarrow",
+    "siblings",
+    "tokenizer.engine",
+    "tokenizer.hub_id",
+    "tokenizer.mirror",
+    "tokenizer.revision",
+)
+#: Files that the Hub and its clients add to a folder, and the index of an org's first repo.
+IGNORED = (".gitattributes", ".git", ".cache", ".huggingface", "index.json")
+#: Files beside the rows that this version or an earlier one writes.
+BESIDE = ("README.md", "LICENSES.md", EVAL, "fill-and-depth.png")
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict:
+    """The result of `verify`.
+
+    Attributes:
+        where: the folder, or the release and its commit.
+        findings: what is wrong, each with file, row and value.
+        unproved: why a config or file could not be made again, by its name.
+        claimed: fields of the manifest that nothing here decides on, with their values.
+        configs: number of configs that were compared.
+        rows: number of rows in them.
+        made: number of rows that were made again.
+    """
+
+    where: str
+    findings: tuple[str, ...]
+    unproved: Mapping[str, str]
+    claimed: tuple[str, ...]
+    configs: int
+    rows: int
+    made: int
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing wrong was found; what is unproved may still be wrong."""
+        return not self.findings
+
+    @property
+    def exit_status(self) -> int:
+        """0: proved; 1: a finding; 3: nothing wrong found, but not all could be proved."""
+        return 1 if self.findings else 3 if self.unproved else 0
+
+    @property
+    def failure(self) -> str:
+        """Why the status is not 0, in a line."""
+        if self.findings:
+            return f"{self.where}: verification failed: {counted(len(self.findings), 'finding')}"
+        return f"{self.where}: nothing wrong found, but not all proved" if self.unproved else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What could not be proved, and why."""
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.unproved.items():
+            by_reason.setdefault(why, []).append(name)
+        return tuple(f"not proved: {', '.join(names)}: {why}" for why, names in by_reason.items())
+
+    def to_record(self) -> dict[str, object]:
+        """Return the verdict as plain values."""
+        return {"exit_status": self.exit_status, "clean": self.clean, **asdict(self)}
+
+    def to_records(self) -> list[dict[str, str]]:
+        """Return one record for each finding: where it is and what is wrong."""
+        parts = (finding.partition(": ") for finding in self.findings)
+        return [{"where": where, "finding": finding} for where, _, finding in parts]
+
+    def __rich__(self) -> Group:
+        lines = list(self.findings)
+        if not lines:
+            lines = [*(f"claimed: {one}" for one in self.claimed), repr(self)[1:-1]]
+        texts = (Text(visible_line(line), no_wrap=True, overflow="ignore") for line in lines)
+        return Group(*texts)
+
+    def __repr__(self) -> str:
+        result = {0: "proved", 1: counted(len(self.findings), "finding"), 3: "not all proved"}
+        checked = f"{counted(self.configs, 'config')}, {counted(self.rows, 'row')}"
+        return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
+
+    def _repr_html_(self) -> str:
+        cells = (
+            f"<tr><td>{escape(one['where'])}</td><td>{escape(one['finding'])}</td></tr>"
+            for one in self.to_records()
+        )
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{''.join(cells)}</table>"
+
+
+def verify(
+    data: Path | str,
+    *,
+    revision: str = "",
+    tasks: str | Collection[str] | None = None,
+    lengths: str | Collection[int] | None = None,
+    rows: int | None = None,
+    tokenizer: str | None = None,
+    sources: Path | str | None = None,
+    haystack: Path | str | None = None,
+    workers: int = 1,
+    counter: CounterName = "auto",
+    show: Callable[[int], AbstractContextManager[Progress]] = progress_bar,
+) -> Verdict:
+    """Make a folder or release again, and remember what was proved whole.
+
+    The arguments are those of the command; `show` returns what reports progress over so many
+    tokens.
+    """
+    found = fetch_data(data, revision, tasks, lengths)
+    infos = found.manifest.configs
+    with show(sum(infos[name].rows * parse_config(name)[1] for name in found.names)) as progress:
+        verdict = verify_folder(
+            found,
+            tokenizer=tokenizer,
+            sources=sources,
+            haystack=haystack,
+            counter=counter,
+            rows=rows,
+            workers=workers,
+            progress=progress,
+        )
+    if verdict.exit_status == 0 and found.is_whole:
+        with suppress(OSError, RulerError):  # without it, the next command proves it again
+            write_file(_receipt(found.folder), f"{__version__}\n")
+    return verdict
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is to be verified.
+
+    Attributes:
+        names: of the configs to make again.
+        where: the folder, or the release and its commit, for people.
+        is_whole: whether all files are here and all configs are wanted.
+        has_strays: whether a file that the manifest does not name is a finding.
+    """
+
+    folder: Path
+    manifest: Manifest
+    names: tuple[str, ...]
+    where: str
+    is_whole: bool
+    has_strays: bool
+
+
+def fetch_data(
+    data: Path | str,
+    revision: str,
+    tasks: str | Collection[str] | None,
+    lengths: str | Collection[int] | None,
+) -> Found:
+    """Return a folder, or a release on the Hub whose wanted configs are downloaded.
+
+    Raises:
+        UsageError: the folder does not exist, or it has no such task or length.
+        RulerError: there is no manifest, or it cannot be read.
+    """
+    chosen = parse_tasks(tasks), parse_lengths(lengths)
+    if Path(data).is_dir() and not revision:
+        folder, where, has_strays = Path(data), str(data), True
+        manifest = _manifest(folder)
+        names = manifest.select(*chosen)
+    else:
+        source = open_source(str(data), revision or None)
+        if (release := source.release) is None:
+            return fetch_data(source.folder, "", tasks, lengths)
+        manifest, names = release.manifest, release.manifest.select(*chosen)
+        folder = release.fetch(names, files=release.manifest.files)
+        where, has_strays = f"{data} at {revision} (commit {release.commit})", False
+    return Found(folder, manifest, names, where, len(names) == len(manifest.configs), has_strays)
+
+
+def _manifest(folder: Path) -> Manifest:
+    if (folder / FILENAME).exists():
+        manifest = read_manifest_file(folder / FILENAME, FILENAME)
+        manifest.check(FILENAME)
+        return manifest
+    why = "it is not the folder of a build; name one that `ruler-data build` wrote"
+    if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
+        why = "the build is not finished; run `ruler-data build` with the same options to finish it"
+    msg = f"{folder}: no {FILENAME}: {why}"
+    raise RulerError(msg)
+
+
+def verify_folder(
+    found: Found,
+    *,
+    tokenizer: str | None,
+    sources: Path | str | None,
+    haystack: Path | str | None,
+    counter: CounterName,
+    rows: int | None,
+    workers: int,
+    progress: Progress,
+) -> Verdict:
+    """Make configs of a folder again and compare them, and all that is beside them.
+
+    Args:
+        found: the folder.
+        tokenizer: folder or id; None to find it by the manifest's hashes.
+        sources: folder of the real sources, or None.
+        haystack: folder of the user's own texts, or None.
+        counter: library that counts tokens.
+        rows: how many of each config to make again; None for all.
+        workers: number of processes.
+        progress: called with each config and rows.
+
+    Raises:
+        UsageError: a tokenizer, sources or texts that were given cannot be used.
+    """
+    folder, manifest, names, where = found.folder, found.manifest, found.names, found.where
+    findings = [*_input_findings(manifest)]
+    if findings:  # nothing else can be made sense of
+        return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
+    spec = tokenizer or find_by_fingerprint(manifest.tokenizer)
+    plan = _plan(manifest, folder, spec or "", sources, haystack, counter)
+    context, unproved = None, dict[str, str]()
+    missing = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
+    missing += "available; give --tokenizer FOLDER"
+    if spec is not None:
+        context, missing = open_context(plan), ""
+    infos, reasons = _sources(manifest, context)
+    present = [one for one in names if (folder / manifest.configs[one].file).is_file()]
+    findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
+    whys = {name: missing or _why_not(manifest, name, reasons) for name in present}
+    job = partial(_prove, folder, manifest, rows, whys)
+    done = run_jobs(
+        partial(_prove_in_worker, plan, job),
+        sorted(present, key=lambda name: -parse_config(name)[1]),
+        workers,
+        progress,
+        here=partial(job, plan, context),
+    )
+    proofs = {proof.name: proof for proof in done}
+    for name in present:
+        findings += proofs[name].findings
+        if proofs[name].unproved:
+            unproved[name] = proofs[name].unproved
+    configs = {**manifest.configs, **{name: proof.info for name, proof in proofs.items()}}
+    address = address_of(folder)
+    again = _made_again(manifest, context, infos, configs, address)
+    wrong, unrendered = _beside(folder, manifest, again, address)
+    findings += [*wrong, *_differences(manifest, again)]
+    unproved |= unrendered
+    if found.has_strays:
+        findings += _strays(folder, manifest)
+    if address is None and len({info.rows for info in configs.values()}) > 1:
+        most = max(info.rows for info in configs.values())
+        findings += [
+            f"{name}: {counted(info.rows, 'row')}, and other configs have {most}"
+            for name, info in configs.items()
+            if info.rows < most
+        ]
+    return Verdict(
+        where,
+        tuple(dict.fromkeys(findings)),
+        {} if findings else unproved,
+        tuple(_claims(manifest, context)),
+        len(present),
+        sum(manifest.configs[name].rows for name in names),
+        sum(proof.made for proof in proofs.values()),
+    )
+
+
+def _plan(
+    manifest: Manifest,
+    folder: Path,
+    spec: str,
+    sources: Path | str | None,
+    haystack: Path | str | None,
+    counter: CounterName,
+) -> BuildPlan:
+    """Return the plan of the build whose inputs a manifest records."""
+    tasks, lengths = zip(*map(parse_config, manifest.configs), strict=True)
+    table = {name: manifest.table[name] for name in tasks}
+    return BuildPlan(
+        spec,
+        Suite(manifest.suite, "", table, tuple(sorted(set(lengths)))),
+        folder,
+        manifest.seed,
+        sources=sources,
+        haystack=haystack,
+        sources_kind="real",
+        samples=frozenset(one.name for one in manifest.sources if one.kind == "sample"),
+        edition=manifest.edition,
+        template=manifest.chat_template or "base",
+        reserve=manifest.tokenizer.extra_reserve,
+        counter=counter,
+        network=False,
+    )
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """A config as it was made again: its entry, what differs, and why it could not be made."""
+
+    name: str
+    info: ConfigInfo
+    findings: list[str]
+    unproved: str = ""
+    made: int = 0
+
+
+#: Makes a config again, with plan, context, name and progress.
+Job = partial[_Proof]
+
+
+def _prove_in_worker(plan: BuildPlan, job: Job, name: str, progress: Progress) -> _Proof:
+    """Make a config again in another process, which opens tokenizer and sources itself."""
+    return job(plan, worker_context(plan) if plan.tokenizer else None, name, progress)
+
+
+@no_cycles()
+def _prove(
+    folder: Path,
+    manifest: Manifest,
+    rows: int | None,
+    whys: Mapping[str, str],
+    plan: BuildPlan,
+    context: BuildContext | None,
+    name: str,
+    progress: Progress,
+) -> _Proof:
+    """Read the rows of a config, solve them, make them again and compare them."""
+    info, (task_name, length) = manifest.configs[name], parse_config(name)
+    task, path, findings = manifest.table[task_name], folder / info.file, list[str]()
+    again = _Again(plan, context, name, info.rows, rows, whys[name])
+    digest, lengths = RowDigest(), list[int]()
+    floor = known_floor(manifest.suite, task_name, length)
+    meter = None if floor or manifest.is_imported else FloorMeter(task, info.rows)
+
+    def check(place: int, packed: PackedRow) -> None:
+        row = packed.unpack()
+        digest.add(packed)
+        lengths.append(row.length)
+        if manifest.edition == BALANCED:
+            wrong = [*row_findings(task, length - plan.reserve, place, row)]
+        else:
+            any_budget = manifest.is_imported
+            wrong = [*column_findings(task, place, row, any_budget=any_budget)]
+        findings.extend(f"{name}/{row.index}: {what}" for what in (*wrong, *again.compare(packed)))
+        if meter:
+            meter.add(place, row)
+        progress(name, 1)
+
+    try:
+        with path.open("rb") as raw:
+            schema = pq.read_schema(raw)
+        found, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
+        if found != expected:
+            shown = (
+                ", ".join(f"{name}: {kind}" for name, kind in one) for one in (expected, found)
+            )
+            findings.append(f"{info.file}: columns expected {next(shown)}, found {next(shown)}")
+            return _Proof(name, _with_file(info, path), findings)
+        for place, packed in enumerate(read_packed(path)):
+            check(place, packed)
+        figures: dict[str, Any] = row_figures(digest, lengths, length) if lengths else {"rows": 0}
+        if manifest.edition != BALANCED:
+            rows_read = (packed.unpack() for packed in read_packed(path))
+            figures["audit"] = {**info.audit} if manifest.is_imported else {}
+            figures["audit"] |= measure_defects(task, rows_read)
+    except UNREADABLE as error:
+        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        return _Proof(
+            name, _with_file(info, path), [*findings, f"{info.file}: cannot be read: {text}"]
+        )
+    again.end(len(lengths))
+    if manifest.package_version == __version__:
+        figures = {"audit": {}, **figures}
+        figures["floor"] = meter.floor() if meter else None if manifest.is_imported else floor
+    elif not info.question_digest:
+        figures.pop("question_digest", None)  # an older version built it
+    if again.notes is not None:
+        figures["exhausted"] = tuple(sorted(again.notes))
+    made = replace(_with_file(info, path), **figures)
+    return _Proof(name, made, [*findings, *again.findings], again.unproved, again.made)
+
+
+def _with_file(info: ConfigInfo, path: Path) -> ConfigInfo:
+    name = f"{path.parent.name}/{path.name}"
+    return replace(info, file=name, bytes=path.stat().st_size, sha256=sha256_file(path))
+
+
+class _Again:
+    """The rows of a config, made again one by one beside those that are read.
+
+    `why` says why that cannot be done, or why another result would prove nothing.
+    """
+
+    def __init__(
+        self,
+        plan: BuildPlan,
+        context: BuildContext | None,
+        name: str,
+        rows: int,
+        wanted: int | None,
+        why: str,
+    ) -> None:
+        self._name, self._context, self._rows = name, context, rows
+        self._has_template = plan.template != "base"
+        self._doubt = why.removeprefix(DOUBT) if why.startswith(DOUBT) else ""
+        self.unproved = "" if self._doubt else why
+        self.findings, self.made = list[str](), 0
+        part = rows if wanted is None else min(wanted, rows)
+        chosen: Iterable[int] = range(part)
+        if part < rows:
+            self.unproved = self.unproved or f"made again were {part} rows of each config (--rows)"
+            if plan.edition == BALANCED:  # others can only be replayed from their first row on
+                chosen = random.SystemRandom().sample(range(rows), part)
+        self._chosen = frozenset(chosen)
+        #: What ran out; None unless all rows are made.
+        self.notes: set[str] | None = set() if part == rows and not why else None
+        self._source: Iterator[PackedRow] = iter(())
+        if context and self._chosen and (self._doubt or not why):
+            noted = set[str]() if self.notes is None else self.notes
+            self._source = made_rows(plan, context, name, rows, sorted(self._chosen), noted)
+
+    def compare(self, packed: PackedRow) -> Iterator[str]:
+        """Yield in what a row differs from the one made again; else count its tokens."""
+        made = self._next() if packed.index in self._chosen else None
+        if made is None:
+            if self._context is not None and self._doubt == "" and self.unproved:
+                yield from self._miscounted(packed)
+            return
+        self.made += 1
+        if serialize(packed) == serialize(made):
+            return
+        if self._doubt:
+            self.unproved, self._doubt, self._source = self._doubt, "", iter(())
+        else:
+            yield f"differs from the row made again: {_difference(packed.unpack(), made.unpack())}"
+
+    def end(self, rows: int) -> None:
+        """Finish: note what a whole config notes, and rows that are missing."""
+        if rows < self._rows:
+            self.findings.append(f"{self._name}/{rows}: is missing")
+        elif self._next() is not None:
+            self.findings.append(f"{self._name}: has other rows than are made again")
+
+    def _next(self) -> PackedRow | None:
+        try:
+            return next(self._source, None)
+        except BudgetError as error:
+            self.findings.append(f"{self._name}: cannot be made: {error}")
+        except RulerError as error:
+            self.unproved = str(error)
+        self._source, self.notes = iter(()), None
+        return None
+
+    def _miscounted(self, row: PackedRow) -> Iterator[str]:
+        assert self._context is not None
+        content = b"".join((row.context, row.question.encode()))
+        tokenizer, prefix = self._context.tokenizer, row.answer_prefix
+        tokens = prompt_tokens(tokenizer, content, prefix, self._has_template)
+        if (found := tokens + row.max_new_tokens) != row.length:
+            yield f"length says {row.length}, the tokenizer counts {found}"
+
+
+#: Begins the reason of a config whose sources here differ from those that the manifest names: if
+#: its rows can still be made of them, the manifest is wrong.
+DOUBT = "\0"
+
+
+def _why_not(manifest: Manifest, name: str, reasons: Mapping[str, str]) -> str:
+    """Return why a config cannot be made again here; empty if it can."""
+    if manifest.is_imported:
+        return "somebody else made these rows (`ruler-data import`)"
+    if int(manifest.rows_version.partition(".")[0]) != data_major():
+        return (
+            f"rows of data version {manifest.rows_version}, and this package makes {DATA_VERSION}"
+        )
+    task = manifest.table[parse_config(name)[0]]
+    used = task.sources if manifest.edition == BALANCED else (task.name,)
+    found = [reasons[one] for one in used if one in reasons]
+    return next((why for why in found if not why.startswith(DOUBT)), next(iter(found), ""))
+
+
+def _sources(
+    manifest: Manifest, context: BuildContext | None
+) -> tuple[dict[str, SourceInfo], dict[str, str]]:
+    """Return the entries that a manifest's sources must have, and why a source cannot be used.
+
+    Reasons are by source; of an edition of upstream by task.
+    """
+    recorded = {source.name: source for source in manifest.sources}
+    if manifest.is_imported:
+        return recorded, {}
+    infos, reasons = dict[str, SourceInfo](), dict[str, str]()
+    for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
+        task = manifest.table[name]
+        for parts in [[name]] if manifest.is_upstream else [[source] for source in task.sources]:
+            found = list[SourceInfo]()
+            try:
+                if context and manifest.is_upstream:
+                    found = context.source_infos(task, manifest.edition)
+                elif context:
+                    found = [context.sources.library.info(parts[0])]
+            except (RulerError, KeyError) as error:
+                reasons[parts[0]] = str(error)
+            for one in found:
+                infos[one.name] = one
+                if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
+                    why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
+                    reasons[parts[0]] = f"{DOUBT}{why}{one.sha256} is here"
+            if not found:
+                names = recorded if manifest.is_upstream else parts
+                infos |= {n: info for n in names if (info := _known(recorded.get(n), manifest))}
+    return infos, reasons
+
+
+def _known(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
+    """Return the entry that a source of this name and hash has, without its files."""
+    if source is None:
+        return None
+    name, sha256 = source.name, source.sha256
+    if name.startswith(PREFIX) and name not in PACKAGED:
+        return own_info(name, sha256, source.detail)
+    if manifest.is_upstream:
+        return upstream_info(name, sha256)
+    if name == "words":
+        return words_info()
+    if name not in CATALOGUE or source.kind == "sample":
+        return packaged_info(name)
+    detail = source.detail if name in ("essays", "mmlu") else ""  # what has cut or chosen them
+    return CATALOGUE[name].info(sha256, detail, pinned=sha256 in CATALOGUE[name].pinned)
+
+
+def _made_again(
+    manifest: Manifest,
+    context: BuildContext | None,
+    infos: Mapping[str, SourceInfo],
+    configs: Mapping[str, ConfigInfo],
+    address: Address | None,
+) -> Manifest:
+    """Return the manifest as it would be written now; what is claimed is taken as it is."""
+    ours = manifest.package_version == __version__
+    now, tokenizer = DATA_VERSION if ours else manifest.rows_version, manifest.tokenizer
+    if context is not None:
+        found = context.tokenizer_info
+        tokenizer = replace(
+            found,
+            hub_id=tokenizer.hub_id,
+            revision=tokenizer.revision,
+            mirror=tokenizer.mirror,
+            engine=tokenizer.engine,
+            identity=found.identity if tokenizer.identity or ours else "",
+            files=found.files if found.identity != tokenizer.identity else tokenizer.files,
+        )
+    known = REGISTRY.get(tokenizer.name)
+    if known and known.revision and tokenizer.hub_id:
+        tokenizer = replace(tokenizer, hub_id=known.source)
+    suite = packaged_suite(manifest.suite)
+    used = {parse_config(name)[0] for name in configs}
+    table = {**manifest.table, **(suite.tasks if suite else {})}
+    return replace(
+        manifest,
+        data_version=now if address is None else address.revision.removeprefix("v"),
+        rows_version=now,
+        tokenizer=tokenizer,
+        sources=tuple(infos[name] for name in sorted(infos)),
+        configs={name: configs[name] for name in sorted(configs, key=config_place)},
+        tasks=in_order({name: table[name] for name in used}),
+        chat_template="" if manifest.edition == BALANCED else manifest.chat_template,
+        siblings=manifest.siblings if address else {},
+    )
+
+
+def _input_findings(manifest: Manifest) -> Iterator[str]:
+    """Yield inputs that no build can have; nothing else of such a manifest makes sense."""
+    version = manifest.package_version
+    if version not in RELEASES and _numbers(version) <= _numbers(__version__):
+        yield f"{FILENAME}: package_version {quote(version)} is no version of ruler-data"
+    if not _numbers(manifest.rows_version):
+        yield f"{FILENAME}: rows_version {quote(manifest.rows_version)} is not MAJOR.MINOR.PATCH"
+    if not manifest.configs:
+        yield f"{FILENAME}: names no config"
+    if manifest.is_upstream and manifest.edition not in EDITIONS:
+        yield f"{FILENAME}: edition {quote(manifest.edition)} is not known"
+    for name, task in manifest.tasks.items():
+        if name in TASKS or name != task.name:
+            yield f"{FILENAME}: tasks has {quote(name)} for {quote(task.name)}"
+        if task.params.impossible:
+            yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
+    if suite := packaged_suite(manifest.suite):
+        own = {one.name for one in manifest.sources if one.kind == "own"}
+        for name in sorted({config.rpartition("_")[0] for config in manifest.configs}):
+            known = manifest.table.get(name)
+            if name not in suite.tasks and not (known and own.intersection(known.sources)):
+                yield f"{FILENAME}: suite {suite.name} has no task {quote(name)}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split("."))) if _VERSION.fullmatch(version) else ()
+
+
+_VERSION = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}")
+
+
+def _beside(
+    folder: Path, manifest: Manifest, again: Manifest, address: Address | None
+) -> tuple[list[str], dict[str, str]]:
+    """Render the files beside the rows again; return what differs, and what was not rendered."""
+    findings, unproved, expected = list[str](), dict[str, str](), dict[str, bytes]()
+    version = manifest.package_version
+    if version != __version__:  # which renders other words
+        remedy = f"pip install 'ruler-data=={version}'" if version in RELEASES else "a later one"
+        why = f"version {version} of ruler-data rendered it; verify it with {remedy}"
+        unproved = {name: why for name in BESIDE if name in manifest.files}
+    elif not all((folder / info.file).is_file() for info in manifest.configs.values()):
+        why = "it needs the first rows of all configs, and not all are here"
+        unproved = dict.fromkeys(BESIDE[:3], why)
+    else:
+        with suppress(StopIteration, *UNREADABLE):  # which is a finding of the config
+            expected = card_files(again, folder.joinpath, address)
+        if address is not None and EVAL not in manifest.files:
+            expected.pop(EVAL, None)  # the Hub refused it
+    for name in {**manifest.files, **expected}:
+        info, path = manifest.files.get(name), folder / name
+        if name not in expected and name not in unproved and name not in BESIDE[:3]:
+            findings.append(f"{FILENAME}: names the file {quote(name)}, which no build writes")
+        elif info is None:
+            findings.append(f"{FILENAME}: does not name {name}")
+        elif not path.is_file():
+            findings.append(f"{name}: missing")
+        elif (sha256 := sha256_file(path)) != info.sha256 or path.stat().st_size != info.bytes:
+            findings.append(f"{name}: sha256 expected {info.sha256}, found {sha256}")
+        if name in expected and path.is_file():
+            findings += _first_difference(name, path.read_bytes(), expected[name])
+    return findings, unproved
+
+
+def _first_difference(name: str, found: bytes, expected: bytes) -> Iterator[str]:
+    """Yield the first line in which two texts differ."""
+    texts = (data.decode(errors="replace").split("\n") for data in (found, expected))
+    for line, (here, wanted) in enumerate(zip_longest(*texts, fillvalue="nothing"), 1):
+        if here != wanted:
+            yield f"{name}: line {line}: expected {quote(wanted)}, found {quote(here)}"
+            return
+    if found != expected:
+        yield f"{name}: is not UTF-8"
+
+
+def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
+    """Yield the files that the manifest does not name."""
+    expected = {FILENAME, *manifest.files, *(info.file for info in manifest.configs.values())}
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        if place.parts[0] in IGNORED or (path.is_dir() and not path.is_symlink()):
+            continue
+        if place.parts[0] == STATE:
+            yield f"{STATE}: left by an unfinished build; run the build again"
+            return
+        if place.as_posix() not in expected:
+            yield f"{place.as_posix()}: not in the manifest"
+
+
+def _differences(manifest: Manifest, again: Manifest) -> Iterator[str]:
+    """Yield where a manifest is not the one that would be written now."""
+    found, expected = asdict(manifest), asdict(again)
+    for name, info in manifest.configs.items():
+        for field, value in asdict(info).items():
+            if (made := getattr(again.configs[name], field)) != getattr(info, field):
+                where = info.file if field in ("bytes", "sha256") else name
+                yield f"{where}: {field} expected {value}, found {_plain(made)}"
+    if [*manifest.configs] != [*again.configs]:
+        yield f"{FILENAME}: the configs are in another order"
+    del found["configs"], expected["configs"]
+    yield from _unequal(found, expected, "")
+
+
+def _unequal(found: Any, expected: Any, place: str) -> Iterator[str]:  # noqa: ANN401 - JSON
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in {**found, **expected}:
+            inner = f"{place}.{key}" if place else key
+            yield from _unequal(found.get(key), expected.get(key), inner)
+    elif isinstance(found, tuple) and isinstance(expected, tuple) and len(found) == len(expected):
+        for number, (here, wanted) in enumerate(zip(found, expected, strict=True)):
+            yield from _unequal(here, wanted, f"{place}.{number}")
+    elif found != expected:
+        what = f"expected {quote(str(expected), 90)}, found {quote(str(found), 90)}"
+        yield f"{FILENAME}: {place} {what}"
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if isinstance(value, Floor) else value
+
+
+def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
+    """Yield the fields that nothing here decides on, with their values."""
+    record = asdict(manifest)
+    for claim in CLAIMED:
+        part, _, name = claim.rpartition(".")
+        if value := (record[part] if part else record)[name]:
+            yield f"{claim}: {value}"
+    used = {parse_config(name)[0] for name in manifest.configs}
+    ours = packaged_suite(manifest.suite)
+    alike = [
+        suite.name
+        for suite in packaged().values()
+        if ours and suite != ours and all(suite.tasks.get(n) == ours.tasks.get(n) for n in used)
+    ]
+    if alike:
+        yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"
+    if context and context.tokenizer_info.files != manifest.tokenizer.files:
+        yield "tokenizer.files: other files here give the same tokens"
+
+
+def _difference(found: Row, wanted: Row) -> str:
+    """Return the first column in which two rows differ, and its values."""
+    for (name, here), there in zip(
+        found.to_record().items(), wanted.to_record().values(), strict=True
+    ):
+        if here == there:
+            continue
+        if not (isinstance(here, str) and isinstance(there, str)):
+            return f"{name} is {here!r:.200}, made again {there!r:.200}"
+        pairs = enumerate(zip(here, there, strict=False))
+        at = next((place for place, (a, b) in pairs if a != b), min(len(here), len(there)))
+        at = max(at - 20, 0)
+        return f"{name} has {here[at : at + 60]!r}, made again {there[at : at + 60]!r}"
+    return "in its bytes"
+
+
+def proved(folder: Path | str) -> bool:
+    """Whether this version has proved a folder with exactly these files."""
+    try:
+        return _receipt(Path(folder)).is_file()
+    except OSError:
+        return False
+
+
+def _receipt(folder: Path) -> Path:
+    """Return the file that says so; its name is of every file's path and content."""
+    listing = hashlib.sha256(f"{__version__}\n".encode())
+    for path in sorted(folder.rglob("*")):
+        place = path.relative_to(folder)
+        if path.is_file() and place.parts[0] not in IGNORED:
+            listing.update(f"{place.as_posix()}\0{sha256_file(path)}\n".encode())
+    return cache_dir("proved") / listing.hexdigest()

@@ -1,0 +1,1 @@
+"""The proof of the generators: what their prompts hold, recovered by code that shares nothing."""
