@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ import tokenizers
 from measuring import Run, cpu, least, peak, run
 from upstream import Upstream
 
-from ruler_builders.checks.audit_rows import audit_rows
+from ruler_builders.checks.row_check import row_findings
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_rows
 from ruler_builders.pipeline.plan import BuildPlan
@@ -71,6 +71,12 @@ class Cost:
     upstream: float | None
 
 
+def check(task: Task, length: int, rows: Iterable[Row]) -> None:
+    """Check rows as a build does."""
+    for place, row in enumerate(rows):
+        assert not [*row_findings(task, length, place, row)]
+
+
 def measure(
     context: BuildContext, task: str, length: int, rows: int,
     stock: tokenizers.Tokenizer | None = None, upstream: Upstream | None = None,
@@ -80,7 +86,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         spent_building = least(lambda: build(context, entry, length, rows, path), TIMES)
-        audit = least(lambda: audit_rows(task, entry, length, read_rows(path)), TIMES)
+        audit = least(lambda: check(entry, length, read_rows(path)), TIMES)
         again = [grouped(path) for _ in range(TIMES)]  # a string caches its UTF-8
         floor = least(lambda: write_plainly(again.pop(), entry, path), TIMES)
         made = list(read_rows(path))

@@ -4,13 +4,14 @@ from typing import get_args
 
 import pytest
 
-from ruler_builders.checks import floors, solvers, task_parameters
+from ruler_builders.checks import floors, solvers
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_data import TASKS
 from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.metrics import SCORERS, gold_text
+from tests.proof import task_parameters
 from tests.rows import make
 
 ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.values()}
