@@ -51,7 +51,7 @@ EVAL_FLAGS ?=
 # What a run may not share with another: model, data and revision, protocol, number of rows.
 RUN = $(if $(filter file,$(origin OUT)),runs/$(call last,$(MODEL))-$(call last,$(DATA))$(addprefix -,$(subst /,-,$(REVISION)))-$(PROTOCOL)$(addprefix -,$(ROWS)),$(OUT))
 
-.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines stranger example docs lowest owner smoke
+.PHONY: help setup build verify publish release eval report test test-all check format lint types imports bench regold clean engines test-engines stranger example docs lowest owner smoke locked
 
 help: ## List the targets and their variables
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -72,6 +72,10 @@ $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 	$(PIP) --editable '.[build,dev]' $(COUNTED)
 	@touch $(VENV)/.build $@
+
+# For whoever must know what is installed, such as the workflows that publish: before `make setup`.
+locked: $(VENV)/.made ## Install the tested versions by their hashes (Linux x86-64, Python 3.11)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps --requirement constraints.sha256
 
 build: $(VENV)/.build ## Build a dataset: TOKENIZER, SUITE, LENGTHS, TASKS, ROWS, SOURCES, OUT, WORKERS
 	$(BIN)/ruler-data build --tokenizer '$(TOKENIZER)' $(if $(SUITE),--suite '$(SUITE)') $(if $(LENGTHS),--lengths '$(LENGTHS)') $(if $(TASKS),--tasks '$(TASKS)') $(if $(ROWS),--rows '$(ROWS)') --workers '$(WORKERS)' --out '$(OUT)' $(if $(SOURCES),--sources '$(SOURCES)') $(BUILD_FLAGS)

@@ -2,7 +2,7 @@
 
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,12 +71,6 @@ class Cost:
     upstream: float | None
 
 
-def check(task: Task, length: int, rows: Iterable[Row]) -> None:
-    """Check rows as a build does."""
-    for place, row in enumerate(rows):
-        assert not [*row_findings(task, length, place, row)]
-
-
 def measure(
     context: BuildContext, task: str, length: int, rows: int,
     stock: tokenizers.Tokenizer | None = None, upstream: Upstream | None = None,
@@ -86,7 +80,7 @@ def measure(
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "config" / "rows.parquet"
         spent_building = least(lambda: build(context, entry, length, rows, path), TIMES)
-        audit = least(lambda: check(entry, length, read_rows(path)), TIMES)
+        audit = least(lambda: check(entry, length, path), TIMES)
         again = [grouped(path) for _ in range(TIMES)]  # a string caches its UTF-8
         floor = least(lambda: write_plainly(again.pop(), entry, path), TIMES)
         made = list(read_rows(path))
@@ -111,6 +105,12 @@ def build(context: BuildContext, task: Task, length: int, rows: int, path: Path)
     """Build one config as `ruler-data build` does, without its audit."""
     made = make_rows(task, context.sources, range(rows), context.target(length))
     write_rows(path, made, task, length, rows)
+
+
+def check(task: Task, length: int, path: Path) -> None:
+    """Check every row of a config as a build does."""
+    for place, row in enumerate(read_rows(path)):
+        assert not [*row_findings(task, length, place, row)]
 
 
 def grouped(path: Path) -> list[tuple[list[Row], list[str]]]:

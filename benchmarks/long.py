@@ -74,7 +74,7 @@ def measure(shop: BuildContext, task: Task, length: int, rows: int) -> dict[str,
         made = time.process_time()
         found = list(read_rows(path))
         began_audit = time.process_time()
-        wrong = [line for n, row in enumerate(found) for line in row_findings(task, length, n, row)]
+        wrong = [one for n, row in enumerate(found) for one in row_findings(task, length, n, row)]
         audited = time.process_time()
         assert wrong == [], wrong[:1]
     return {

@@ -31,7 +31,7 @@ from statistics import fmean
 from typing import Any
 
 from ruler_builders import prompts_ruler2 as prompts
-from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled, query_of
+from ruler_builders.checks.ruler2_rows import EXAMPLE, labelled, query_of, task_of_prompt
 from ruler_builders.pipeline.fit import Target, make_rows
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
@@ -70,6 +70,7 @@ def main() -> None:
     parser.add_argument("--sources", type=Path, help="folder with MMLU and HotpotQA")
     parser.add_argument("--tokenizer", help="folder with tokenizer.json, or a registry name")
     parser.add_argument("--lengths", default="4096,16384")
+    parser.add_argument("--tasks", default=",".join(SUITE.tasks))
     parser.add_argument("--rows", type=int, default=50)
     parser.add_argument("--predictions", type=int, default=3000)
     parser.add_argument("--freeze", type=Path, help="write the drawn parts of sample rows instead")
@@ -83,12 +84,14 @@ def main() -> None:
     sources = TokenizedSources(42, Library(options.sources, "real"), tokenizer)
     reserve = template_reserve(tokenizer)
     data, lines, same, total = data_of(options.sources), list[str](), 0, 0
-    for name, task in SUITE.tasks.items():
+    gold = {one["question"]: documents_of(one) for one in data["hotpotqa"]["validation"]}
+    for name in options.tasks.split(","):
+        task = SUITE.tasks[name]
         for length in lengths:
             found = theirs(options.gym, name, options.tokenizer, length, options.rows, data)
             again = [rebuilt(task.params, row) == row["question"] for row in found]
             same, total = same + sum(again), total + len(again)
-            theirs_rows = [as_row(name, row) for row in found]
+            theirs_rows = [as_row(name, row, gold) for row in found]
             target = Target(length, reserve)
             ours = [row.unpack() for row in make_rows(task, sources, range(options.rows), target)]
             for who, rows in (("theirs", theirs_rows), ("ours", ours)):
@@ -97,6 +100,12 @@ def main() -> None:
                     used = [one + reserve + task.max_new_tokens for one in used]
                 lines.append(measured(name, length, who, rows, used))
     print(f"Prompts of theirs put together again by ours: {same} of {total} are equal.\n")
+    first, again = (
+        theirs(options.gym, "qa_hard", options.tokenizer, lengths[0], options.rows, data)
+        for _ in range(2)
+    )
+    same = sum(one["question"] == two["question"] for one, two in zip(first, again, strict=True))
+    print(f"Their qa_hard made twice with one seed: {same} of {len(first)} prompts are equal.\n")
     print(f"{compared(options.gym, sources, reserve, options.predictions)}\n")
     print(_HEAD + "\n".join(lines))
 
@@ -188,42 +197,32 @@ def load_module(path: Path) -> Any:  # noqa: ANN401 - a module of theirs
     return module
 
 
-def as_row(name: str, row: dict[str, Any]) -> Row:
-    """Return a row of theirs in our columns, with the evidence that its gold answers show."""
-    context, asked = split(row["question"])
+def documents_of(question: dict[str, Any]) -> set[str]:
+    """Return the texts of the gold documents of a question of HotpotQA."""
+    context, titles = question["context"], question["supporting_facts"]["title"]
+    pairs = zip(context["title"], context["sentences"], strict=True)
+    return {f"{title}\n{''.join(sentences)}" for title, sentences in pairs if title in titles}
+
+
+def as_row(name: str, row: dict[str, Any], gold: dict[str, set[str]]) -> Row:
+    """Return a row of theirs in our columns, with its evidence."""
+    _, context, asked = task_of_prompt(row["question"])
     expected = row["expected_answer"]
     outputs = tuple(expected) if isinstance(expected, list) else (str(expected),)
     params = SUITE.tasks[name].params
     assert isinstance(params, Ruler2)
     bare = Row(0, name, context, asked, "", outputs, 0, row["length"], ())
     query, _ = query_of(params, bare)
-    labels = {*outputs} if params.kind == "qa" else {query}
-    found = [one.whole for one in labelled(context) if one.label in labels]
+    labels, texts = {query, *outputs}, gold.get(query, ())
+    found = [one.whole for one in labelled(context) if one.label in labels or one.text in texts]
     places = sorted((context.find(whole), len(whole)) for whole in found)
     return replace(bare, evidence=tuple(Span(at, at + size) for at, size in places))
-
-
-#: How the question of each kind of prompt begins.
-_OPENINGS = ("Here are some examples", "Text: ", "Question: ", "Please ")
-
-
-def split(question: str) -> tuple[str, str]:
-    """Return context and question of a prompt of theirs."""
-    if "special magic" in question[:60]:
-        at = question.rindex("\nWhat ") + 1
-        return question[:at], question[at:]
-    if question.startswith("Below are some documents. I will ask"):
-        at = question.rindex("\n\nPlease ") + 2
-        return question[:at], question[at:]
-    places = (question.rfind(f"\n\n{opening}") for opening in _OPENINGS)
-    at = next(place for place in places if place >= 0) + 2
-    return question[:at], question[at:]
 
 
 def rebuilt(params: object, row: dict[str, Any]) -> str:
     """Return a prompt of theirs, put together again by our prompts from what it draws."""
     assert isinstance(params, Ruler2)
-    context, asked = split(row["question"])
+    _, context, asked = task_of_prompt(row["question"])
     return joined(params, drawn_parts(params, Row(0, "", context, asked, "", ("x",), 0, 0, ())))
 
 
@@ -331,7 +330,7 @@ def freeze(gym: Path, tokenizer: str, out: Path) -> None:
         assert isinstance(task.params, Ruler2)
         length = 3000 if task.params.kind == "qa" else 1500  # the least at which theirs work
         row = theirs(gym, name, tokenizer, length, 2, data_of(None))[-1]
-        context, asked = split(row["question"])
+        _, context, asked = task_of_prompt(row["question"])
         parts = drawn_parts(task.params, Row(0, name, context, asked, "", ("x",), 0, 0, ()))
         assert joined(task.params, parts) == row["question"], name
         frozen[name] = {"sha256": hashlib.sha256(row["question"].encode()).hexdigest(), **parts}

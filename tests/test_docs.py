@@ -149,6 +149,31 @@ def test_workflows_and_forms_are_yaml_and_name_targets_of_make(path: Path) -> No
         assert all(re.search(rf"^{name}:", makefile, re.MULTILINE) for name in targets.split())
 
 
+def test_the_locked_wheels_are_the_tested_versions_of_everything_that_is_needed() -> None:
+    def lines(name: str) -> list[str]:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        return [line for line in text.splitlines() if not line.startswith("#")]
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    tested = {
+        plain(name): version
+        for name, _, version in (x.partition("==") for x in lines("constraints.txt"))
+    }
+    form = re.compile(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}")
+    locked = {
+        match[1]: match[2] for match in map(form.fullmatch, lines("constraints.sha256")) if match
+    }
+    assert len(locked) == len(lines("constraints.sha256"))
+    assert {name: tested[name] for name in locked} == locked
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["build"], *extras["dev"]]
+    names = {plain(re.split(r"[ \[<>=;]", one)[0]) for one in wanted} - {"ruler-data"}
+    assert names <= locked.keys()
+
+
 def test_the_long_description_has_no_relative_link() -> None:
     command = [sys.executable, "-m", "hatchling", "metadata"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

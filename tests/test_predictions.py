@@ -17,7 +17,7 @@ import pytest
 
 import ruler_builders
 import ruler_data
-import ruler_eval
+import ruler_report
 from ruler_data.errors import RulerError
 from ruler_report.prediction_formats import READERS
 
@@ -36,8 +36,13 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def score(place: Path, data: Path) -> Any:  # noqa: ANN401
+    out = data.parent / "results.json"
+    return ruler_report.results(place, str(data), model="m", protocol="chat", out=out)
+
+
 def means(place: Path, data: Path) -> dict[str, float]:
-    records = ruler_eval.score(place, data).to_records()
+    records = score(place, data).to_records()
     assert all(record["scored"] == 3 for record in records)
     return {record["config"]: round(record["score"], 9) for record in records}
 

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ruler_builders
+import ruler_data
 from ruler_builders import prompts_ruler2 as prompts
 from ruler_builders.sources import Library
 from ruler_builders.sources.mmlu import read_choices
@@ -52,21 +54,21 @@ def texts_of(row: Row) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", SUITE)
-def test_a_prompt_is_upstreams_to_the_character(name: str) -> None:
+def prompt_of(name: str) -> str:
+    """The prompt of frozen parts, by our prompts alone."""
     drawn, params = FROZEN[name], params_of(name)
-    frame = prompts.ruler2(
-        params,
-        drawn["query"],
-        drawn["place"],
-        [prompts.Example(*one) for one in drawn["examples"]],
-    )
+    examples = [prompts.Example(*one) for one in drawn["examples"]]
+    frame = prompts.ruler2(params, drawn["query"], drawn["place"], examples)
     basic = params.level == "basic" and params.kind != "qa"
     label = prompts.DOCUMENT if params.kind == "qa" else prompts.KEY if basic else prompts.QUESTION
     end = prompts.PERIOD if basic else prompts.EMPTY_LINE
     texts = "".join(f"{label.format(one)}{text}{end}" for one, text in drawn["texts"])
-    question = f"{frame.head}{texts}{frame.tail}{frame.question}{frame.prefix}"
-    assert hashlib.sha256(question.encode()).hexdigest() == drawn["sha256"]
+    return f"{frame.head}{texts}{frame.tail}{frame.question}{frame.prefix}"
+
+
+@pytest.mark.parametrize("name", SUITE)
+def test_a_prompt_is_upstreams_to_the_character(name: str) -> None:
+    assert hashlib.sha256(prompt_of(name).encode()).hexdigest() == FROZEN[name]["sha256"]
 
 
 @pytest.mark.parametrize("name", SUITE)
@@ -261,3 +263,32 @@ def test_a_file_that_is_not_mmlu_is_refused(
 ) -> None:
     with pytest.raises(RulerError, match=re.escape(message)):
         read_choices(written(tmp_path, row))
+
+
+def test_rows_of_upstream_are_named_and_imported(tmp_path: Path) -> None:
+    given = tmp_path / "rows-4096.jsonl"
+    with given.open("w", encoding="utf-8") as file:
+        for name, drawn in FROZEN.items():
+            query, texts = drawn["query"], drawn["texts"]
+            gold = [text for label, text in texts if label == query]
+            numbers = [label for label, text in texts if text == query]
+            answers = "C" if name in SOLVED else gold or numbers or texts[0][:1]
+            record = {"question": prompt_of(name), "expected_answer": answers}
+            file.write(json.dumps(record) + "\n")
+    found = ruler_builders.identify(given, tokenizer="mistral")
+    assert {one.task for one in found} == {*SUITE} and found.failure
+    assert all("RULER v2 of NeMo-Skills" in one.nearest for one in found)
+    ruler_builders.import_rows(given, tokenizer="mistral", out=tmp_path / "rows")
+    row = next(iter(ruler_data.load(tmp_path / "rows", "mv_niah_easy_4096")))
+    assert row.prompt == prompt_of("mv_niah_easy") and len(row.evidence) == len(row.outputs)
+
+
+def test_rows_of_this_suite_are_identified(tmp_path: Path) -> None:
+    tasks = ["mk_niah_basic", "qa_easy"]
+    ruler_builders.build(
+        "mistral", suite="ruler2", tasks=tasks, lengths="4k", rows=2, out=tmp_path / "own"
+    )
+    found = ruler_builders.identify(tmp_path / "own", tokenizer="mistral")
+    assert [(one.task, one.edition, one.same) for one in found] == [
+        (name, "balanced", 2) for name in tasks
+    ]

@@ -10,7 +10,7 @@ import pytest
 from ruler_data import Row
 from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
-from tests.runs import golden, make_run, refused, silent
+from tests.runs import golden, make_run, refused
 
 FEW = ("vt_4096", "fwe_4096")
 
@@ -184,7 +184,7 @@ def test_a_run_without_context_tells_parametric_answers_apart(
 def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path: Path) -> None:
     secret = {"path": "/home/ann/models/llama", "url": "http://gpu7.lab:8000/v1",
               "token": "hf_abcdefghijklmnop"}  # fmt: skip
-    run = make_run(tmp_path / "run", sample_build, silent, FEW, engine_info=secret)
+    run = make_run(tmp_path / "run", sample_build, golden, FEW, engine_info=secret)
     score(run, sample_build)
     text = (run / "results.json").read_text()
     for word in ("home", "ann/", "gpu7", "hf_abc", str(tmp_path), str(sample_build)):

@@ -39,7 +39,7 @@ _ANSWER = (
     "answer the question.\n\n"
 )
 #: By kind and level: what comes before the haystack, and the question behind it.
-_FRAMES = {
+FRAMES = {
     ("mk_niah", "basic"): (
         "A special magic number is hidden within the following text. Make sure to memorize it. I "
         "will quiz you about the number afterwards.\n",
@@ -123,7 +123,7 @@ def ruler2(
         place: of one question among those of its label, as an ordinal.
         examples: solved questions, in front of the question.
     """
-    head, question = _FRAMES[params.kind, params.level]
+    head, question = FRAMES[params.kind, params.level]
     asked = question.format(query, place)
     if examples:
         solved = (_solved(params, question, example) for example in examples)

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.index import FILENAME, Index, read_index
+from ruler_data.index import Index, releases_of
 from ruler_data.names import config_name, counted, is_repo, parse_config, parse_length, quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
@@ -195,14 +195,11 @@ def _find_data(choice: Choice) -> Dataset | Index:
     if choice.revision is not None or Path(where).is_dir() or not is_repo(where):
         return choice.chosen(where, choice.revision)
     try:
-        index, reason = read_index(where), f"that repo has no {FILENAME}"
+        return releases_of(where)
     except RulerError as error:
-        index, reason = None, str(error)
-    if index is None:
-        data, found = f"data {quote(where)}", "since no index of rows by model was found there"
+        data, found = f"data {quote(where)}", "since no release was found there"
         remedy = f"to load the Hub repo of that name, give a revision, e.g. v1.0.0, {found}"
-        raise UsageError(data, f"no such folder; {remedy} ({reason})")
-    return index
+        raise UsageError(data, f"no such folder; {remedy} ({error})") from error
 
 
 def _of_index(

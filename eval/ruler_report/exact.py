@@ -251,5 +251,11 @@ def contains(text: str, words: str) -> bool:
     >>> contains("-cat", "cat"), contains("cat-food", "cat"), contains("cat.", "cat")
     (True, False, True)
     """
-    found = words in text and re.search(rf"(?<!\w)(?<!\w-){re.escape(words)}(?!-?\w)", text)
-    return bool(found)
+    start = text.find(words)
+    while start >= 0:  # a search for all of it would try every character of a long context
+        end = start + len(words)
+        joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
+        if not joined and not re.match(r"-?\w", text[end : end + 2]):
+            return True
+        start = text.find(words, start + 1)
+    return False

@@ -1,11 +1,10 @@
 """Read predictions and pair them with frozen rows.
 
-Predictions are the journals of a run, files of other tools, a mapping or records. Of a .jsonl file
+Predictions are the journals of a run, or files of other tools. Of a .jsonl file
 only the offset of each row's line is kept, and a second pass reads the lines in the order of the
 rows: memory grows with the number of rows, not with the length of their texts.
 """
 
-import os
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -37,8 +36,6 @@ from ruler_report.prediction_formats import (
     parse_record,
 )
 
-#: A run, its folder, a file or folder of predictions, `{"vt_4096/0": text}`, or records.
-Source = str | os.PathLike[str] | Mapping[str, str] | Iterable[Mapping[str, Any]]
 #: Reads one line; a RulerError names the line and what is wrong with it.
 Parser = Callable[[bytes, Line], Answer]
 
@@ -117,21 +114,6 @@ def _read_files(place: Path, rows: Mapping[str, int]) -> Predictions:
     return Predictions(entries, parse)
 
 
-def _read_records(
-    records: Mapping[str, str] | Iterable[Mapping[str, Any]], rows: Mapping[str, int]
-) -> Predictions:
-    """Return predictions given as `{"vt_4096/0": text}`, or as records of the plain form."""
-    if not isinstance(records, Iterable):
-        msg = (
-            f"predictions {quote(str(records))}: give a run, a file, texts by row "
-            '({"vt_4096/0": "..."}) or records'
-        )
-        raise UsageError(msg)
-    if isinstance(records, Mapping):
-        records = ({"id": row, "prediction": text} for row, text in records.items())
-    return Predictions(_index(_parsed(records, Path(), "record", rows), rows), parse_line)
-
-
 _Located = tuple[Answer, Line]
 
 
@@ -189,7 +171,7 @@ def _index(predictions: Iterable[_Located], rows: Mapping[str, int]) -> dict[Key
 
 
 def load(
-    predictions: Source,
+    place: Path,
     data: Data | None = None,
     revision: str | None = None,
     *,
@@ -209,21 +191,17 @@ def load(
     if protocol and protocol not in PROTOCOLS:
         msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
         raise UsageError(msg)
-    place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
-    if place and (place / RUN_FILE).is_file():
+    if (place / RUN_FILE).is_file():
         if model or protocol:
             msg = "--model and --protocol are for predictions; a run has its own"
             raise UsageError(msg)
         run, found = read_run(place)
         return run, found, rows_of_run(place, run, data, revision)
-    if place and not place.exists():
+    if not place.exists():
         msg = f"{quote(str(place))}: no such run, file or folder"
         raise UsageError(msg)
     rows = open_rows(data, revision)
-    if isinstance(predictions, str | os.PathLike):
-        found = _read_files(Path(predictions), rows.rows)
-    else:
-        found = _read_records(predictions, rows.rows)
+    found = _read_files(place, rows.rows)
     rows = rows.choose(found.configs).fetch()
     return RunInfo(rows.info, model, None, protocol, PREDICTIONS), found, rows
 

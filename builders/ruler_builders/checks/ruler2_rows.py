@@ -102,6 +102,34 @@ def _solve_documents(
 _GOLD = 2
 
 
+def task_of_prompt(text: str) -> tuple[str, str, str]:
+    """Return the name of the task that a prompt is of, its context and its question.
+
+    Raises:
+        ValueError: it is no prompt of RULER v2.
+    """
+    for (kind, level), (head, question) in prompts.FRAMES.items():
+        start = f"\n{question.partition('{')[0]}"
+        form = re.escape(question).replace(r"\{0\}", "(.+)").replace(r"\{1\}", r"(\d\w\w)")
+        at = text.rfind(start) + 1
+        if text.startswith(head) and at and re.fullmatch(form, text[at:], re.DOTALL):
+            examples = text.find("\n\nHere are some examples to help you understand the task:")
+            at = at if examples < 0 else examples + 2
+            return f"{kind}_{level}", text[:at], text[at:]
+    msg = f"no prompt of RULER v2: {text[:60]!a}"
+    raise ValueError(msg)
+
+
+def gold_texts(params: Ruler2, row: Row) -> list[str]:
+    """Return the labelled texts that the gold answers show, for rows without evidence."""
+    texts, (query, _) = labelled(row.context), query_of(params, row)
+    if params.kind == "qa" and params.level in ("medium", "hard"):
+        said = [output.lower() for output in row.outputs]
+        found = [one for one in texts if any(output in one.text.lower() for output in said)]
+        return [one.whole for one in found] if len(found) == 1 else []
+    return [one.whole for one in texts if one.label in (query, *row.outputs)]
+
+
 def query_of(params: Ruler2, row: Row) -> tuple[str, str]:
     """Return what the question is about: a key, a number, a text or a question; and the ordinal."""
     if params.kind != "qa":

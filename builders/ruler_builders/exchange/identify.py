@@ -31,7 +31,7 @@ from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name, parse_length
-from ruler_data.tasks import Cwe, Niah
+from ruler_data.tasks import Cwe, Niah, Ruler2
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DEFAULT_SEED
@@ -40,6 +40,8 @@ from ruler_data.version import DEFAULT_SEED
 ROWS, FILES = 3, 26
 #: Lengths that rows are made for, in tokens, where no name tells.
 USUAL = sorted([1024 * 2**n for n in range(11)] + [1000 * 2**n for n in range(2, 11)])
+#: Rows of RULER v2 that are not of this project.
+UNREPEATABLE = "RULER v2 of NeMo-Skills or a port of it, whose rows nobody can make again"
 #: Characters of a text that is always tokenized; vt's example is that short.
 SHORT = 8000
 
@@ -201,6 +203,8 @@ class _Bench:
             fits = (name for name, one in self._tokenizers.items() if _sent(one, rows))
             name = next(fits, self._named)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
+        if isinstance(first.task.params, Ruler2):
+            return replace(found, nearest=UNREPEATABLE)
         if first.layout == "ruler-data":  # its lengths are those of the prompts as they are sent
             rows = [replace(row, length=None) for row in rows]
         tries: list[_Try] = []

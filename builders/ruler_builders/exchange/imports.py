@@ -21,8 +21,9 @@ import pyarrow as pa
 from ruler_builders.card import card_files
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.row_check import LEAST_FILL
+from ruler_builders.checks.ruler2_rows import gold_texts
 from ruler_builders.checks.solvers import solve
-from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
+from ruler_builders.exchange.layouts import OtherRow, all_tasks, find_files, read_file
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.plan import BuildPlan
@@ -37,7 +38,7 @@ from ruler_data.names import config_file, config_name, parse_config, parse_lengt
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.suites import RULER
-from ruler_data.tasks import TASKS, Cwe, Qa, Vt, config_place
+from ruler_data.tasks import TASKS, Cwe, Qa, Ruler2, Vt, config_place
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -115,12 +116,15 @@ def import_rows(
         spool = _Spool(Path(scratch), _gold_documents(sources))
         spool.read(paths, size, str(data), skip_bad=skip_bad)
         folder = BuildDir(Path(scratch) / "folder")
+        names = {parse_config(name)[0] for name in spool.figures}
+        tasks = {name: all_tasks()[name] for name in sorted(names - TASKS.keys())}
         manifest = Manifest(
             data_version=DATA_VERSION,
             rows_version=DATA_VERSION,
             package_version=__version__,
             seed=0,
-            suite="ruler",
+            suite="ruler2" if tasks else "ruler",
+            tasks=tasks,
             tokenizer=context.tokenizer_info,
             sources=(_source(repo or Path(data).name, repo, paths, spool.layouts),),
             configs={
@@ -246,7 +250,7 @@ def _gold_documents(sources: Path | str | None) -> dict[str, list[str]]:
 def _write(folder: Path, context: BuildContext, name: str, spool: _Spool) -> ConfigInfo:
     """Write a config and return its entry, with what was found in its rows."""
     (task_name, length), count = parse_config(name), spool.figures[name].pop("rows")
-    task, path = TASKS[task_name], folder / config_file(name)
+    task, path = all_tasks()[task_name], folder / config_file(name)
     info = write_rows(path, spool.rows(name, context.tokenizer), task, length, count)
     checks = measure_defects(task, read_rows(path))
     figures = spool.figures[name].items()
@@ -268,7 +272,10 @@ def _solve(row: Row, gold: Mapping[str, list[str]]) -> tuple[list[str], list[str
 
     The row has no chat template; `gold` are the documents that the source names for a question.
     """
-    task, given = TASKS[row.task], frozenset(row.outputs)
+    task, given = all_tasks()[row.task], frozenset(row.outputs)
+    if isinstance(task.params, Ruler2):
+        texts = gold_texts(task.params, row)
+        return texts, [] if texts else ["no text shows the answer, or several do"]
     if isinstance(task.params, Qa):
         return _solve_qa(row, gold.get(row.question.rpartition("Question: ")[2], []))
     if isinstance(task.params, Cwe):  # upstream lists phrases too, which the solver does not

@@ -6,6 +6,7 @@ r"""The columns in which others keep RULER's rows, and their prompts taken apart
     lighteval     as upstream                                            RULER-4096-X/vt-*.parquet
     NeMo-Skills   question, generation (the prefix), expected_answer     vt/test.jsonl
     lm-eval       doc: input, gen_prefix, outputs, max_length            samples_ruler_vt_*.jsonl
+    RULER v2      question, expected_answer (NeMo-Skills, NeMo Gym, sgl-eval)    test.jsonl
 
 A prompt is read from its end: the last question tells the family and where the context ends, and
 what stands before the first instruction and between question and answer prefix is a chat template.
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruler_builders.checks.prompt_parser import template_of
+from ruler_builders.checks.ruler2_rows import task_of_prompt
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
@@ -26,6 +28,7 @@ from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE, opened
 from ruler_data.row import Row
+from ruler_data.suites import load_suite
 from ruler_data.tasks import TASKS, Niah, Task
 
 #: Files of rows; and most bytes of a line, or of a file of JSON.
@@ -49,6 +52,8 @@ class Layout(NamedTuple):
     outputs: str
 
 
+#: Rows of RULER v2; in Gym's rollouts, the prompt is a message.
+V2 = "RULER v2"
 LAYOUTS = (
     Layout("ruler-data", ("context", "question"), "answer_prefix", "outputs"),
     Layout("kvpress", ("context", "question"), "answer_prefix", "answer"),
@@ -57,6 +62,7 @@ LAYOUTS = (
     Layout("upstream", ("input",), "", "outputs"),
     Layout("self-long", ("input",), "", "answers"),
     Layout("NeMo-Skills", ("question",), "generation", "expected_answer"),
+    Layout(V2, ("question",), "", "expected_answer"),
 )
 
 
@@ -113,6 +119,11 @@ class OtherRow:
         """Return the row in the columns of this dataset, without length and evidence."""
         budget = self.budget or self.task.max_new_tokens
         return Row(index, self.task.name, *self.parts[:3], self.outputs, budget, 0, ())
+
+
+def all_tasks() -> dict[str, Task]:
+    """Return the tasks of RULER and of RULER v2."""
+    return {**load_suite("ruler2").tasks, **TASKS}
 
 
 def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Path], str]:
@@ -191,6 +202,8 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
         msg = f"a mapping expected, found {type(record).__name__}"
         raise TypeError(msg)
     record = record["doc"] if isinstance(record.get("doc"), Mapping) else record
+    if "responses_create_params" in record and "question" not in record:
+        record = {**record, "question": record["responses_create_params"]["input"][-1]["content"]}
     layout = _layout(record)
     if layout is None:
         msg = f"no known layout: its columns are {', '.join(map(str, record))[:120] or 'none'}"
@@ -205,14 +218,20 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
     if not isinstance(outputs, list) or not outputs or not all(isinstance(o, str) for o in outputs):
         msg = f"column {layout.outputs}: a list of texts expected, found {ascii(outputs)[:60]}"
         raise TypeError(msg)
-    family, parts = _take_apart(text, prefix)
+    is_v2 = layout.name == V2 or record.get("task") in all_tasks().keys() - TASKS.keys()
+    if is_v2:
+        name, *both = task_of_prompt(text)
+        task, parts = all_tasks()[name], Parts(both[0], both[1], "", "", "")
+    else:
+        family, parts = _take_apart(text, prefix)
+        task = TASKS.get(str(record.get("task"))) or _task(family, parts, outputs)
     row = OtherRow(
         where,
         layout.name,
-        task=TASKS.get(str(record.get("task"))) or _task(family, parts, outputs),
+        task=task,
         size=size or _number(record, "max_length") or _size_of(path, record.get("config") or ""),
         parts=parts,
-        has_prefix=bool(parts.answer_prefix),
+        has_prefix=bool(parts.answer_prefix) or is_v2,
         outputs=tuple(outputs),
         index=_number(record, "index"),
         length=_number(record, "length"),

@@ -11,7 +11,7 @@ from MMLU, or documents from HotpotQA. Labels are random, so none tells a place.
 keep their labels at every length; the other texts are labelled by place.
 
 Source: NVIDIA-NeMo/Skills, `nemo_skills/dataset/ruler2`. What differs is in
-docs/decisions/0004-differences-from-upstream.md.
+docs/decisions/0004-departures-from-upstream.md.
 """
 
 from collections.abc import Callable, Sequence
