@@ -179,6 +179,8 @@ class Validity:
         reasoning: answers with reasoning in the text that was generated as the answer: of any
             protocol but `thinking`, or left over after it was taken out.
         most_common: answers that have the most frequent text.
+        fingerprints: different system fingerprints of the replies; more than one says that a server
+            changed in mid-run.
         partial: whether the user accepted that rows have no answer.
     """
 
@@ -189,6 +191,7 @@ class Validity:
     cut_off: int = 0
     reasoning: int = 0
     most_common: int = 0
+    fingerprints: int = 0
     partial: bool = False
 
     @property
@@ -226,11 +229,13 @@ class Validity:
             ("cut off", self.cut_off, CUT_OFF),
             ("the same text", one_text, ONE_TEXT),
         )
-        return tuple(
+        doubtful = [
             f"{number / self.answered:.0%} of the answers are {what}"
             for what, number, limit in found
             if 0 < number < self.answered and number >= limit * self.answered
-        )
+        ]
+        versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"
+        return (*doubtful, *([versions] if self.fingerprints > 1 else []))
 
     @property
     def exit_status(self) -> int:
@@ -253,7 +258,7 @@ class Tally:
         """Start at nothing; `opened` as in `scored_text`."""
         self._thinking, self._opened = protocol == "thinking", opened
         self._counts, self._models = Counter[str](), Counter[str]()
-        self._texts = Counter[int]()
+        self._texts, self._fingerprints = Counter[int](), set[str]()
 
     def add(
         self, answer: Answer | None, budget: int | None = None, *, cleaned: bool = True
@@ -286,13 +291,21 @@ class Tally:
             reasoning=reasoning.is_in(text if self._thinking else answer.text),
         )
         self._texts[hash(text)] += 1
+        if answer.system_fingerprint is not None:
+            self._fingerprints.add(answer.system_fingerprint)
         return text
 
     def validity(self, *, partial: bool = False) -> Validity:
         """Return what was counted so far."""
         most = max(self._texts.values(), default=0)
         models = dict(self._models.most_common())
-        return Validity(**self._counts, models=models, most_common=most, partial=partial)
+        return Validity(
+            **self._counts,
+            models=models,
+            most_common=most,
+            fingerprints=len(self._fingerprints),
+            partial=partial,
+        )
 
 
 def _shares(models: dict[str, int]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Column, Table
+from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
@@ -34,6 +35,8 @@ class ConfigSummary:
     prompt_tokens: int = 0  # sent
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
     answer_tokens: int | None = None  # generated; None if not reported
+    calls: int | None = None  # of a model, where answers took several; None if not reported
+    total_tokens: int | None = None  # read and generated in all calls; None if not reported
     seconds: float = 0.0  # of all requests together; they may have run side by side
 
 
@@ -126,13 +129,18 @@ class Run:
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
         names, *lines = self.table()
-        table = Table(names[0], *(Column(name, justify="right") for name in names[1:]), box=None)
+        widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
+        heads = zip(names[1:], widths[1:], strict=True)
+        columns = (Column(name, justify="right", min_width=width) for name, width in heads)
+        table = Table(names[0], *columns, box=None)
         for line in lines:
             table.add_row(*line)
         reasons = Counter(self.failed.values()).most_common(REASONS)
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
         decided = [] if self.decision is None else [str(self.decision["answer"])]
-        return Group(table, self.coverage, *failures, *decided)
+        lines_below = (self.coverage, *failures, *decided)
+        texts = (Text(line, no_wrap=True, overflow="ignore") for line in lines_below)
+        return Group(table, *texts)
 
 
 def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> Run:
@@ -162,7 +170,7 @@ def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, 
         summary.answered += 1
         summary.cut_off += answer.finish == "length"
         summary.prompt_tokens += answer.prompt_tokens or 0
-        for name in ("cached_tokens", "answer_tokens"):
+        for name in ("cached_tokens", "answer_tokens", "calls", "total_tokens"):
             if (tokens := getattr(answer, name)) is not None:
                 setattr(summary, name, (getattr(summary, name) or 0) + tokens)
         summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)

@@ -2,12 +2,9 @@
 
 import importlib.util
 import os
-import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +14,6 @@ from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from tests import forks
-from tests.builds import members, until
 from tests.commands import Done, succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import lines
@@ -140,40 +136,6 @@ def reference(order: Order, tmp_path_factory: pytest.TempPathFactory) -> Answers
     """What transformers says: the answers that every other engine must give."""
     folder = of_all_workers(tmp_path_factory) / "reference"
     return answers(made_once(folder, lambda out: succeeded(order("transformers", out, *FLOAT))))
-
-
-@pytest.fixture(scope="session")
-def vllm_server(model: Path) -> Iterator[str]:
-    """Return the address of a server that holds the model."""
-    port = free_port()
-    process = start(
-        "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "tiny",
-        "--host", "127.0.0.1", "--port", port, "--dtype", "float32", "--enforce-eager",
-        "--gpu-memory-utilization", "0.1", "--max-model-len", "1024", "--block-size", "32",
-        "--enable-prompt-tokens-details",
-        env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}/v1"
-    try:
-        until(lambda: listens(url) or process.poll() is not None, seconds=HANG)
-        assert process.poll() is None, process.communicate()[1][-2000:]
-        yield url
-    finally:
-        _end(process.pid)
-
-
-def _end(group: int) -> None:
-    """End a server with its engine's process, gently at first."""
-    for number, seconds in ((signal.SIGTERM, 30), (signal.SIGKILL, 30)):
-        with suppress(ProcessLookupError):
-            os.killpg(group, number)
-        deadline = time.monotonic() + seconds
-        while members(group) and time.monotonic() < deadline:
-            time.sleep(0.1)
-
-
-def served(url: str, model: Path) -> tuple[object, ...]:
-    return ("--base-url", url, "--model", "tiny", "--tokenizer", model)
 
 
 def answers(out: Path) -> Answers:

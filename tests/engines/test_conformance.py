@@ -1,14 +1,18 @@
 """The same model through five engines and four protocols: the same prompts, the same answers."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.builds import until
+from ruler_data import Row
+from tests.builds import members, until
 from tests.commands import spawn, succeeded
 from tests.conftest import ROOT
 from tests.engines.conftest import (
@@ -21,15 +25,16 @@ from tests.engines.conftest import (
     assert_same,
     free_port,
     listens,
-    served,
+    start,
 )
+from tests.running.processes import refusal
 from tests.running.tiny import SPECIAL
 
 PROTOCOLS = ("base", "completion", "chat", "thinking")
 FEW = ("--configs", "fwe_512", "--rows", 3, "--extra-tokens", 20)
 FOLDER = os.environ.get("RULER_RECIPES", "")
 
-pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS)
+under_each = pytest.mark.parametrize("protocol", PROTOCOLS)
 #: What transformers says, by protocol.
 _reference: dict[str, Answers] = {}
 
@@ -44,11 +49,47 @@ def reference(order: Order, tmp_path: Path, protocol: str) -> Answers:
     return _reference[protocol]
 
 
+@under_each
 def test_vllm(order: Order, reference: Answers, protocol: str, tmp_path: Path) -> None:
     succeeded(order("vllm", tmp_path / "run", *ONE, *FEW, "--protocol", protocol))
     assert_same(answers(tmp_path / "run"), reference)
 
 
+@pytest.fixture(scope="module")
+def vllm_server(model: Path) -> Iterator[str]:
+    """Return the address of a server that holds the model."""
+    port = free_port()
+    process = start(
+        "vllm.entrypoints.openai.api_server", "--model", model, "--served-model-name", "tiny",
+        "--host", "127.0.0.1", "--port", port, "--dtype", "float32", "--enforce-eager",
+        "--gpu-memory-utilization", "0.1", "--max-model-len", "1024", "--block-size", "32",
+        "--enable-prompt-tokens-details",
+        env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1"},
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}/v1"
+    try:
+        until(lambda: listens(url) or process.poll() is not None, seconds=HANG)
+        assert process.poll() is None, process.communicate()[1][-2000:]
+        yield url
+    finally:
+        _end(process.pid)
+
+
+def _end(group: int) -> None:
+    """End a server with its engine's process, gently at first."""
+    for number, seconds in ((signal.SIGTERM, 30), (signal.SIGKILL, 30)):
+        with suppress(ProcessLookupError):
+            os.killpg(group, number)
+        deadline = time.monotonic() + seconds
+        while members(group) and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+
+def served(url: str, model: Path) -> tuple[object, ...]:
+    return ("--base-url", url, "--model", "tiny", "--tokenizer", model)
+
+
+@under_each
 def test_vllms_own_server(
     order: Order, model: Path, vllm_server: str, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
@@ -57,6 +98,7 @@ def test_vllms_own_server(
     assert_same(answers(tmp_path / "run"), reference)
 
 
+@under_each
 def test_a_python_function(
     frozen: Path, model: Path, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
@@ -99,6 +141,7 @@ def llama_cpp(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         server.wait()
 
 
+@under_each
 def test_llama_cpps_server(
     order: Order, model: Path, llama_cpp: str, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
@@ -116,3 +159,18 @@ def without_special(answer: dict[str, object]) -> dict[str, object]:
     for token in SPECIAL:
         text = text.replace(token, "")
     return {**answer, "text": text}
+
+
+def test_the_servers_own_template_reads_as_many_tokens_as_ours(
+    order: Order, model: Path, vllm_server: str, rows: dict[tuple[str, int], Row], tmp_path: Path
+) -> None:
+    chat = ("--protocol", "chat", "--option", "api=chat", "--rows", 2)
+    succeeded(order("openai", tmp_path / "server", *served(vllm_server, model), *chat))
+    ours = ("--protocol", "chat", "--rows", 2)
+    succeeded(order("transformers", tmp_path / "ours", *FLOAT, *ours))
+    assert_same(answers(tmp_path / "server"), answers(tmp_path / "ours"))
+
+
+def test_the_servers_window_is_asked_for(order: Order, model: Path, vllm_server: str) -> None:
+    done = order("openai", "unused", *served(vllm_server, model), "--extra-tokens", 600)
+    assert "the model's window is 1024" in refusal(done)

@@ -133,6 +133,13 @@ def test_a_share_of_doubtful_answers_is_warned_of_from_its_limit_on(
     assert any(warned in one for one in found(first).warnings)
 
 
+def test_a_server_that_changed_in_mid_run_is_told() -> None:
+    several = [replace(one, system_fingerprint=f"fp_{one.index % 2}") for one in MANY]
+    found = tallied(*several)
+    assert found.warnings == ("the server changed in mid-run: 2 system fingerprints",)
+    assert found.exit_status == 0
+
+
 def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
     tally = Tally("thinking", opened=True)
     said = ["so QZKRA</think>PLMEW", "<think>QZKRA", "QZKRA, I think"]

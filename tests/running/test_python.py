@@ -67,6 +67,18 @@ def test_what_a_generation_says_is_recorded(frozen: Path, tmp_path: Path) -> Non
     assert (vt.cut_off, vt.answer_tokens) == (2, 60)
 
 
+def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_path: Path) -> None:
+    def agent(requests: Sequence[Request]) -> Generation:
+        return Generation("A", reasoning="B?", calls=3, total_tokens=700)
+
+    run = ruler_eval.run(frozen, generate=agent, out=tmp_path, configs="vt_2048", rows=2)
+    (config,) = run.configs
+    assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
+    assert {(line["text"], line["reasoning"], line["calls"]) for line in lines(tmp_path)} == {
+        ("A", "B?", 3)
+    }
+
+
 def broken(requests: Sequence[Request]) -> list[str]:
     if any(request.row.index == 3 for request in requests):
         msg = "no room\nfor keys"

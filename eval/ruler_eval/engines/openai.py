@@ -111,14 +111,9 @@ def prepare(
         raise UsageError(option, f"cannot send protocol {config.protocol}; use --protocol {use}")
     client = Client(config, model.source, tokenizer, options)
     window = client.card.get("max_model_len")
-    return Engine(
-        client.generate,
-        info=client.info,
-        sampling=client.fields,
-        window=window if isinstance(window, int) else None,
-        renders_prompts=options.api == "chat",
-        open=client.open,
-    )
+    window = window if isinstance(window, int) else None
+    renders = options.api == "chat"
+    return Engine(client.generate, client.info, client.fields, window, renders, client.open)
 
 
 class Client:
