@@ -93,8 +93,6 @@ def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
 
 def test_every_exported_name_exists_and_importing_the_package_loads_nothing() -> None:
     assert all(hasattr(ruler_builders, name) for name in ruler_builders.__all__)
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = ruler_builders.nothing
     heavy = ("pyarrow", "numpy", "huggingface_hub")
     code = f"import sys, ruler_builders; print([m for m in {heavy} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

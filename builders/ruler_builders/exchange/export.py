@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from ruler_builders.pipeline.build_config import parse_lengths, parse_tasks
+from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
 from ruler_data.files import unwritable

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ruler_builders.pipeline.build_config import parse_lengths
+from ruler_builders.pipeline.plan import parse_lengths
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
 from ruler_data.names import check_name, check_repo
