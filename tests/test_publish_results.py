@@ -64,8 +64,8 @@ def held(said: str, hub: Hub) -> dict[str, bytes]:
 
 
 def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]) -> None:
-    files = {"README.md", "results.json", "every_eval_ever.json"}
-    assert set(held) == {*files, *(f"predictions/{c}.parquet" for c in FEW)}
+    other = {"README.md", "results.json", "every_eval_ever.json"}
+    assert set(held) == {*other, *(f"predictions/{c}.parquet" for c in FEW)}
     record = json.loads(held["every_eval_ever.json"])
     assert record["schema_version"] == "0.3.0" and len(record["evaluation_results"]) == 3
     assert json.loads(held["results.json"])["run"]["model"] == "org/model-7b"
