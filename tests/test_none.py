@@ -94,7 +94,7 @@ def scored(data: Path, folder: Path, say: Callable[[str, Row], str]) -> Results:
 
 
 GUESSES: dict[str, Callable[[str, Row], str]] = {
-    "always none": lambda _c, _r: " none",
+    "always none": lambda _c, row: f" none ({row.index})",
     "never none": lambda _c, row: f" {next(iter(row.outputs)).replace('none', '1234567')}",
     "both, none first": lambda _c, row: f" none, or {', '.join(row.outputs)}, or 1234567",
     "both, a value first": lambda _c, row: f" {row.outputs[0].replace('none', '1234567')}, or none",

@@ -177,3 +177,12 @@ def test_a_run_without_its_wrong_rows_is_not_ranked_above_its_whole_self() -> No
         report.runs[0].label == "org/gaps" and "cannot be told apart" in report.verdict[0]
     )
     assert "unanswered rows counted as wrong" in report.verdict[0]
+
+
+def test_the_noise_floor_of_a_run_is_in_its_intervals_and_is_said() -> None:
+    runs = [asked(results_of({n: coin(f"{n}{k}", 0.8, 60) for n in CONFIGS}, model=f"m{k}"))
+            for k in range(2)]  # fmt: skip
+    bare, noisy = compare(*runs), compare(replace(runs[0], noise=0.05), runs[1])
+    assert noisy.overall.low < bare.overall.low < bare.overall.high < noisy.overall.high
+    assert noisy.overall.value == bare.overall.value
+    assert any("changed by 10.0 points on average; that noise" in note for note in noisy.notes)

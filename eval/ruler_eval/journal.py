@@ -79,7 +79,9 @@ def to_line(answer: Answer) -> bytes:
     """Return a record as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
     added = {name: each for name, each in asdict(answer).items() if name not in ALWAYS}
     known = {name: getattr(answer, name) for name in ALWAYS} | {
-        name: each for name, each in added.items() if each not in (None, 0)
+        name: each
+        for name, each in added.items()
+        if each is not None and (name, each) != ("sample", 0)
     }
     valid = {n: _valid(each) if isinstance(each, str) else each for n, each in known.items()}
     return json.dumps(valid, separators=(",", ":")).encode("ascii") + b"\n"

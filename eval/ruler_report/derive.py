@@ -22,6 +22,7 @@ from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
 from ruler_eval import metrics, reasoning
 from ruler_eval.data import Dataset
+from ruler_eval.repeat import read_repeat
 from ruler_eval.run_dir import STARTS, RunFolder
 from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
@@ -120,9 +121,18 @@ def derive(run: Run, data: str | None = None) -> Results:
         found = scoring.results_of(info, answers, rows, partial=True)
         found = replace(found, window=window_of(folder))
         to_cache(key, found)
-    if claim is None:
-        return found
-    return _agreed(file, claim, found)
+    found = replace(found, noise=noise_of(folder))
+    return found if claim is None else _agreed(file, claim, found)
+
+
+def noise_of(folder: Path) -> float:
+    """Return the variance of a row's score between repetitions of a run; 0 without one.
+
+    Of two answers to a row each has half of the variance of their difference, which for scores in
+    [0, 1] is at most the mean change.
+    """
+    again = read_repeat(folder)
+    return again.points / 200 if again else 0.0
 
 
 def _rows(folder: Path, info: RunInfo, data: str | None) -> Dataset:

@@ -167,8 +167,10 @@ def _variables(row: Row, text: str) -> Iterator[str]:
         for before, word in zip(["", *words], words, strict=False):
             name = word.upper()
             if name not in asked and name.isascii():
-                held = any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
-                known = (held or name in row.outputs) and (len(name) >= 5 or word.isupper())
+                known = (len(name) >= 5 or word.isupper()) and (
+                    name in row.outputs
+                    or any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
+                )
                 looks = word.isupper() and len(word) == size and not loud
                 if known or looks or (before == "VAR" and len(word) in (3, size)):
                     yield word.lower()

@@ -63,23 +63,36 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     text = plain(answer)
     if not re.search(r"[^\W_]", _LIST_NUMBER.sub("", text)):
         return EMPTY
-    if bare is not None and score == 0 and not denies(text) and _words(answer) == _words(bare):
+    own = _own_words(row, text)
+    if bare is not None and score == 0 and not denies(own) and _words(answer) == _words(bare):
         return PARAMETRIC
     said, asked = {*_words(text)}, {*_words(row.question.rpartition("Question: ")[2])}
     if score == 0 and ((said <= asked and 2 * len(said) >= len(asked)) or is_code(text)):
         return OTHER
     if named is None:
-        return _of_free_words(row, answer, text)
+        return _of_free_words(row, answer, own)
     match task.params:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
-    if named.others and not (len(named.others) <= _FEW and score == 0 and denies(text)):
+    if named.others and not (len(named.others) <= _FEW and score == 0 and denies(own)):
         return _of_others(row, task, named)
-    return _of_rest(row, task, text, named, score)
+    return _of_rest(row, task, text, own, named, score)
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
+
+
+def _own_words(row: Row, text: str) -> str:
+    """Return a plain text without the sentences that repeat the question or the context."""
+    asked, context = {*_words(row.question)}, row.context.lower()
+    kept = []
+    for part in re.split(r"(?<=[.!?\u3002\n])(?!\d)", text):
+        words = {*_words(part)}
+        said = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
+        if not (words and words <= asked) and not (len(said) >= _LONG and said in context):
+            kept.append(part)
+    return "".join(kept)
 
 
 def _of_others(row: Row, task: Task, named: Named) -> str:
@@ -99,7 +112,7 @@ def _of_others(row: Row, task: Task, named: Named) -> str:
     return CONTEXT if found and (not lists or 2 * found >= len(wrong)) else ABSENT
 
 
-def _of_rest(row: Row, task: Task, text: str, named: Named, score: float) -> str:
+def _of_rest(row: Row, task: Task, text: str, own: str, named: Named, score: float) -> str:
     """Return the label of an answer that names nothing but gold answers, or nothing."""
     lower = text.lower()
     if all(out.lower() in named.gold or _spelled(out.lower(), lower) for out in row.outputs):
@@ -108,7 +121,7 @@ def _of_rest(row: Row, task: Task, text: str, named: Named, score: float) -> str
         return INCOMPLETE
     if len(text) >= _COPY and text[:_COPY] in row.context:
         return OTHER
-    if denies(text, names=False):
+    if denies(own, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
     last = re.search(r"[a-z0-9-]+$", lower)
     if last and any(
@@ -185,7 +198,7 @@ _NAME = re.compile(
 )
 
 
-def _of_free_words(row: Row, answer: str, text: str) -> str:
+def _of_free_words(row: Row, answer: str, own: str) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
     shorts, asked, context = short_answers(answer), row.question.lower(), row.context.lower()
     said = shorts[-1].strip(" .,!\"'\n")
@@ -205,7 +218,7 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
         return CONTEXT if not contains(asked, said.lower()) else OTHER
     if len(said) >= _COPY and said[:_COPY].lower() in context:
         return CONTEXT
-    if denies(text):
+    if denies(own):
         return REFUSAL
     names = list(_names(_BEGINS.sub(lambda match: match[0].lower(), said), asked))
     found = [name for name in names if _is_in(context, name.lower())]

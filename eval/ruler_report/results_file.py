@@ -174,6 +174,8 @@ class Results:
         chat_template: that the rows contain (editions of upstream); empty for none.
         window: tokens that the model declares to reach, and those that it was trained on; None
             where not known.
+        noise: variance of a row's score from one repetition of the run to the next
+            (`ruler-eval repeat`), in [0, 1]; 0 where none was made.
         files: bytes and sha256 of each file that the answers were read from, by name.
         claimed: why the scores could not be made again from answers and rows; empty where they
             were. What a file says of it is not read.
@@ -190,6 +192,7 @@ class Results:
     validity: Validity | None = None
     chat_template: str = ""
     window: tuple[int | None, int | None] = (None, None)
+    noise: float = 0.0
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     claimed: str = ""
     name: str = ""

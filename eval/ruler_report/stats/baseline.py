@@ -132,7 +132,6 @@ def gate(
     margin: float = MARGIN,
     rows: int | None = None,
     lengths: Collection[int] = (),
-    noise: Sequence[float] = (),
 ) -> Gate:
     """Test whether a run is not worse than a baseline, over all tasks and in each category.
 
@@ -142,7 +141,6 @@ def gate(
         margin: percentage points that it may lose.
         rows: the first rows of each config alone; by default all of the baseline.
         lengths: these lengths alone.
-        noise: as in `ScoreStack`, of the baseline and of the run.
 
     Raises:
         UsageError: there is no such run, it is not scored, or the margin is not positive.
@@ -157,7 +155,7 @@ def gate(
         pair_table([first, second])  # refuses what cannot be compared
         second, lacking = against(second, first)
     labels = labels_of([first, second])
-    (made,) = PairTable([first, second], labels, noise=noise).compared([(0, 1)], better)
+    (made,) = PairTable([first, second], labels).compared([(0, 1)], better)
 
     def verdict(gap: Difference) -> str:
         return NOT_WORSE if gap.low > -margin else WORSE if gap.high < -margin else CANNOT_TELL

@@ -245,12 +245,11 @@ class PairTable:
         runs: Sequence[Results],
         labels: Sequence[str],
         *,
-        noise: Sequence[float] = (),
         apart: bool = False,
     ) -> None:
-        """Compute the table; `noise` and `apart` as in `ScoreStack`."""
+        """Compute the table; `apart` as in `ScoreStack`."""
         self.runs, self.labels = tuple(runs), tuple(labels)
-        self.stack = ScoreStack(runs, noise, apart=apart)
+        self.stack = ScoreStack(runs, apart=apart)
         self.tasks, self.lengths = self.stack.shared()
         if not self.tasks:
             msg = (
@@ -364,6 +363,11 @@ class PairTable:
                     "wrong in one end of its intervals and as right in the other"
                 )
             yield from (f"{label}: {caveat}" for caveat in caveats(run.run))
+            if run.noise:
+                yield (
+                    f"{label}: rows that were asked again changed by {200 * run.noise:.1f} points "
+                    "on average; that noise is in the intervals"
+                )
         if left_out:
             yield f"not compared, not in all runs or not at every length: {', '.join(left_out)}"
 
@@ -404,12 +408,11 @@ def pair_table(
     *,
     force: bool = False,
     score: ScoreName | None = None,
-    noise: Sequence[float] = (),
 ) -> PairTable:
     """Return the table of runs that can be compared; `score` as in `compare`."""
     check_comparable(runs, ScoreStack(runs), force=force)
     labels = labels or labels_of(runs)
-    return PairTable([_with_score(run, score) for run in runs], labels, noise=noise)
+    return PairTable([_with_score(run, score) for run in runs], labels)
 
 
 def compare(

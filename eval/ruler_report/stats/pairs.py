@@ -106,22 +106,14 @@ class ScoreStack:
             run was not asked NaN; in `high` unanswered rows are 1.
     """
 
-    def __init__(
-        self, results: Sequence[Results], noise: Sequence[float] = (), *, apart: bool = False
-    ) -> None:
-        """Align the rows of runs.
-
-        Args:
-            results: of the runs.
-            noise: variance of each run's mean from one repetition to the next.
-            apart: whether to pair none, although digests may be equal.
-        """
+    def __init__(self, results: Sequence[Results], *, apart: bool = False) -> None:
+        """Align the rows of runs; `apart` pairs none, although digests may be equal."""
         self.apart = apart
         self.configs = [configs_of(one) for one in results]
         self.lengths = sorted({length for configs in self.configs for _, length in configs})
         self.tasks = list(dict.fromkeys(task for configs in self.configs for task, _ in configs))
         self.asks = {task: base for one in self.configs for task, base in asks_of(one).items()}
-        self.noise = np.array([*noise] or [0.0] * len(results))
+        self.noise = np.array([one.noise for one in results])
         places, questions = _places(self.configs)
         shape = (len(results), questions, len(self.lengths))
         self.low = {task: np.full(shape, np.nan) for task in self.tasks}
@@ -220,7 +212,8 @@ class ScoreStack:
             spread = first.variance[:, None] + second.variance
             if masks[0] is masks[1]:
                 spread -= 2 * sum(first.errors[k] @ second.errors[k].T for k in first.errors)
-            variance[where] = np.maximum(spread, 0) + self.noise[one, None] + self.noise[other]
+            floors = (self.noise[one] / first.rows)[:, None] + self.noise[other] / second.rows
+            variance[where] = np.maximum(spread, 0) + floors
             lower[where] = second.value - first.value[:, None]
             size[where] = 2 / (1 / first.rows[:, None] + 1 / second.rows)
             added[where] = (np.asarray(first.added)[:, None] + second.added) / 2
