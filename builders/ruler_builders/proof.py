@@ -610,6 +610,7 @@ def _made_again(
         found = context.tokenizer_info
         tokenizer = replace(
             found,
+            name=tokenizer.name if _has_own_name(manifest, context) else found.name,
             hub_id=tokenizer.hub_id,
             revision=tokenizer.revision,
             mirror=tokenizer.mirror,
@@ -772,8 +773,16 @@ def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
     ]
     if alike:
         yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"
+    if context and _has_own_name(manifest, context):
+        yield f"tokenizer.name: {manifest.tokenizer.name}"
     if context and context.tokenizer_info.files != manifest.tokenizer.files:
         yield "tokenizer.files: other files here give the same tokens"
+
+
+def _has_own_name(manifest: Manifest, context: BuildContext) -> bool:
+    """Whether the tokenizer is named after a folder, which may have another name here."""
+    name, found = manifest.tokenizer.name, context.tokenizer_info.name
+    return name != found and not {name, found} & REGISTRY.keys()
 
 
 def _difference(found: Row, wanted: Row) -> str:
