@@ -343,9 +343,10 @@ def _plan(
     """Return the plan of the build whose inputs a manifest records."""
     tasks, lengths = zip(*map(parse_config, manifest.configs), strict=True)
     table = {name: manifest.table[name] for name in tasks}
+    rows = max(info.rows for info in manifest.configs.values())
     return BuildPlan(
         spec,
-        Suite(manifest.suite, "", table, tuple(sorted(set(lengths)))),
+        Suite(manifest.suite, "", table, tuple(sorted(set(lengths))), rows),
         folder,
         manifest.seed,
         sources=sources,
@@ -608,9 +609,11 @@ def _made_again(
     now, tokenizer = DATA_VERSION if ours else manifest.rows_version, manifest.tokenizer
     if context is not None:
         found = context.tokenizer_info
+        # A folder has the name that its owner gave it; only names of the registry say what it is.
+        chosen = not {found.name, tokenizer.name} & REGISTRY.keys() and not tokenizer.hub_id
         tokenizer = replace(
             found,
-            name=tokenizer.name if _has_own_name(manifest, context) else found.name,
+            name=tokenizer.name if chosen else found.name,
             hub_id=tokenizer.hub_id,
             revision=tokenizer.revision,
             mirror=tokenizer.mirror,
@@ -764,6 +767,8 @@ def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
         part, _, name = claim.rpartition(".")
         if value := (record[part] if part else record)[name]:
             yield f"{claim}: {value}"
+    if manifest.tokenizer.name not in REGISTRY:
+        yield f"tokenizer.name: {manifest.tokenizer.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
     ours = packaged_suite(manifest.suite)
     alike = [
@@ -773,16 +778,8 @@ def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
     ]
     if alike:
         yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"
-    if context and _has_own_name(manifest, context):
-        yield f"tokenizer.name: {manifest.tokenizer.name}"
     if context and context.tokenizer_info.files != manifest.tokenizer.files:
         yield "tokenizer.files: other files here give the same tokens"
-
-
-def _has_own_name(manifest: Manifest, context: BuildContext) -> bool:
-    """Whether the tokenizer is named after a folder, which may have another name here."""
-    name, found = manifest.tokenizer.name, context.tokenizer_info.name
-    return name != found and not {name, found} & REGISTRY.keys()
 
 
 def _difference(found: Row, wanted: Row) -> str:

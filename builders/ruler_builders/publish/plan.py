@@ -18,8 +18,6 @@ from ruler_data.row import digest_rows
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
-#: Configs that the Hub's Croissant metadata and loading snippets include.
-CROISSANT_CONFIGS = 100
 
 
 @dataclass(frozen=True)
@@ -88,10 +86,6 @@ class Plan:
         """Return the plan as text: what changes in each config, the sum of all, and notes."""
         if self.published is None:
             yield from self._table(repo)
-        count = len(self.dataset.manifest.configs)
-        if count > CROISSANT_CONFIGS:
-            listed = f"the Hub's Croissant metadata includes the first {CROISSANT_CONFIGS}"
-            yield f"note: {count} configs; {listed}"
         if self.replaced and self.published is None:
             edited = f"changed on the Hub since {self.since}: {', '.join(self.replaced)}"
             yield f"note: {edited}; this release replaces it; the history keeps the old content"
