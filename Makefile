@@ -2,6 +2,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -o pipefail -c
 .DEFAULT_GOAL := help
+# A variable with a typing error, e.g. LENGTH=8k, would silently be ignored.
+KNOWN := BIN BUILD_FLAGS CONSTRAINTS DATA ENGINE ENGINES EVAL_FLAGS LENGTHS LOWEST LOWEST_TESTS MODEL NAME ORG OUT PIP PROTOCOL PUBLISH_FLAGS PYTHON REPO REVISION ROWS RUN RUNS SHELL SOURCES SUITE TASKS TOKENIZER TOKENIZERS VENV VERSION WORKERS
+SPACE := $(SHELL:%=) $(SHELL:%=)
+UNKNOWN := $(filter-out $(KNOWN),$(foreach given,$(subst \$(SPACE),-,$(MAKEOVERRIDES)),$(firstword $(subst =, ,$(given)))))
+ifneq ($(UNKNOWN),)
+$(error $(firstword $(UNKNOWN)): no such variable; known: $(KNOWN))
+endif
 .DELETE_ON_ERROR:
 
 # The oldest Python that we support and that is here.

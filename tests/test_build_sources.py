@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ruler_builders.sources import Library
+from ruler_data import RulerError
 from tests.builds import run, snapshot
 from tests.commands import Done, one_line, succeeded
 
@@ -204,3 +206,14 @@ def test_a_folder_built_from_another_version_of_a_source_is_refused_with_both_ha
     before, now = (hashlib.sha256(data).hexdigest() for data in (GOOD, squad("Arwel")))
     assert done.returncode == 2
     assert f"source squad: sha256 expected {before}, found {now}" in line
+
+
+def test_a_folder_that_lacks_a_wanted_source_is_an_error_that_says_what_was_sought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RULER_OFFLINE", "1")
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "sources").mkdir()
+    with pytest.raises(RulerError, match=r"sources for squad\*\.json or dev-v2\.0\*\.json; put it"):
+        Library(tmp_path / "sources").corpus("squad")
+    Library(tmp_path / "sources", "sample").corpus("squad")

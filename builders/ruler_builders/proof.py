@@ -343,9 +343,10 @@ def _plan(
     """Return the plan of the build whose inputs a manifest records."""
     tasks, lengths = zip(*map(parse_config, manifest.configs), strict=True)
     table = {name: manifest.table[name] for name in tasks}
+    rows = max(info.rows for info in manifest.configs.values())
     return BuildPlan(
         spec,
-        Suite(manifest.suite, "", table, tuple(sorted(set(lengths)))),
+        Suite(manifest.suite, "", table, tuple(sorted(set(lengths))), rows),
         folder,
         manifest.seed,
         sources=sources,

@@ -105,3 +105,9 @@ def test_sources_and_out_are_variables_wherever_they_mean_something(target: str)
     succeeded(done)
     assert "'there'" in done.stdout
     assert target == "report" or re.search("(--sources |RULER_SOURCES=)'src'", done.stdout)
+
+
+def test_a_mistyped_variable_is_refused_and_values_may_hold_spaces() -> None:
+    done = make("--dry-run", "build", "LENGTH=8k")
+    assert done.returncode == 2 and "LENGTH: no such variable; known: " in done.stderr
+    succeeded(make("--dry-run", "build", "TOKENIZER=my model", "OUT=a b=c"))

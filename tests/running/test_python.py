@@ -232,6 +232,8 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
         ({"protocol": "chatty", "generate": gold}, "not known; known: completion"),
         ({"rows": 0, "generate": gold}, "rows '0': write a number from 1"),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
+        ({"lengths": "4k", "generate": gold}, "'4096' is not in"),
+        ({"lengths": "4x", "generate": gold}, "'4x': not a number of tokens"),
         ({"generate": gold, "batch": 0}, "batch='0': Input should be greater than 0"),
         ({"generate": gold, "weights": object()}, "cannot be called"),
         ({"engine": "oracle"}, "model is missing"),
@@ -268,6 +270,8 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
 
 
 def test_the_number_of_rows_may_depend_on_the_length(frozen: Path, tmp_path: Path) -> None:
+    few = run(frozen, tmp_path / "few", generate=gold, tasks="vt", lengths="2k", rows=1)
+    assert [config.config for config in few.configs] == ["vt_2048"]
     for place, rows in enumerate(("2048:3", {2048: 3})):
         done = run(frozen, tmp_path / str(place), generate=gold, configs="vt_2048", rows=rows)
         assert [config.rows for config in done.configs] == [3]

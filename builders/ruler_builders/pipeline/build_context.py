@@ -18,6 +18,8 @@ from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import Probes, Text
 from ruler_data.tokenizers.protocol import template_reserve
 
+#: Tokens of a build from which loading a fast counter (half a second) saves more than it costs.
+WORTHWHILE = 2**18
 #: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
 
@@ -63,7 +65,8 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
     )
     tokenizer = load_tokenizer(plan.tokenizer)
     around = template_reserve(tokenizer)
-    tokenizer.use(plan.counter, PROBES)
+    is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
+    tokenizer.use("tokenizers" if is_small else plan.counter, PROBES)
     return BuildContext(
         tokenizer,
         replace(tokenizer.info, template_reserve=around, extra_reserve=plan.reserve),
