@@ -443,7 +443,7 @@ def compare(
 
 def _has(results: Results, score: ScoreName) -> bool:
     return all(
-        set(one.scores_of(score)) > {None} or not one.scored for one in results.configs.values()
+        set(one.scores_of(score)) != {None} or not one.scored for one in results.configs.values()
     )
 
 
