@@ -197,12 +197,25 @@ class Fwe:
     """Frequent words: counts follow a zeta distribution of exponent `alpha`; the answer is `top`.
 
     The most frequent word of all is noise, so `top` words are ranks 2 to `top` + 1.
+
+    Attributes:
+        alpha: exponent.
+        top: words of the answer.
+        vocabulary: ranks of the distribution, noise included; a 50th of the prompt's tokens by
+            default. Ranks that a text is too short for do not appear.
     """
 
     alpha: Annotated[float, Interval(ge=1.1, le=6.0)] = 2.0
     top: Annotated[int, Interval(ge=2, le=10)] = 3
+    vocabulary: Annotated[int, Interval(ge=4, le=16_384)] | None = None
     family: Literal["fwe"] = "fwe"
-    impossible = ""
+
+    @property
+    def impossible(self) -> str:
+        """Why these parameters do not go together, as `KEY: REASON`; empty if they do."""
+        if self.vocabulary is not None and self.vocabulary < self.top + 2:
+            return f"vocabulary: {self.vocabulary} words are too few to ask for {self.top}"
+        return ""
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def test_results_of_versions_without_it_are_still_read(
 def test_predictions_do_not_overwrite_the_scores_of_others(
     sample_build: Path, runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    lines = [f'{{"id": "vt_4096/{index}", "prediction": "x"}}\n' for index in range(6)]
+    lines = [f'{{"id": "vt_4096/{index}", "prediction": "x{index}"}}\n' for index in range(6)]
     options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / name).write_text("".join(lines), encoding="utf-8")

@@ -76,3 +76,12 @@ def test_the_least_length_that_is_reported_can_be_built(length: int, tiny: Path)
     for index in range(8):
         row = make_row(TASKS["fwe"], sources, index, target(str(tiny), least))
         assert row.length <= least < 400
+
+
+@pytest.mark.parametrize("vocabulary", [6, 20])
+def test_a_vocabulary_that_a_suite_sets_is_that_of_every_length(vocabulary: int) -> None:
+    task = replace(TASKS["fwe"], params=Fwe(alpha=1.5, vocabulary=vocabulary))
+    for length in (2048, 8192):
+        row = make_row(task, counted("mistral"), 1, target("mistral", length)).unpack()
+        assert len({*shown(row)}) == vocabulary
+    assert Fwe(vocabulary=4).impossible.startswith("vocabulary: 4 words are too few")

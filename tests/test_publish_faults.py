@@ -42,7 +42,7 @@ def assert_released(hub: Hub, repo: str, done: Result) -> None:
     assert done.code == 0, done.said
     assert hub.repos[repo].tags == {FIRST: done.commit}
     assert len(hub.repos[repo].log()) == 2
-    assert len(contents(hub, repo, FIRST)) == 7
+    assert len(contents(hub, repo, FIRST)) == 6
 
 
 @pytest.mark.slow
@@ -215,7 +215,7 @@ def test_a_commit_that_lands_first_is_kept(
     done = publisher(builds(), repo)
     assert done.code == 0, done.said
     held = contents(hub, repo, FIRST)
-    assert held["NOTES.txt"] == b"hello" and len(held) == 8
+    assert held["NOTES.txt"] == b"hello" and len(held) == 7
     assert len(hub.repos[repo].log()) == 3
 
 
@@ -251,7 +251,7 @@ def test_what_an_unfinished_release_left_goes_with_the_next(
     assert publisher(builds("vt", length=2048), repo).code == 1
     assert "vt_2048/test-00000-of-00001.parquet" in contents(hub, repo, "main")
     assert publisher(builds(), repo, FIRST[1:]).code == 0
-    assert len(contents(hub, repo, FIRST)) == 7
+    assert len(contents(hub, repo, FIRST)) == 6
     assert not [path for path in contents(hub, repo, FIRST) if "2048" in path]
 
 

@@ -64,7 +64,10 @@ def held(said: str, hub: Hub) -> dict[str, bytes]:
 
 
 def test_predictions_are_published_with_scores_and_a_card(held: dict[str, bytes]) -> None:
-    assert set(held) == {"README.md", "results.json", *(f"predictions/{c}.parquet" for c in FEW)}
+    other = {"README.md", "results.json", "every_eval_ever.json"}
+    assert set(held) == {*other, *(f"predictions/{c}.parquet" for c in FEW)}
+    record = json.loads(held["every_eval_ever.json"])
+    assert record["schema_version"] == "0.3.0" and len(record["evaluation_results"]) == 3
     assert json.loads(held["results.json"])["run"]["model"] == "org/model-7b"
     card = held["README.md"].decode()
     front = yaml.safe_load(card.split("---\n")[1])
@@ -89,7 +92,7 @@ def test_published_predictions_are_the_answers_with_their_scores(
 def test_publishing_again_writes_nothing(run: Path, publish: Publish, hub: Hub, said: str) -> None:
     hub.requests.clear()
     again = publish(run, "--repo", REPO)
-    assert again.returncode == 0 and "0 of 4 files sent" in again.stdout
+    assert again.returncode == 0 and "0 of 5 files sent" in again.stdout
     assert [line for line in hub.writes() if "repos/create" not in line] == []
 
 

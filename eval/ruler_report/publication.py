@@ -24,6 +24,8 @@ from ruler_data.hub.repo import PushFile, ensure_repo, put_files
 from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.tasks import TASKS
 from ruler_data.templates import template
+from ruler_eval.run_dir import RunFolder
+from ruler_report import every_eval_ever
 from ruler_report.derive import derive
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
@@ -63,9 +65,12 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
     files["README.md"] = results_card(results, repo).encode()
+    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
+    last = next(iter([*RunFolder(run).starts()][::-1]), {})
+    record = every_eval_ever.record(results, summary, last.get("at"), source)
+    files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
-    source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     text = to_yaml(entries(results, summary, _published_configs(results), source))
     return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
 

@@ -167,7 +167,9 @@ def report(
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
-    every = [*([baseline] if baseline is not None else []), *results]
+    places = dict.fromkeys(name.partition("=")[2] for name in names)  # as `derive_named` has them
+    given = [*runs, *(place for place in places if place not in map(str, runs))]
+    every = [*([baseline] if baseline is not None else []), *given]
     results_of_all = [*([base] if base else []), *results]
     _check_shared(every, results_of_all, folder)
     medium: Medium = "paper" if form == "latex" else "page"

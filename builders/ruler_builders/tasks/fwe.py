@@ -38,7 +38,8 @@ def draw(
     name: str, params: Fwe, sources: TokenizedSources, index: int, length: int, budget: int
 ) -> RowTemplate:
     """Draw one row; see `ruler_builders.tasks.draw`."""
-    size, smallest = min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY), params.top + 1
+    smallest = params.top + 1
+    size = params.vocabulary or min(budget // TOKENS_PER_WORD, LARGEST_VOCABULARY)
     if size < smallest:
         raise BudgetError(name, smallest * TOKENS_PER_WORD + length - budget, length)
     # Counts of rare ranks round to 0. A word costs at least a token, so no others can appear.
