@@ -27,7 +27,7 @@ from typing import (
     get_type_hints,
 )
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
@@ -56,8 +56,14 @@ class SafeConsole(Console):
         super().__init__(
             stderr=stderr, highlight=False, emoji=False, markup=False, soft_wrap=stderr
         )
-        if not (self.is_terminal or os.environ.get("COLUMNS")):
-            self.width = 200  # so that no table in a pipe cuts a hash
+
+    @property  # type: ignore[misc]
+    def size(self) -> ConsoleDimensions:
+        """Columns and lines; a pipe is so wide that no table cuts a hash, unless COLUMNS is set."""
+        found = super().size
+        given = os.environ.get("COLUMNS", "")
+        columns = int(given) if given.isdecimal() and int(given) else 200
+        return found if self.is_terminal else ConsoleDimensions(columns, found.height)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

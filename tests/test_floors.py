@@ -1,6 +1,7 @@
 """Floors: what answers score that never use the question, and that hard suites are at chance."""
 
 import json
+import re
 from collections import Counter
 from dataclasses import asdict, replace
 from math import sqrt
@@ -122,7 +123,7 @@ def test_a_build_records_floors_and_shows_them(sample_build: Path, cli: Cli) -> 
     shown = json.loads(cli("show", sample_build, "--json").stdout)
     assert shown["niah_single_1_4096"]["floor"] == asdict(single)
     card = (sample_build / "README.md").read_text(encoding="utf-8")
-    assert "| niah_single_1_4096 | 100.0 | all that there are | 100.0 | 100 |" in card
+    assert re.search(r"^\| `niah_single_1` \| [\d.]+ %, 100 \|", card, re.MULTILINE)
 
 
 def test_the_table_has_every_task_of_the_package_and_a_build_reads_it() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ruler_builders.proof import Verdict
     from ruler_builders.publish.release import ReleaseOutcome, Releases
     from ruler_builders.show import FoundRows, Listing, ShownConfigs, ShownRow
+    from ruler_builders.sources.fetch import Downloads
     from ruler_data.suites import Suite
 
 #: Called with the name of a config and the rows that were finished since the last call.
@@ -552,8 +553,23 @@ def sources(
         Path | str | None,
         typer.Option("--sources", help="Folder with real sources (default: RULER_SOURCES)."),
     ] = None,
-) -> Listing:
-    """List the sources: which are available, from where, with which hash."""
+    *,
+    download: Annotated[
+        Path | str | None, typer.Option(help="Download all of them into this folder, checked.")
+    ] = None,
+) -> Listing | Downloads:
+    """List the sources: which are available, from where, with which hash.
+
+        ruler-data sources
+        ruler-data sources --download sources    # resumes; says what to copy from where
+
+    Raises:
+        RulerError: a file has other content than the pinned one.
+    """
+    if download is not None:
+        from ruler_builders.sources.fetch import download_sources
+
+        return download_sources(download)
     from ruler_builders.show import Listing
     from ruler_builders.sources.library import inventory
 

@@ -144,10 +144,12 @@ def is_reachable() -> bool:
 
 
 def token() -> str | None:
-    """Return the token that is sent with requests, or None."""
+    """Return the token that is sent with requests; None without one that can be read."""
     from huggingface_hub import get_token
 
-    return get_token()
+    with suppress(OSError):
+        return get_token()
+    return None
 
 
 def with_retries(doing: str, work: Callable[[], T], also: Collection[int] = ()) -> T:
