@@ -269,7 +269,7 @@ def test_another_version_switches_nothing_off(
 TEXTS = {
     "body of the card": ("README.md", "Prompts match", "Prompts roughly match"),
     "an example of the card": ("README.md", "Make sure to memorize it", "Forget it"),
-    "a figure of the card": ("README.md", "0.99", "0.98"),
+    "a figure of the card": ("README.md", " %, ", " %, 1"),
     "header of the card": ("README.md", "benchmark", "leaderboard"),
     "licence in the header": ("README.md", "license:\n- apache-2.0", "license:\n- mit"),
     "an alias bomb in the header": ("README.md", "---\n", "---\na: &a [x]\nb: [*a, *a]\n"),
