@@ -66,7 +66,7 @@ class SourceInfo:
     """A source: a text that rows are made of.
 
     Attributes:
-        name: essays, squad, hotpotqa, words, associations, or domain_NAME.
+        name: essays, squad, hotpotqa, words, associations, domain_NAME, or that of a user's file.
         title: what it is, in words.
         kind: `real`; `sample` for the small corpus in the package; `own` for the user's texts.
         url: where it comes from.

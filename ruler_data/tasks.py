@@ -13,6 +13,7 @@ from typing import Annotated, Literal, TypeVar
 from annotated_types import Interval
 
 from ruler_data.errors import RulerError
+from ruler_data.names import quote
 
 T = TypeVar("T")
 
@@ -34,6 +35,8 @@ ORDINALS = (
 )  # fmt: skip
 #: Things that a question can describe without naming them (`sources.associations`).
 ASSOCIATIONS = 48
+#: The name of a user's file of questions and documents.
+OWN_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,58}\.json")
 #: Most nodes in the answer of a question about a graph.
 MOST_NODES = 64
 
@@ -171,6 +174,8 @@ class Cwe:
         ask: for the common words, or for the count of one of them. Then no two common words have
             the same count, and counts are spread from `other_repeats` + 1 to `common_repeats`.
         example: whether the prompt begins with an in-context example.
+        vocabulary: single words that the list of a row is drawn from, the common ones included; as
+            many as fill it by default. A length that they do not fill is refused.
     """
 
     common: Annotated[int, Interval(ge=2, le=20)] = 10
@@ -178,6 +183,7 @@ class Cwe:
     other_repeats: Annotated[int, Interval(ge=1, le=999)] = 3
     ask: Literal["words", "count"] = "words"
     example: bool = True
+    vocabulary: Annotated[int, Interval(ge=3, le=8000)] | None = None
     family: Literal["cwe"] = "cwe"
 
     @property
@@ -189,6 +195,8 @@ class Cwe:
             return "ask: a question about a count has no example; add `example: false`"
         if self.ask == "count" and self.common > self.common_repeats - self.other_repeats:
             return f"common: {self.common} words have no different counts from so small a range"
+        if self.vocabulary is not None and self.vocabulary <= self.common:
+            return f"vocabulary: {self.vocabulary} words are too few for {self.common} common ones"
         return ""
 
 
@@ -220,12 +228,22 @@ class Fwe:
 
 @dataclass(frozen=True)
 class Qa:
-    """Questions about documents of a source, or without them, to measure what a model knows."""
+    """Questions about documents of a source, or without them, to measure what a model knows.
 
-    source: Literal["squad", "hotpotqa"]
+    Attributes:
+        source: `squad`, `hotpotqa`, or the name of a file of the user in the format of either.
+    """
+
+    source: str
     documents: Literal["all", "none"] = "all"
     family: Literal["qa"] = "qa"
-    impossible = ""
+
+    @property
+    def impossible(self) -> str:
+        """Why the source is none, as `KEY: REASON`; empty if it is one."""
+        if self.source in ("squad", "hotpotqa") or OWN_FILE.fullmatch(self.source):
+            return ""
+        return f"source: {quote(self.source)} is neither squad, hotpotqa nor a name like mine.json"
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,15 @@ from ruler_builders import prompts_ruler2 as prompts
 from ruler_builders.sources import Library
 from ruler_builders.sources.mmlu import read_choices
 from ruler_data import Row
-from ruler_data.errors import RulerError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.suites import packaged
 from ruler_data.tasks import Ruler2
 from ruler_eval.metrics import SCORERS, gold_text
 from ruler_eval.metrics_ruler2 import chosen_letter, soft_all, soft_last, soft_match, soft_part
 from ruler_report.exact import exact_scores
+from tests.commands import call_in
+from tests.hub import Hub
+from tests.publishing import FIRST, Publisher
 from tests.rows import counter, make, rows_of
 
 SUITE = packaged()["ruler2"].tasks
@@ -283,12 +286,42 @@ def test_rows_of_upstream_are_named_and_imported(tmp_path: Path) -> None:
     assert row.prompt == prompt_of("mv_niah_easy") and len(row.evidence) == len(row.outputs)
 
 
-def test_rows_of_this_suite_are_identified(tmp_path: Path) -> None:
-    tasks = ["mk_niah_basic", "qa_easy"]
-    ruler_builders.build(
-        "mistral", suite="ruler2", tasks=tasks, lengths="4k", rows=2, out=tmp_path / "own"
-    )
-    found = ruler_builders.identify(tmp_path / "own", tokenizer="mistral")
+BUILT = ["mk_niah_basic", "qa_easy"]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("ruler2") / "own"
+    ruler_builders.build("mistral", suite="ruler2", tasks=BUILT, lengths="4k", rows=2, out=out)
+    return out
+
+
+def test_rows_of_this_suite_are_identified(built: Path) -> None:
+    found = ruler_builders.identify(built, tokenizer="mistral")
     assert [(one.task, one.edition, one.same) for one in found] == [
-        (name, "balanced", 2) for name in tasks
+        (name, "balanced", 2) for name in BUILT
     ]
+
+
+def test_rows_of_this_suite_are_published_and_found(
+    publisher: Publisher, hub: Hub, repo: str, built: Path
+) -> None:
+    trial = publisher(built, repo, dry_run=True, allow_sample=True)
+    assert trial.code == 0 and repo not in hub.repos, trial.said
+    assert {path.partition("/")[0] for path in trial.to_send} >= {f"{name}_4096" for name in BUILT}
+    assert publisher(built, repo, allow_sample=True).code == 0
+    asked = ("find", "--model", "mistral", "--in", repo)
+    done = call_in(publisher.pool, "ruler-data", *asked, env=publisher.env())
+    assert f"{repo} {FIRST}, commit" in done.stdout, done.stderr
+
+
+def test_a_tool_that_would_score_rows_of_this_suite_otherwise_gets_none(
+    built: Path, tmp_path: Path
+) -> None:
+    for tool in ("kvpress", "lm-eval", "inspect"):
+        with pytest.raises(UsageError, match=f"--for {tool}: .* has soft_all, of RULER v2; use"):
+            ruler_builders.export(built, tool=tool, out=tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+    out = ruler_builders.export(built, tool="jsonl", out=tmp_path / "out")
+    about = json.loads((out / "ruler.json").read_text(encoding="utf-8"))["configs"]
+    assert [one["metric"] for one in about.values()] == ["soft_all", "soft_part"]

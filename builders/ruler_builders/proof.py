@@ -58,7 +58,7 @@ from ruler_data.names import counted, parse_config, quote
 from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
-from ruler_data.tasks import TASKS, config_place
+from ruler_data.tasks import OWN_FILE, TASKS, config_place
 from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
@@ -585,7 +585,7 @@ def _known(source: SourceInfo | None, manifest: Manifest) -> SourceInfo | None:
     if source is None:
         return None
     name, sha256 = source.name, source.sha256
-    if name.startswith(PREFIX) and name not in PACKAGED:
+    if OWN_FILE.fullmatch(name) or (name.startswith(PREFIX) and name not in PACKAGED):
         return own_info(name, sha256, source.detail)
     if manifest.is_upstream:
         return upstream_info(name, sha256)

@@ -48,7 +48,8 @@ def export(
     """Write a dataset as another tool reads it, and return the new folder.
 
     Raises:
-        UsageError: there is no such dataset or tool, or the folder exists.
+        UsageError: there is no such dataset or tool, the folder exists, or the tool has not the
+            metric of a task.
         RulerError: a file is damaged, or cannot be written.
     """
     if tool not in _TOOLS:
@@ -56,6 +57,12 @@ def export(
         raise UsageError(msg)
     source = open_source(data, revision)
     names = source.manifest.select(parse_tasks(tasks), parse_lengths(lengths))
+    for name in names if tool in _SCORES else ():
+        task = source.manifest.table[parse_config(name)[0]]
+        if task.metric not in ("all", "part"):
+            option, metric = f"--for {tool}", f"{task.name} has {task.metric}, of RULER v2"
+            what = f"scores whether answers hold strings, and {metric}"
+            raise UsageError(option, f"{what}; use --for jsonl, and `ruler-eval score`")
     where = f"--out {quote(str(out), 200)}"
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(where, "exists already; name a new folder")
@@ -197,6 +204,8 @@ def _plain(name: str, row: Row) -> Mapping[str, Any]:
 
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
+#: Tools that score the answers themselves.
+_SCORES = ("kvpress", "lm-eval", "inspect")
 #: For each tool: what writes its files, the module beside them, and how it is used.
 _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
     "kvpress": (

@@ -14,7 +14,7 @@ from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, SourceInfo
 from ruler_data.names import quote
-from ruler_data.tasks import TASKS, Niah
+from ruler_data.tasks import OWN_FILE, TASKS, Niah
 from ruler_data.version import DEFAULT_SEED
 
 #: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
@@ -86,12 +86,20 @@ def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
     for domain in own.domains if own else ():
         if own and PREFIX + domain in used and (spelled := own.spelled(domain, tokens)):
             file, line, token = spelled
-            msg = (
-                f"--haystack: domain {domain}: {quote(file)}, line {line}: {quote(token)}: "
-                f"{context.tokenizer_info.name} would treat this text as a special token; "
-                "remove it or spell it differently"
-            )
-            raise UsageError(msg)
+            where = f"--haystack: domain {domain}: {quote(file)}, line {line}"
+            raise _special(context, where, token)
+    for name in sorted(filter(OWN_FILE.fullmatch, used)):
+        corpus = context.sources.corpus(name)
+        for text in (*corpus.documents, *(question.text for question in corpus.questions)):
+            if found := next((token for token in tokens if token and token in text), None):
+                raise _special(context, f"source {name}: {quote(text)}", found)
+
+
+def _special(context: BuildContext, where: str, token: str) -> UsageError:
+    """Return the error for a text that contains a special token."""
+    tokenizer = context.tokenizer_info.name
+    what = f"{quote(token)}: {tokenizer} would treat this text as a special token"
+    return UsageError(f"{where}: {what}; remove it or spell it differently")
 
 
 def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:

@@ -23,13 +23,14 @@ from ruler_builders.sources.packaged import (
     sample_corpus,
     sample_essays,
 )
-from ruler_builders.sources.qa import Corpus, parse_corpus
+from ruler_builders.sources.qa import Corpus, parse_corpus, parse_own
 from ruler_builders.sources.text_files import check_text, read_json, read_text, sha256_of
-from ruler_builders.sources.user_texts import absent, find_user_texts
+from ruler_builders.sources.user_texts import absent, find_user_texts, own_info
 from ruler_builders.sources.words import WordList, load_words
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import Unreachable, cache_dir, download
 from ruler_data.manifest import SourceInfo
+from ruler_data.names import quote
 
 Kind = Literal["auto", "real", "sample"]
 T = TypeVar("T")
@@ -87,12 +88,25 @@ class Library:
 
     @cache  # noqa: B019 - a library lives as long as its build
     def corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
-        """Documents and questions of `squad` or `hotpotqa`."""
+        """Documents and questions of `squad`, `hotpotqa`, or a file of the user."""
+        if name not in CATALOGUE:
+            return self._own_corpus(name)
 
         def read(paths: list[Path]) -> tuple[Corpus, str]:
             return parse_corpus(name, read_json(paths[0]), paths[0].name), ""
 
         return self._load(name, read, lambda: sample_corpus(name))
+
+    def _own_corpus(self, name: str) -> tuple[Corpus, SourceInfo]:
+        there = self.folder.iterdir() if self.folder else ()
+        path = next((path for path in there if path.name == name), None)
+        if path is None:
+            where = f"not in {str(self.folder)!a}" if self.folder else "give --sources DIR with it"
+            msg = f"source {quote(name)}: {where}"
+            raise UsageError(msg)
+        corpus, detail = parse_own(read_json(path), name)
+        self.used[name] = [path]
+        return corpus, own_info(name, sha256_of([path]), detail)
 
     @cache  # noqa: B019 - a library lives as long as its build
     def domain(self, name: str) -> tuple[Domain, SourceInfo]:

@@ -1,8 +1,8 @@
-"""Question answering sources: SQuAD and HotpotQA as documents and questions."""
+"""Question answering sources: SQuAD, HotpotQA and users' files in their formats."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ruler_builders.sources.text_files import check_text
@@ -61,7 +61,7 @@ def _squad(data: Any, where: str) -> Corpus:  # noqa: ANN401 - parsed JSON, chec
             questions += [
                 _question(qa["question"], [a["text"] for a in qa["answers"]], (gold,), near, where)
                 for qa in qas
-                if not qa["is_impossible"]
+                if not qa.get("is_impossible")
             ]
     return Corpus(tuple(documents), unambiguous(questions))
 
@@ -115,3 +115,26 @@ def parse_corpus(source: str, data: Any, where: str) -> Corpus:  # noqa: ANN401 
         msg = f"{where}: no answerable question in it"
         raise RulerError(msg)
     return corpus
+
+
+def parse_own(data: Any, where: str) -> tuple[Corpus, str]:  # noqa: ANN401 - parsed JSON
+    """Return what is in a user's file, and how many questions it has.
+
+    A list is in the format of HotpotQA, anything else in that of SQuAD. An answer that stands in
+    no gold document cannot be checked: it is left out, and a question without any other as well.
+
+    Raises:
+        RulerError: it is in neither format, or no question is left.
+    """
+    corpus = parse_corpus("hotpotqa" if isinstance(data, list) else "squad", data, where)
+    questions = []
+    for one in corpus.questions:
+        text = "\n".join(corpus.documents[number] for number in one.gold).lower()
+        if answers := tuple(answer for answer in one.answers if answer.lower() in text):
+            questions.append(replace(one, answers=answers))
+    if not questions:
+        msg = f"{where}: no answer stands in a document that it is about"
+        raise RulerError(msg)
+    out = len(corpus.questions) - len(questions)
+    detail = f"questions: {len(questions)}; left out, answer in no document: {out}"
+    return replace(corpus, questions=tuple(questions)), detail

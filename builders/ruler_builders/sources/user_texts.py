@@ -70,7 +70,7 @@ class UserTexts:
 
 
 def own_info(name: str, sha256: str, detail: str) -> SourceInfo:
-    """Return the entry of a domain of the user for the manifest."""
+    """Return the entry of a domain or a file of the user for the manifest."""
     title = f"Texts of whoever built this: {name.removeprefix(PREFIX)}"
     author = "unknown to ruler-data; ask whoever built this"
     spec = SourceSpec(name, title, "", "unknown", author)

@@ -12,7 +12,7 @@ one word appears (counting is a task of BABILong, arXiv 2406.10149, and of Count
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from random import Random
 
@@ -25,6 +25,7 @@ from ruler_builders.rows.randomness import permutation, rng, shuffled
 from ruler_builders.rows.row_template import Haystack, RowTemplate, Spans
 from ruler_builders.rows.segments import SPARE, Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
+from ruler_data.errors import UsageError
 from ruler_data.tasks import Cwe
 
 #: Below this length (tokens) list and example are smaller.
@@ -37,6 +38,8 @@ _EXAMPLE_SHORT = (10, 3, 1)
 #: fills: with o200k and Llama 3, which need the fewest, an item takes 5.3 tokens (measured). And
 #: the fewest tokens of a listed compound.
 TOKENS_PER_ITEM, COMPOUND_TOKENS = 5.4, 4
+#: Least share of the room of a list that a vocabulary must fill, as `row_check` asks of a row.
+LEAST_FILL = 0.99
 RAN_OUT = "single words run out: all words, the common ones too, are adjective-noun compounds"
 
 
@@ -47,7 +50,7 @@ def draw(
     example_size = _EXAMPLE
     if length < SHORT:
         example_size = _EXAMPLE_SHORT
-        if params == replace(Cwe(), common=params.common, example=params.example):
+        if (params.common_repeats, params.other_repeats, params.ask) == (30, 3, "words"):
             # Repeats that a suite sets are kept.
             params = replace(params, common_repeats=6, other_repeats=1)
     seed = sources.seed
@@ -57,11 +60,13 @@ def draw(
     if params.ask == "count":
         repeats = _draw_counts(rng(seed, name, index, "counts"), params)
     row = (name, index)
-    fill = partial(_fill, sources, params, row, words, np.array(common), repeats, others)
+    listed = others[: params.vocabulary - params.common] if params.vocabulary else others
+    fill = partial(_fill, sources, params, row, words, np.array(common), repeats, listed)
     prompt = prompts.cwe(params, texts[common[0]])
+    outputs = tuple(texts[number] for number in common)
     if params.ask == "count":
-        return RowTemplate(prompt, (str(repeats[0]),), fill)
-    if params.example:
+        outputs = (str(repeats[0]),)
+    elif params.example:
         # It takes its words from the far end of the order, so the answer is not in it.
         source, size = rng(seed, name, index, "example"), params.common + example_size[0]
         far = [texts[number] for number in others[: -size - 1 : -1].tolist()]
@@ -69,7 +74,20 @@ def draw(
         items = _numbered(shuffled(source, shown * often + far[params.common :] * seldom))
         example = f"{prompt.head}{items}\n{prompt.question}{prompt.prefix} {_numbered(shown)}\n"
         prompt = replace(prompt, head=example + prompt.head)
-    return RowTemplate(prompt, tuple(texts[number] for number in common), fill)
+    if params.vocabulary:
+        room = budget - sources.tokenizer.count(["".join(astuple(prompt))])[0]
+        _refuse_unfilled(name, params.vocabulary, length, room, fill(room).cost)
+    return RowTemplate(prompt, outputs, fill)
+
+
+def _refuse_unfilled(name: str, size: int, length: int, room: int, used: int) -> None:
+    """Refuse a vocabulary whose words do not fill the room (tokens) of a list."""
+    if used < LEAST_FILL * room:
+        msg = (
+            f"{name}: vocabulary: {size} words fill {used} of the {room} tokens of a list at "
+            f"{length}; use more words, more repeats or a smaller length"
+        )
+        raise UsageError(msg)
 
 
 def _draw_counts(source: Random, params: Cwe) -> NDArray[np.intp]:
@@ -91,7 +109,7 @@ def _draw_words(
     """
     repeats, singles = params.other_repeats, sources.singles
     items = len(singles) * repeats + params.common * (params.common_repeats - repeats)
-    if length <= TOKENS_PER_ITEM * items:
+    if params.vocabulary or length <= TOKENS_PER_ITEM * items:
         order = permutation(rng(sources.seed, name, index, "words"), len(singles))
         return singles, sources.words.singles, order
     found: dict[str, None] = {}

@@ -38,7 +38,7 @@ def draw(
     seed, source = sources.seed, params.source
     corpus = sources.corpus(source)
     if params.documents == "none":
-        question = _question(corpus, seed, _ASKED_LIKE[source], index)
+        question = _question(corpus, seed, _ASKED_LIKE.get(source, name), index)
         nothing = Haystack([], NO_SPANS, 0, 0)
         return RowTemplate(prompts.qa(params, question.text), question.answers, lambda _: nothing)
     documents = sources.documents(source)
