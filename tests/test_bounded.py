@@ -168,7 +168,7 @@ def test_escapes_in_a_sealed_manifest_never_reach_the_terminal(
     assert not {"\x1b", "\x07", "\x9b"} & {*(done.stdout + done.stderr)}
     assert "Traceback" not in done.stderr
     if command == "verify":
-        assert f"source {source.name}: title expected" in done.stdout
-        assert f"source {source.name}: licence expected" in done.stdout
+        assert "sources.0.title expected" in done.stdout
+        assert "sources.0.licence expected" in done.stdout
     as_json = cli("show", copy, "--json")
     assert json.loads(as_json.stdout)["vt_1536"]["question_digest"] == ESCAPE

@@ -114,7 +114,7 @@ def test_a_tokenizer_that_would_be_downloaded_is_refused_without_network(
     order = ("--tokenizer", "llama3", "--sources-kind", "sample", "--out", tmp_path / "out")
     env = {**UNAWARE, "HF_HOME": str(tmp_path / "hf")}
     line = one_line(run(*order, env=env, wrapper=no_network), code=2)
-    assert "`ruler-data tokenizers` lists all" in line
+    assert "it is not here: give its folder" in line
     assert not (tmp_path / "out").exists()
 
 

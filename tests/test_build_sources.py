@@ -214,6 +214,6 @@ def test_a_folder_that_lacks_a_wanted_source_is_an_error_that_says_what_was_soug
     monkeypatch.setenv("RULER_OFFLINE", "1")
     monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))
     (tmp_path / "sources").mkdir()
-    with pytest.raises(RulerError, match=r"sources for squad\*\.json or dev-v2\.0\*\.json; put it"):
+    with pytest.raises(RulerError, match=r"sources \(squad\*\.json or dev-v2\.0\*\.json\)"):
         Library(tmp_path / "sources").corpus("squad")
     Library(tmp_path / "sources", "sample").corpus("squad")

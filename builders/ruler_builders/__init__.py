@@ -8,6 +8,19 @@
 Each function is a command of `ruler-data`; `ruler_builders.commands` has all of them.
 """
 
-from ruler_builders.commands import build, export, identify, import_rows, verify
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ruler_builders.commands import build, export, identify, import_rows, verify
 
 __all__ = ["build", "export", "identify", "import_rows", "verify"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the functions
+    """Load the commands when one is used: the program must catch Ctrl-C before."""
+    if name not in __all__:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    from ruler_builders import commands
+
+    return getattr(commands, name)

@@ -152,8 +152,9 @@ class Library:
         except Unreachable as error:
             what = f"source {name} ({spec.title}) is not available and cannot be downloaded"
             if self.kind == "real" or self.folder is not None:
-                sought = f"{self.folder or 'DIR'} for {' or '.join(spec.local)}"
-                remedy = f"looked in {sought}; put it there, or give --sources-kind sample"
+                files, folder = " or ".join(spec.local), self.folder
+                where = f"put it into {folder}" if folder else "give --sources DIR with it"
+                remedy = f"{where} ({files}), or give --sources-kind sample"
                 raise RulerError(what, f"{error}; {remedy}") from error
             self._network = False  # do not wait for other hosts as well
             self._warn(
