@@ -16,6 +16,8 @@ import pytest
 from tests.builds import Asked, snapshot
 from tests.conftest import Cli
 
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
 
 @pytest.fixture(scope="module")
 def small(tiny: Path) -> Asked:

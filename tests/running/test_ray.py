@@ -25,6 +25,8 @@ from tests.running.processes import (
     whole_lines,
 )
 
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
 pytestmark = pytest.mark.slow
 
 

@@ -19,6 +19,8 @@ from tests.commands import finish, spawn
 from tests.running.processes import all_keys, evaluate, keys, refusal, started, whole_lines
 from tests.running.test_ray import copies, order
 
+pytest.importorskip("ray", reason="the extra `ray` is not installed")
+
 pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
