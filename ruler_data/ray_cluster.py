@@ -30,7 +30,7 @@ def connect(workers: int | None = None) -> Any:  # noqa: ANN401 - the module ray
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     own = address in (None, "local")
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": logging.ERROR}
-    start: Callable[..., object] = partial(ray.init, address=address, **quiet)  # type: ignore[arg-type]
+    start: Callable[..., object] = partial(ray.init, address=address, **quiet)
     try:
         if host and port.isdecimal():  # Ray itself needs minutes to notice that nothing listens
             socket.create_connection((host, int(port)), timeout=10).close()

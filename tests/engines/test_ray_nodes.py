@@ -39,7 +39,7 @@ def cluster() -> Iterator["Cluster"]:
             patch.setenv("RAY_ADDRESS", made.address)
             yield made
         finally:
-            made.shutdown()  # type: ignore[no-untyped-call]
+            made.shutdown()
             shutil.rmtree(files, ignore_errors=True)
 
 

@@ -47,7 +47,7 @@ def head() -> Iterator["Cluster"]:
         try:
             yield made
         finally:
-            made.shutdown()  # type: ignore[no-untyped-call]
+            made.shutdown()
             shutil.rmtree(files, ignore_errors=True)
 
 
