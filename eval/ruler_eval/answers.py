@@ -257,7 +257,8 @@ class Tally:
     def __init__(self, protocol: str, *, opened: bool = False) -> None:
         """Start at nothing; `opened` as in `scored_text`."""
         self._thinking, self._opened = protocol == "thinking", opened
-        self._counts, self._models = Counter[str](), Counter[str]()
+        self._counts = dict.fromkeys(("rows", "answered", "empty", "cut_off", "reasoning"), 0)
+        self._models = Counter[str]()
         self._texts, self._fingerprints = Counter[int](), set[str]()
 
     def add(
@@ -284,12 +285,10 @@ class Tally:
             return None
         thought, text = thought_and_text(answer, opened=self._opened, cleaned=cleaned)
         empty = not text.strip()
-        self._counts.update(
-            answered=1,
-            empty=empty,
-            cut_off=answer.finish == "length" or (bool(thought) and empty),
-            reasoning=reasoning.is_in(text if self._thinking else answer.text),
-        )
+        self._counts["answered"] += 1
+        self._counts["empty"] += empty
+        self._counts["cut_off"] += answer.finish == "length" or (bool(thought) and empty)
+        self._counts["reasoning"] += reasoning.is_in(text if self._thinking else answer.text)
         self._texts[hash(text)] += 1
         if answer.system_fingerprint is not None:
             self._fingerprints.add(answer.system_fingerprint)

@@ -155,3 +155,9 @@ def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
     found = tally.validity()
     assert found.cut_off == 3 and found.reasoning == 0 and found.empty == 3
     assert tallied(replace(GOOD, text="<think>QZKRA</think>PLMEW")).reasoning == 1
+
+
+def test_a_run_without_any_answer_has_a_validity_line() -> None:
+    tally = Tally("completion")
+    assert tally.add(None) is None
+    assert "0 of 1 row answered" in tally.validity().line
