@@ -58,13 +58,14 @@ def _ask(env: dict[str, str], name: str, *arguments: object) -> Any:  # noqa: AN
     os.environ.update(env)
     from ruler_data import RulerError
     from ruler_data.hub import repo
+    from ruler_data.hub.retry import client
 
     try:
         if name == "put_files":
             file = repo.PushFile.of_bytes("README.md", b"# another\n")
             return repo.put_files(REPO, [file], "Release")
         if name == "create_tag":
-            return repo.client().create_tag(REPO, tag="v1.0.0", repo_type="dataset", revision=SHA)
+            return client().create_tag(REPO, tag="v1.0.0", repo_type="dataset", revision=SHA)
         return getattr(repo, name)(*arguments)
     except RulerError as error:
         return str(error)
@@ -84,11 +85,10 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     usual = serve(*(name for name in RECORDED["answers"] if name not in ("bad card", "deleted")))
     with running() as hub, forks.pool(os.environ) as pool:
         env = {**hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
-        handler = type("Bound", (Replay,), {"hub": hub})
-        hub.server.RequestHandlerClass = handler
+        Replay.hub, hub.server.RequestHandlerClass = hub, Replay
 
         def ask(name: str, *arguments: object, instead: str = "") -> Any:  # noqa: ANN401
-            handler.held = {**usual, **(serve(instead) if instead else {})}
+            Replay.held = {**usual, **(serve(instead) if instead else {})}
             return pool.submit(_ask, env, name, *arguments).result(HANG)
 
         yield ask
