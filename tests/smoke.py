@@ -7,6 +7,7 @@ this deletes nothing that it has not created itself.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,14 @@ from typing import Any
 #: Answers to replay in tests; `seen` is the day of the run, or null if written from documentation.
 ANSWERS = Path(__file__).with_name("hub_answers.json")
 #: Personal values of `whoami`, which are not recorded.
-PERSONAL = {"email", "fullname", "id", "avatarUrl", "displayName", "periodEnd", "createdAt"}
+PERSONAL = {"email", "fullname", "avatarUrl", "displayName", "periodEnd", "createdAt"}
+#: The client's own requests whose first answers are recorded, too.
+STEPS = {
+    "create": r"POST /api/repos/create",
+    "preupload": r"POST .*/preupload/main",
+    "commit": r"POST .*/commit/main",
+    "tag": r"POST .*/tag/",
+}
 VIEWER = "https://datasets-server.huggingface.co"
 READ_BACK = """
 import sys, ruler_data
@@ -47,17 +55,36 @@ class Notebook:
         host = VIEWER if path.startswith("/viewer") and constants.ENDPOINT.endswith(".co") else ""
         address = (host or constants.ENDPOINT) + path.removeprefix("/viewer" if host else "")
         answer = get_session().request(method, address, headers=build_hf_headers(), **more)
+        self.note(name, f"{method} {path}", answer)
+
+    def note(self, name: str, asked: str, answer: Any) -> None:  # noqa: ANN401 - a response
+        """Keep an answer, without personal values and the names of owner and repo."""
         try:
             body = _without_personal(answer.json())
         except ValueError:
             body = answer.text[:200]
         kept = ("x-error-code", "x-error-message", "x-repo-commit", "x-xet-hash", "etag")
         headers = {key: answer.headers[key] for key in kept if key in answer.headers}
-        asked = f"{method} {path.replace(self.repo, 'OWNER/NAME-smoke')}"
-        self.answers[name] = {
-            "request": asked, "status": answer.status_code, "headers": headers, "body": body,
-        }  # fmt: skip
+        whole = {"request": asked, "status": answer.status_code, "headers": headers, "body": body}
+        text = json.dumps(whole).replace(self.repo, "OWNER/NAME-smoke")
+        self.answers[name] = json.loads(text.replace(f'"{self.repo.split("/")[0]}"', '"OWNER"'))
         print(f"{answer.status_code} {asked}")  # noqa: T201 - what the user waits for
+
+    def overhear(self, answer: Any) -> None:  # noqa: ANN401 - a response
+        """Keep the answer to one of the client's own `STEPS`."""
+        asked = f"{answer.request.method} {answer.request.url.path}"
+        for name, step in STEPS.items():
+            if name not in self.answers and re.match(step, asked):
+                answer.read()
+                self.note(name, asked, answer)
+
+    def client(self) -> Any:  # noqa: ANN401 - of httpx
+        """Return a client whose answers are overheard."""
+        from ruler_data.hub.client import patient_client
+
+        client = patient_client()
+        client.event_hooks = {**client.event_hooks, "response": [self.overhear]}
+        return client
 
     def run(self, name: str, code: str, **env: str) -> None:
         """Run Python in a process of its own, and note what it prints and how it ended."""
@@ -88,6 +115,8 @@ def smoke(repo: str, out: Path) -> bool:
     Raises:
         UsageError: the repo exists, or its name does not end in `-smoke`.
     """
+    from huggingface_hub import set_client_factory
+
     from ruler_builders import build
     from ruler_builders.publish.release import prover, release
     from ruler_data import UsageError
@@ -99,6 +128,7 @@ def smoke(repo: str, out: Path) -> bool:
     if head(repo) is not None:
         raise UsageError(repo, "exists already; name a repo that does not")
     book = Notebook(repo)
+    set_client_factory(book.client)
     client().create_repo(repo, repo_type="dataset", private=True, exist_ok=False)
     try:
         with tempfile.TemporaryDirectory() as scratch:

@@ -20,6 +20,11 @@ LENGTHS = (4096, 8192)
 FULL = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
 
 
+def boards(kind: str = "completion_balanced") -> set[str]:
+    """Return the leaderboards of a dataset."""
+    return {f"{name}_{kind}" for name in ("ruler", "ruler_4096", "ruler_8192")}
+
+
 def full(**changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
     """Return a run of all 13 tasks at two lengths."""
     return results_of({name: coin(name, 0.9, 30) for name in FULL}, **changes)
@@ -28,10 +33,10 @@ def full(**changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
 def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
     results = full()
     summary = summarize(results)
-    text = to_yaml(entries(results, summary, FULL, "https://hub/datasets/org/preds"))
+    text = to_yaml(entries(results, summary, FULL, "https://hub/datasets/org/preds", boards()))
     found = {one.task_id: one for one in parse_eval_result_entries(yaml.safe_load(text))}
     kind = "completion_balanced"
-    assert set(found) == {f"{name}_{kind}" for name in ("ruler", "ruler_4096", "ruler_8192")}
+    assert set(found) == boards()
     for length in LENGTHS:
         one = found[f"ruler_{length}_{kind}"]
         assert one.value == round(summary.overall[length].value, 2)
@@ -43,28 +48,32 @@ def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
     assert found[f"ruler_{kind}"].value == round(summary.averages["avg"].value, 2)
 
 
-def test_entries_of_another_protocol_or_edition_stand_beside_the_first() -> None:
-    runs = [full(), full(protocol="chat"), of_data(edition="upstream-2026-07")]
+def test_entries_of_another_edition_stand_beside_the_first() -> None:
+    runs = [full(), of_data(edition="upstream-2026-07")]
     kinds = [kind_of(one) for one in runs]
-    assert len({file_name("org/ruler", kind) for kind in kinds}) == 3
+    assert len({file_name("org/ruler", kind) for kind in kinds}) == 2
+    known = boards() | boards("completion_upstream-2026-07")
     ids = [one["dataset"]["task_id"] for run in runs  # type: ignore[index]
-           for one in entries(run, summarize(run), FULL, "https://hub/x")]  # fmt: skip
-    assert len(ids) == len(set(ids)) == 9
+           for one in entries(run, summarize(run), FULL, "https://hub/x", known)]  # fmt: skip
+    assert len(ids) == len(set(ids)) == 6
 
 
-def test_every_entry_names_a_leaderboard_of_the_dataset(sample_build: Path) -> None:
+def test_only_leaderboards_that_the_dataset_has_get_an_entry(sample_build: Path) -> None:
     manifest = BuildDir(sample_build).manifest()
     assert manifest
     info = next(iter(manifest.configs.values()))
     whole = replace(manifest, configs=dict.fromkeys(FULL, info))
     known = {task["id"] for task in yaml.safe_load(eval_yaml(whole))["tasks"]}
-    run = full(protocol=manifest.protocol)
-    named = entries(run, summarize(run), FULL, "https://hub/x")
-    assert {one["dataset"]["task_id"] for one in named} <= known  # type: ignore[index]
+    named = entries(full(), summarize(full()), FULL, "https://hub/x", known)
+    assert {one["dataset"]["task_id"] for one in named} == known  # type: ignore[index]
+    for run, held in [(full(protocol="chat"), known), (full(), set[str]())]:
+        with pytest.raises(RulerError, match=r"eval\.yaml of org/ruler has no leaderboard"):
+            entries(run, summarize(run), FULL, "https://hub/x", held)
 
 
 def test_a_run_of_some_lengths_enters_no_mean_over_all() -> None:
-    found = entries(full(), summarize(full()), [*FULL, "vt_131072"], "https://hub/x")
+    wider = [*FULL, "vt_131072"]
+    found = entries(full(), summarize(full()), wider, "https://hub/x", boards())
     assert [one["dataset"]["task_id"] for one in found] == [  # type: ignore[index]
         "ruler_4096_completion_balanced",
         "ruler_8192_completion_balanced",
@@ -89,4 +98,4 @@ NO_SCORE: list[tuple[Results, str]] = [
 @pytest.mark.parametrize(("results", "why"), NO_SCORE, ids=[why for _, why in NO_SCORE])
 def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, why: str) -> None:
     with pytest.raises(RulerError, match=why):
-        entries(results, summarize(results), FULL, "https://hub/x")
+        entries(results, summarize(results), FULL, "https://hub/x", boards())

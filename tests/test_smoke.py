@@ -2,16 +2,21 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ruler_builders.publish.release import token_faults
+from tests import forks
+from tests.commands import HANG
 from tests.conftest import ROOT
+from tests.hub import running
+from tests.hub_http import Handler, Refused
 from tests.smoke import ANSWERS
 
 RECORDED = json.loads(ANSWERS.read_text(encoding="utf-8"))
@@ -21,7 +26,100 @@ READ = {
     "info": ["sha"],
     "tree": ["0.path", "0.oid", "0.size"],
     "refs": ["tags.0.name", "tags.0.targetCommit"],
+    "viewer": ["viewer"],
+    "first rows": ["rows.0.row.task"],
+    "croissant": ["recordSet.0.@id"],
+    "leaderboard": ["0.rank"],
 }
+REPO, SHA = "OWNER/NAME-smoke", RECORDED["answers"]["info"]["body"]["sha"]
+
+
+class Replay(Handler):
+    """Gives recorded answers and no others."""
+
+    held: dict[str, dict[str, Any]]
+
+    def route(self) -> None:
+        answer = self.held.get(place(f"{self.command} {self.path}"))
+        if answer is None or answer["status"] is None:
+            raise Refused(501, f"no recorded answer to {self.command} {self.path}")
+        headers = {k: v for k, v in answer["headers"].items() if not k.startswith("x-error")}
+        code = answer["headers"].get("x-error-code")
+        self.reply(answer["status"], answer["body"], headers, code)
+
+
+def place(line: str) -> str:
+    """Return a request without its query, and without the revision, of which there is one."""
+    return re.sub(r"/(revision/)?(main|v1\.0\.0|[0-9a-f]{40})(?=/|$)", "", line.partition("?")[0])
+
+
+def _ask(env: dict[str, str], name: str, *arguments: object) -> Any:  # noqa: ANN401
+    """Call a function of `ruler_data.hub.repo`; return its result, or the error's text."""
+    os.environ.update(env)
+    from ruler_data import RulerError
+    from ruler_data.hub import repo
+    from ruler_data.hub.retry import client
+
+    try:
+        if name == "put_files":
+            file = repo.PushFile.of_bytes("README.md", b"# another\n")
+            return repo.put_files(REPO, [file], "Release")
+        if name == "create_tag":
+            return client().create_tag(REPO, tag="v1.0.0", repo_type="dataset", revision=SHA)
+        return getattr(repo, name)(*arguments)
+    except RulerError as error:
+        return str(error)
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """The client of this project in a process of its own, which hears the recorded answers."""
+
+    def serve(*names: str) -> dict[str, dict[str, Any]]:
+        answers = {name: RECORDED["answers"][name] for name in names}
+        return {place(one["request"]): one for one in answers.values() if "request" in one}
+
+    usual = serve(*(name for name in RECORDED["answers"] if name not in ("bad card", "deleted")))
+    with running() as hub, forks.pool(os.environ) as pool:
+        env = {**hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
+        Replay.hub, hub.server.RequestHandlerClass = hub, Replay
+
+        def ask(name: str, *arguments: object, instead: str = "") -> Any:  # noqa: ANN401
+            Replay.held = {**usual, **(serve(instead) if instead else {})}
+            return pool.submit(_ask, env, name, *arguments).result(HANG)
+
+        yield ask
+
+
+def test_the_client_understands_every_recorded_answer(ask: Ask) -> None:
+    said = {name: one.get("body") for name, one in RECORDED["answers"].items()}
+    assert ask("whoami") == said["whoami"]
+    assert ask("head", REPO) == SHA
+    assert ask("tags", REPO) == {"v1.0.0": SHA}
+    held = ask("tree", REPO, "v1.0.0")
+    assert {path: (one.size, one.blob_id) for path, one in held.items()} == {
+        one["path"]: (one["size"], one["oid"]) for one in said["tree"] if one["type"] == "file"
+    }
+    assert (
+        {path for path, one in held.items() if one.lfs}
+        >= {one["path"] for one in said["tree"] if one.get("lfs")}
+        != set()
+    )
+    assert ask("check_card", REPO, "---\nlicense: mit\n---\n") is None
+    assert ask("ensure_repo", REPO) is None
+    assert ask("put_files") == (said["commit"]["commitOid"], ["README.md"])
+    assert ask("create_tag") is None
+    assert ask("put_tag", REPO, "v1.0.0", SHA) is None
+    assert "a tag is never moved" in ask("put_tag", REPO, "v1.0.0", "0" * 40)
+
+
+def test_the_client_says_what_the_recorded_hub_refuses(ask: Ask) -> None:
+    bad = ask("check_card", REPO, "---\nlicense: mit\n---\n", instead="bad card")
+    assert "license_link" in bad and "Traceback" not in bad
+    assert ask("head", REPO, instead="deleted") is None
 
 
 def value(body: Any, path: str) -> Any:  # noqa: ANN401 - JSON
@@ -64,10 +162,9 @@ def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
     assert not minihub.store.repos, "the repo is deleted"
     found = json.loads(out.read_text(encoding="utf-8"))
     assert found["answers"].keys() == RECORDED["answers"].keys() and found["seen"]
-    for name, paths in READ.items():
-        for path in paths:
-            value(found["answers"][name]["body"], path)
+    holds_what_is_read(found)
     assert found["answers"]["bad card"]["status"] == 400
+    assert "tester" not in out.read_text(encoding="utf-8")
     minihub.store.create("dataset", "tester/mine-smoke", True)
     before = len(minihub.log)
     for repo, said in (("tester/mine-smoke", "exists already"), ("tester/mine", "ends in -smoke")):
@@ -77,11 +174,20 @@ def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
     assert list(minihub.store.repos) == ["datasets/tester/mine-smoke"]
 
 
+def holds_what_is_read(book: dict[str, Any]) -> None:
+    """Check the answers of the real Hub, or of a server that stands for it."""
+    answers = book["answers"]
+    assert {"whoami", "info", "tree", "refs"} <= {k for k in READ if answers[k]["status"] == 200}
+    for name, paths in READ.items():
+        for path in paths if answers[name]["status"] == 200 else ():
+            assert value(answers[name]["body"], path) is not None, name
+    readers = [one for one in answers.values() if "printed" in one]
+    assert len({one["printed"] for one in readers}) == 1, "the same rows, however they are read"
+
+
 def test_the_recorded_answers_say_where_they_are_from_and_hold_what_is_read() -> None:
     assert RECORDED["seen"] or "documentation" in RECORDED["source"]
-    for name, paths in READ.items():
-        for path in paths:
-            assert value(RECORDED["answers"][name]["body"], path) is not None
+    holds_what_is_read(RECORDED)
     assert list(token_faults(RECORDED["answers"]["whoami"]["body"], "OWNER")) == []
 
 

@@ -3,8 +3,8 @@
 The dataset has a parquet file of predictions for each config; the text of the rows is not in it.
 The model's page gets entries (https://huggingface.co/docs/hub/eval-results), `.eval_results/*.yaml`
 in the model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and
-edition: `ruler_131072_chat_balanced` for a length, `ruler_chat_balanced` for the mean over all
-lengths. Values are means over all 13 tasks, 0 to 100.
+edition: `ruler_131072_completion_balanced` for a length, `ruler_completion_balanced` for the mean
+over all lengths. Values are means over all 13 tasks, 0 to 100.
 """
 
 import io
@@ -36,6 +36,8 @@ from ruler_report.table import Shown
 
 #: The Hub, unless HF_ENDPOINT names another.
 HUB = "https://huggingface.co"
+#: The file of a dataset that registers its leaderboards.
+EVAL = "eval.yaml"
 #: Digits of a published value; upstream prints two.
 DIGITS = 2
 #: Tables of the report that the card shows; those of published scores have their group's name.
@@ -71,7 +73,8 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
-    text = to_yaml(entries(results, summary, _published_configs(results), source))
+    configs, boards = _published(results)
+    text = to_yaml(entries(results, summary, configs, source, boards))
     return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
 
 
@@ -139,18 +142,26 @@ def _load(folder: Path, data: str | None) -> tuple[Results, Predictions]:
     return results, answers
 
 
-def _published_configs(results: Results) -> list[str]:
-    """Return all configs of the dataset; an error unless the scored ones are in it, unchanged."""
+def _published(results: Results) -> tuple[list[str], set[str]]:
+    """Return the dataset's configs, which hold the scored rows, and its leaderboards' ids.
+
+    Raises:
+        RulerError: the dataset does not hold exactly the scored rows.
+    """
     data = results.run.data
     if data.repo is None or data.revision is None:
-        return list(results.configs)
-    manifest = open_release(data.repo, data.revision).manifest
+        return list(results.configs), set()
+    release = open_release(data.repo, data.revision)
+    manifest = release.manifest
     for name, config in results.configs.items():
         info = manifest.configs.get(name)
         if info is None or (info.digest, info.rows) != (config.digest, config.rows):
             msg = f"{data.repo} at {data.revision}: {name} does not have exactly the scored rows"
             raise RulerError(msg)
-    return list(manifest.configs)
+    if EVAL not in manifest.files:  # the Hub refused it
+        return list(manifest.configs), set()
+    registered = yaml.safe_load((release.fetch((), [EVAL]) / EVAL).read_text(encoding="utf-8"))
+    return list(manifest.configs), {task["id"] for task in registered["tasks"]}
 
 
 SCHEMA = pa.schema(
@@ -198,15 +209,34 @@ def prediction_files(results: Results, answers: Predictions) -> Iterator[tuple[s
 
 
 def entries(
-    results: Results, summary: Summary, configs: Collection[str], source: str
+    results: Results,
+    summary: Summary,
+    configs: Collection[str],
+    source: str,
+    boards: Collection[str],
 ) -> list[dict[str, object]]:
-    """Return the entries of a run; `configs` are all of the dataset, `source` is a URL."""
+    """Return the entries of a run, one for each leaderboard that the dataset has.
+
+    Args:
+        results: of the run.
+        summary: of the results.
+        configs: all of the dataset.
+        source: URL of the predictions.
+        boards: ids of the leaderboards in the dataset's `eval.yaml`.
+
+    Raises:
+        RulerError: the results are no RULER score, or the dataset has no leaderboard for them.
+    """
+    run, data, kind = results.run, results.run.data, kind_of(results)
     _check(results, summary)
-    values = {f"ruler_{length}": figure for length, figure in summary.overall.items()}
+    values = {f"ruler_{length}_{kind}": figure for length, figure in summary.overall.items()}
     lengths = {length for _, length in map(parse_config, configs)}
     if lengths == set(summary.overall) and "avg" in summary.averages:
-        values = {"ruler": summary.averages["avg"], **values}
-    run, data, kind = results.run, results.run.data, kind_of(results)
+        values = {f"ruler_{kind}": summary.averages["avg"], **values}
+    values = {board: figure for board, figure in values.items() if board in boards}
+    if not values:
+        why = f"{EVAL} of {data.repo} has no leaderboard for {kind}"
+        raise _no_entry(why)
     version = run.engine_info.get("version")
     engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
     how = (
@@ -215,13 +245,13 @@ def entries(
     )
     return [
         {
-            "dataset": {"id": data.repo, "task_id": f"{task}_{kind}", "revision": data.revision},
+            "dataset": {"id": data.repo, "task_id": board, "revision": data.revision},
             "value": round(figure.value, DIGITS),
             "source": {"url": source, "name": "Predictions and scores"},
             "notes": f"{how}; {figure.scored:,} rows, 95 % interval "
             f"{figure.low:.2f} to {figure.high:.2f}",
         }
-        for task, figure in values.items()
+        for board, figure in values.items()
     ]
 
 
@@ -257,8 +287,12 @@ def _check(results: Results, summary: Summary) -> None:
     ]
     for failed, why in wrong:
         if failed:
-            msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
-            raise RulerError(msg)
+            raise _no_entry(why)
+
+
+def _no_entry(why: str) -> RulerError:
+    msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
+    return RulerError(msg)
 
 
 def results_card(results: Results, repo: str) -> str:

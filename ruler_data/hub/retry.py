@@ -184,10 +184,11 @@ def _wait(error: Exception, doing: str, also: Collection[int], patience: Patienc
     """
     from huggingface_hub import constants
 
-    if host := _silent_xet_host(error):
-        constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
-        what = f"{host}, which stores large files (Xet), did not answer"
-        warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
+    if host := _silent_xet_host(error):  # no attempt from here on uses Xet, so this ends
+        if not constants.HF_HUB_DISABLE_XET:  # else another thread has said so
+            constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
+            what = f"{host}, which stores large files (Xet), did not answer"
+            warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
         return
     response = getattr(root(error), "response", None)
     wanted = retry_after(response.headers) if response is not None else None
@@ -202,10 +203,8 @@ def _wait(error: Exception, doing: str, also: Collection[int], patience: Patienc
 
 def _silent_xet_host(error: Exception) -> str:
     """Return the host that Xet had no answer from; empty for other errors."""
-    from huggingface_hub import constants
-
     match = _NO_ANSWER.search(str(root(error)))
-    return urlsplit(match[1]).netloc if match and not constants.HF_HUB_DISABLE_XET else ""
+    return urlsplit(match[1]).netloc if match else ""
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
