@@ -60,9 +60,7 @@ def run(publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Pat
 
 
 def test_every_snippet_is_known() -> None:
-    assert set(snippets()) == {
-        "load.py", "load_folder.py", "stream.py", "fetch.py", "snapshot.py",
-    }  # fmt: skip
+    assert set(snippets()) == {"load.py", "stream.py", "fetch.py", "snapshot.py"}
 
 
 def test_load_dataset_gives_the_rows_of_each_release(
@@ -79,7 +77,8 @@ def test_load_dataset_gives_the_rows_of_each_release(
 
 def test_load_dataset_reads_a_folder_too(run: Run, builds: Builds, tmp_path: Path) -> None:
     shutil.copytree(builds(), tmp_path / "dist" / "llama3")
-    said = run("from load_folder import rows; print(rows[0])")
+    rows = 'load_dataset("dist/llama3", "vt_1024", split="test")'
+    said = run(f"from datasets import load_dataset; print({rows}[0])")
     assert ast.literal_eval(said) == next(read_rows(builds() / VT)).to_record()
 
 

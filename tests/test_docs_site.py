@@ -87,12 +87,12 @@ def test_every_command_of_the_tutorial_runs(
 
 
 @pytest.mark.slow
-def test_the_suite_of_the_how_to_page_builds(tmp_path: Path) -> None:
-    page = DOCS / "howto" / "own-suite.md"
-    [text] = blocks(page, "yaml")
+def test_the_suite_of_ones_own_builds(tmp_path: Path) -> None:
+    text, *_ = blocks(DOCS / "suites.md", "yaml")
     (tmp_path / "mine.yaml").write_text(text, encoding="utf-8")
-    for program, *words in commands(page, "sh"):
-        succeeded(call(program, *words, cwd=tmp_path))
+    for program, *words in commands(DOCS / "suites.md", "sh"):
+        if "mine.yaml" in words or "dist/mine" in words:
+            succeeded(call(program, *words, cwd=tmp_path))
 
 
 def messages() -> Iterator[str]:
@@ -119,7 +119,7 @@ def messages() -> Iterator[str]:
 def test_the_messages_of_the_faq_are_those_of_the_code() -> None:
     known = set(messages())
     headings = re.findall(r"^#### `(.+)`$", (DOCS / "faq.md").read_text(encoding="utf-8"), re.M)
-    assert len(headings) > 15
+    assert len(headings) > 10
     for heading in headings:
         pattern = re.compile(".*".join(map(re.escape, heading.split("…"))), re.DOTALL)
         assert any(pattern.search(message) for message in known), heading
