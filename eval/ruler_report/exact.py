@@ -19,8 +19,9 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.resources import files
+from itertools import product
+from typing import NamedTuple
 
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
@@ -32,8 +33,7 @@ WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text
 _FILLER = frozenset(WORDING["filler"].split())
 
 
-@dataclass(frozen=True)
-class Named:
+class Named(NamedTuple):
     """What an answer names, in lower case: gold answers as whole words, others of their kind."""
 
     gold: frozenset[str]
@@ -49,7 +49,7 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
     if named is None:  # an answer in free words is compared as a whole
         last = exact_ruler2.last_part(task.params, answer)
         given, wanted = [*map(normalized, short_answers(last))], [*map(normalized, row.outputs)]
-        f1 = max(_token_f1(said, output) for said in given for output in wanted)
+        f1 = max(_token_f1(*pair) for pair in product(given, wanted))
         return float(score == 1 and not {*given}.isdisjoint(wanted)), f1
     gold = {output.lower() for output in row.outputs}
     if task.metric == "soft_part" and named.gold:  # any of the documents is an answer
@@ -81,6 +81,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
     return Named(frozenset(every) & gold, tuple(others))
 
 
+#: Scripts that put no space between words: kana, Han, Hangul, Thai.
+_UNSPACED = r"[\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
 _DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
 _RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
 #: What is no text of an answer, and what stands in its place, in this order.
@@ -105,6 +107,7 @@ def plain(answer: str) -> str:
     text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_DASHES)
     if not text.isascii():
         text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
+        text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
     for key, times in Counter(re.findall(r'"[^"\n]{0,60}"[ \t]*:', text)).items():
         text = text.replace(key, "\n") if times > 1 else text
     for pattern, by in _STRUCTURE:
@@ -147,40 +150,44 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
 _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300d|/\u2026<>=\u2022"
                       r"\u00b7\u30fb\u3001\u3002]|\s-\s)")  # fmt: skip
 _WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
-_SHORT = 3  # characters of words that join others, in most languages
-_SENTENCE = 25  # words
 
 
-def _segments(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, and whether one is the label of the next, or an exclamation."""
+def _segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
+    """Yield the words of each part; whether it is a label or an exclamation; whether it counts."""
     parts = [*_SEGMENT.split(text), "", ""]
     for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
-        yield part, end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
+        label = end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
+        yield _WORD.findall(part), label, re.search(r"\d", part) is not None
 
 
 def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables or nodes: those of the context, and capitals that look like one."""
     size, asked = len(row.outputs[0]), {"VAR", *row.question.split()}
-    for part, label in _segments(text):
-        words = _WORD.findall(part)
-        loud = label or any(word.isupper() and _SHORT < len(word) != size for word in words)
+    for words, label, _ in _segments(text):
+        heading = label or any(word.isupper() and 3 < len(word) != size for word in words)
         for before, word in zip(["", *words], words, strict=False):
             name = word.upper()
-            if name not in asked and name.isascii():
-                known = (len(name) >= 5 or word.isupper()) and (
+            known = (len(name) >= 5 or word.isupper()) and any(
+                contains(row.context, f"{mark} {name}") for mark in ("VAR", "->")
+            )
+            looks_so = word.isupper() and len(word) == size and not heading
+            if (
+                name not in asked
+                and name.isascii()
+                and (
                     name in row.outputs
-                    or any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
+                    or known
+                    or looks_so
+                    or (before == "VAR" and len(name) == size)
                 )
-                looks = word.isupper() and len(word) == size and not loud
-                if known or looks or (before == "VAR" and len(word) in (3, size)):
-                    yield word.lower()
+            ):
+                yield word.lower()
 
 
 def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Iterator[str]:
     """Yield listed words: gold ones anywhere, others where they stand as items, not in sentences.
 
-    An item is a part of one word, or of words most of which are in the list of the context. Words
-    that are not in that list count beside such items, or two in a row.
+    Words that are not in the list of the context count as items beside such words, or two in a row.
     """
 
     def is_listed(word: str) -> bool:
@@ -190,16 +197,16 @@ def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Itera
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
-    for part, label in _segments(text):
-        words, counted = _WORD.findall(part), re.search(r"\d", part)
+    for words, label, counted in _segments(text):
         known = [word for word in words if word in gold or is_listed(word)]
         listed.update(known)
         yield from (word for word in known if word in gold)
-        if label or (max(1, 2 * len(known) + 1) < len(words) <= _SENTENCE and not counted):
-            runs.append([])
-        else:
-            new = (word for word in words if len(word) > _SHORT and word.isascii() and not counted)
-            runs[-1] += known + [word for word in new if word not in {*known, *_FILLER}]
+        if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
+            runs.append([])  # a sentence; after 25 words, a list without separators
+            continue
+        new = [word for word in words if len(word) > 3 and word.isascii() and word not in _FILLER]
+        new = [word for word in new if word not in known] if not counted else []
+        runs[-1] += known + (new if len(words) == 1 or 2 * len(new) <= len(known) else [])
     few = len(_WORD.findall(text)) <= 3
     for run in runs:
         if few or len(run) > 1 or not listed.isdisjoint(run):
@@ -254,7 +261,7 @@ def contains(text: str, words: str) -> bool:
     (True, False, True)
     """
     start = text.find(words)
-    while start >= 0:  # a search for all of it would try every character of a long context
+    while start >= 0:  # `find`, since a pattern for each word would cost more than its search
         end = start + len(words)
         joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
         if not joined and not re.match(r"-?\w", text[end : end + 2]):

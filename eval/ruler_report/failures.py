@@ -8,7 +8,6 @@ often a label is right.
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from itertools import dropwhile
 
 from ruler_data.row import Row
@@ -16,36 +15,27 @@ from ruler_data.tasks import Cwe, Niah, Ruler2, Task, Vt
 from ruler_eval.metrics import claim_of
 from ruler_report.exact import WORDING, Named, contains, named_in, normalized, plain, short_answers
 
-EMPTY = "empty"
-REFUSAL = "refusal"
-FORM = "right, in another form"
-INCOMPLETE = "incomplete"
-EXTRA = "more than the gold answers"
-COPIED = "copied from the example"
-CONTEXT = "wrong, from the context"
-PARAMETRIC = "as without context"
-ABSENT = "not in the context"
-OTHER = "no answer"
-
 #: The meaning of each label, in the order in which a report lists them.
 MEANINGS: dict[str, str] = {
-    EMPTY: "no letter and no digit, but for the number of a list",
-    REFUSAL: "the model declines, or says that the answer is not there",
-    FORM: "the gold answer, written so that the official score misses it: 1,234,567 for 1234567",
-    INCOMPLETE: "some of the gold answers, or the beginning of one, and nothing else of their kind",
-    EXTRA: "all gold answers and others: score 100, exact score 0",
-    COPIED: "at least half of what it names is the answer of the in-context example",
-    CONTEXT: "another needle, variable, word or document of the context; yes for no",
-    PARAMETRIC: "the same answer as the run without context gave",
-    ABSENT: "what it names beside gold answers is not in the context",
-    OTHER: "names nothing of the kind asked for: chatter, a plan, code, the question again",
+    "empty": "no letter and no digit, but for the number of a list",
+    "refusal": "the model declines, or says that the answer is not there",
+    "right, in another form": "the gold answer as the official score misses it: 1,234,567",
+    "incomplete": "some gold answers, or the beginning of one, and nothing else of their kind",
+    "more than the gold answers": "all gold answers and others: score 100, exact score 0",
+    "copied from the example": "at least half of what it names is the example's answer",
+    "wrong, from the context": "another needle, variable, word or document; yes for no",
+    "as without context": "the same answer as the run without context gave",
+    "not in the context": "what it names beside gold answers is not in the context",
+    "no answer": "names nothing of the kind asked for: chatter, a plan, code, the question again",
 }
+EMPTY, REFUSAL, FORM, INCOMPLETE, EXTRA, COPIED, CONTEXT, PARAMETRIC, ABSENT, OTHER = MEANINGS
 
-_COPY = 40  # characters
 _READ = 10_000  # characters of an answer that is read for its wording; few have a tenth of it
-_LONG = 8  # characters of a phrase that no other text contains by chance
-_FEW = 3  # values that a refusal may mention
-_WORD = re.compile(r"[^\W_]+(?:[-'\u2019][^\W_]+)*")
+_COPY, _LONG = 40, 8  # characters of a copied passage, and of a phrase that no text has by chance
+_FEW = 3  # values that a refusal may mention, and words or sentences that are few
+#: Two statements of a program, or one and a call.
+_KEYWORD = r"^[ \t]*(?:def|import|from|for|if|return|while|print|const|function)\b"
+_CODE = re.compile(rf"(?ms){_KEYWORD}.*(?:{_KEYWORD}|\w\([^()\n]*\))")
 _LIST_NUMBER = re.compile(r"(?m)^[ ]*\d{1,3}[.)](?=\s|$)")
 
 
@@ -55,32 +45,33 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     `score` is the official one. `bare` is the answer of the same model without the context, if
     known.
     """
-    named, answer = named_in(row, task, answer), answer[:_READ]
+    named, text = named_in(row, task, answer), plain(answer[:_READ])
     if score == 1:
         return EXTRA if named and named.others else None
     if isinstance(task.params, Ruler2) and named and not named.gold:
         score = 0.0  # a soft match is no gold answer
-    text = plain(answer)
-    if not re.search(r"[^\W_]", _LIST_NUMBER.sub("", text)):
+    words, asked = {*_words(_LIST_NUMBER.sub("", text))}, {*_words(row.question)}
+    if not words:
         return EMPTY
     own = _own_words(row, text)
-    if bare is not None and score == 0 and not denies(own) and _words(answer) == _words(bare):
+    if bare is not None and score == 0 and not _denies(own) and _words(answer) == _words(bare):
         return PARAMETRIC
-    said, asked = {*_words(text)}, {*_words(row.question.rpartition("Question: ")[2])}
-    if score == 0 and ((said <= asked and 2 * len(said) >= len(asked)) or is_code(text)):
+    task_words = {*_words(row.question.rpartition("Question: ")[2])}
+    is_question = words <= task_words and 2 * len(words) >= len(task_words)
+    if score == 0 and (is_question or _CODE.search(text)):
         return OTHER
     if named is None:
-        return _of_free_words(row, answer, own)
+        return _of_free_words(row, answer[:_READ], own, asked)
     match task.params:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
-    if named.others and not (len(named.others) <= _FEW and score == 0 and denies(own)):
+    if named.others and not (len(named.others) <= _FEW and score == 0 and _denies(own)):
         return _of_others(row, task, named)
-    return _of_rest(row, task, text, own, named, score)
+    return _of_rest(row, task, text.lower(), own, named, score)
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+    return re.findall(r"[^\W_]+(?:[-'\u2019][^\W_]+)*", text.lower())
 
 
 def _own_words(row: Row, text: str) -> str:
@@ -88,23 +79,22 @@ def _own_words(row: Row, text: str) -> str:
     asked, context = {*_words(row.question)}, row.context.lower()
     kept = []
     for part in re.split(r"(?<=[.!?\u3002\n])(?!\d)", text):
-        words = {*_words(part)}
-        said = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
-        if not (words and words <= asked) and not (len(said) >= _LONG and said in context):
+        phrase = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
+        repeats = {*_words(part)} <= asked or (len(phrase) >= _LONG and phrase in context)
+        if not repeats or not phrase:
             kept.append(part)
     return "".join(kept)
 
 
 def _of_others(row: Row, task: Task, named: Named) -> str:
     """Return the label of an answer that names others than gold answers."""
-    wrong, every = set(named.others), {*named.gold, *named.others}
-    if row.outputs[0].isdigit() and not isinstance(task.params, Niah | Ruler2):
-        return CONTEXT  # a count
-    if all(len(word) == 1 for word in wrong):
-        return CONTEXT  # a letter of RULER v2
+    wrong = set(named.others)
+    is_count = row.outputs[0].isdigit() and not isinstance(task.params, Niah | Ruler2)
+    if is_count or all(len(word) == 1 for word in wrong):  # letters of RULER v2
+        return CONTEXT
     start = example_end(row, task)
     shown = {*_words(row.context[:start].rsplit(":", 1)[-1])} & wrong
-    if shown and 2 * len(shown) >= len(every):
+    if shown and 2 * len(shown) >= len(wrong | named.gold):
         return COPIED
     context = row.context[start:].lower()
     found = sum(contains(context, word) for word in wrong)
@@ -113,25 +103,24 @@ def _of_others(row: Row, task: Task, named: Named) -> str:
 
 
 def _of_rest(row: Row, task: Task, text: str, own: str, named: Named, score: float) -> str:
-    """Return the label of an answer that names nothing but gold answers, or nothing."""
-    lower = text.lower()
-    if all(out.lower() in named.gold or _spelled(out.lower(), lower) for out in row.outputs):
+    """Return the label of an answer, in lower case, that names no other than gold answers."""
+    if all(out.lower() in named.gold or _spelled(out.lower(), text) for out in row.outputs):
         return FORM
-    if score > 0:
+    last = re.search(r"[a-z0-9-]*$", text.rstrip(" .'\""))
+    begun = last[0] if last else ""
+    long = [out for out in row.outputs if len(begun) >= min(_LONG, -(-len(out) // 2))]
+    if score > 0 or any(out.lower().startswith(begun) for out in long):
         return INCOMPLETE
-    if len(text) >= _COPY and text[:_COPY] in row.context:
+    if len(text) >= _COPY and text[:_COPY] in row.context.lower():
         return OTHER
-    if denies(own, names=False):
+    if _denies(own, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
-    last = re.search(r"[a-z0-9-]+$", lower)
-    if last and any(
-        out.lower().startswith(last[0]) and len(out) <= 2 * len(last[0]) for out in row.outputs
-    ):
-        return INCOMPLETE
-    if isinstance(task.params, Niah) and task.params.value_type != "words":
-        parts = re.findall(r"[0-9a-f-]*[0-9][0-9a-f-]{2,}", _LIST_NUMBER.sub("", lower))
-        return ABSENT if any(part not in row.question.lower() for part in parts) else OTHER
-    return OTHER
+    if not isinstance(task.params, Niah):  # a list of words is an answer, whatever they are
+        listed = re.fullmatch(r"(?a)\W*[a-z]\w*\s*(?:[,;\n]\W*(?:\d\W+)?[a-z]\w*\s*)+\W*", text)
+        return ABSENT if listed else OTHER
+    numbers = re.findall(r"(?<![\w.])[0-9a-f-]*\d[0-9a-f-]+(?!\w)", _LIST_NUMBER.sub("", text))
+    is_value = task.params.value_type != "words" and {*numbers} - {*_words(row.question)}
+    return ABSENT if is_value else OTHER
 
 
 def _spelled(gold: str, text: str) -> bool:
@@ -153,43 +142,38 @@ def _any(*texts: str) -> str:
 
 _NO = rf"(?:\b{_any(WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
 _FIND = rf"\b{_any(WORDING['find'])}"
+_OTHER_NO = (
+    rf"\b{_any(*WORDING['denial_words'].values())}\b(?!-)|{_any(*WORDING['denials'].values())}"
+)
 _DENIAL = re.compile(
     rf"{_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{_any(WORDING['sorry'])}\b"
-    rf"|\b{_any(*WORDING['denial_words'].values())}\b(?!-)|{_any(*WORDING['denials'].values())}",
+    rf"|{_OTHER_NO}",
     re.IGNORECASE,
 )
 _BARE = re.compile(
-    r"(?:(?:the )?answer(?: is|:)?\s*)?"
-    rf"{_any(WORDING['bare'])}(?: {_any(WORDING['bare_after'])})?",
+    rf"(?:(?:the )?answer(?: is|:)?\s*)?{_any(WORDING['bare'])}"
+    rf"(?: {_any(WORDING['bare_after'])}){{0,2}}",
     re.IGNORECASE,
 )
 
 
-def denies(text: str, *, names: bool = True) -> bool:
+def _denies(text: str, *, names: bool = True) -> bool:
     """Whether a plain text declines, or denies that the answer is there.
 
-    In one that `names` nothing, any denial in its first or last sentence does.
+    Of a text that `names` nothing and has few sentences, any negation decides.
 
-    >>> denies("I couldn't find it."), denies("N/A"), denies("Norway"), denies("It was not Ann.")
-    (True, True, False, False)
+    >>> _denies("I couldn't find it."), _denies("Norway"), _denies("It was not Ann.")
+    (True, False, False)
     """
-    bare = text.strip(" .,!()[]\"'\n|<>")
-    if _BARE.fullmatch(bare) or _DENIAL.search(text):
+    if _BARE.fullmatch(text.strip(" .,!()[]\"'\n|<>")) or _DENIAL.search(text):
         return True
-    return not names and len(bare) < 2 * _COPY and re.search(_NO, text, re.IGNORECASE) is not None
+    sentences = re.findall(r"[^.!?\n]*\w[^.!?\n]*", text)
+    return not names and len(sentences) < _FEW and bool(re.search(_NO, text, re.IGNORECASE))
 
 
-_CALL = re.compile(r"\w\([^()\n]*\)")
-_KEYWORD = re.compile(r"(?m)^\s*(?:def|import|from|for|if|return|while|print|const|function)\b")
-
-
-def is_code(text: str) -> bool:
-    """Whether a text is a program."""
-    return len(_KEYWORD.findall(text)) >= 2 or bool(_KEYWORD.search(text) and _CALL.search(text))
-
-
-_META = frozenset(WORDING["meta"].split())
-_LEADS = _META.union(WORDING["leads"].split())
+_META = re.compile(rf"\b{_any(WORDING['meta'])}\b|{_any(WORDING['meta_unspaced'])}", re.IGNORECASE)
+_DIGITS = dict(zip(WORDING["digits"].split(), "0123456789", strict=True))
+_LEADS = frozenset(f"{WORDING['meta']} {WORDING['leads']}".split())
 #: The capital of a sentence that does not begin with a name of several words.
 _BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:!]+(?:[^A-Z\s]|I\b))")
 #: Proper names and numbers.
@@ -198,58 +182,65 @@ _NAME = re.compile(
 )
 
 
-def _of_free_words(row: Row, answer: str, own: str) -> str:
+def _of_free_words(row: Row, answer: str, own: str, asked: set[str]) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
-    shorts, asked, context = short_answers(answer), row.question.lower(), row.context.lower()
-    said = shorts[-1].strip(" .,!\"'\n")
-    polar = {output.lower() for output in row.outputs} <= {"yes", "no"}
-    if polar and said.lower().partition(" ")[0].strip(".,!;:\n") in ("yes", "no"):
-        return CONTEXT
-    if _BARE.fullmatch(said):
+    shorts, context = short_answers(answer), row.context.lower()
+    short = re.sub(r"(?<=\w) \([^()]*\)", "", shorts[-1]).strip(" .,!\"'\n")
+    lower, polar = short.lower(), {output.lower() for output in row.outputs}
+    opening = re.split(r"[\s.,!;:\u3001\u3002]", lower)[0]
+    for answered in ("yes", "no") if polar <= {"yes", "no"} else ():
+        if opening in WORDING["polar"][answered].split():
+            return FORM if answered in polar else CONTEXT
+    if _BARE.fullmatch(short):
         return REFUSAL
-    folded = [_folded(each) for each in (*shorts, said)]
+    folded = [_folded(each) for each in (*shorts, short)]
     for gold in map(_folded, row.outputs):
         if any(contains(each, gold) or sorted(each.split()) == sorted(gold.split())
                for each in folded):  # fmt: skip
             return FORM
-        if contains(gold, folded[-1]) and 2 * len(folded[-1]) >= len(gold):
+        part = contains(gold, folded[-1]) or gold.startswith(folded[-1])
+        if part and 2 * len(folded[-1]) >= len(gold):
             return INCOMPLETE
-    if len(said) < 2 * _COPY and _is_in(context, said.lower()):
-        return CONTEXT if not contains(asked, said.lower()) else OTHER
-    if len(said) >= _COPY and said[:_COPY].lower() in context:
+    if len(short) < 2 * _COPY and _is_in(context, lower):
+        return OTHER if contains(row.question.lower(), lower) else CONTEXT
+    if len(short) >= _COPY and lower[:_COPY] in context:
         return CONTEXT
-    if denies(own):
+    if _denies(own):
         return REFUSAL
-    names = list(_names(_BEGINS.sub(lambda match: match[0].lower(), said), asked))
-    found = [name for name in names if _is_in(context, name.lower())]
-    if 2 * len("".join(found)) > len("".join(names)):
+    names = _names(_BEGINS.sub(lambda match: match[0].lower(), short), row.question.lower())
+    if 2 * len("".join(name for name in names if _is_in(context, name))) > len("".join(names)):
         return CONTEXT
-    words = {word for word in _words(said) if word.isascii()} - _LEADS
-    return ABSENT if names or (words and _META.isdisjoint(_words(said))) else OTHER
+    if names:
+        return ABSENT
+    if _denies(own, names=False):
+        return REFUSAL
+    words = {*_words(short)} - _LEADS
+    return OTHER if _META.search(short) or 2 * len(words - asked) <= len(words) else ABSENT
 
 
 def _folded(text: str) -> str:
     """Return a text as SQuAD compares it, also without accents, and small numbers as digits."""
     bare = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-    bare = re.sub(r"(\d)(?:st|nd|rd|th)\b|\b(?:on|of|in)\b", r"\1", bare.replace("-", " "))
+    bare = re.sub(r"(?<=\d)[.,](?=\d{3})", "", bare.replace("-", " "))
+    bare = re.sub(r"(\d)(?:st|nd|rd|th)\b|\b(?:on|of|in)\b", r"\1", bare)
     return " ".join(_DIGITS.get(word, word) for word in normalized(bare).split())
 
 
-_DIGITS = {"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6",
-           "seven": "7", "eight": "8", "nine": "9", "ten": "10"}  # fmt: skip
+def _names(text: str, question: str) -> list[str]:
+    """Return the proper names and numbers of an answer that are not in the question, in lower case.
 
-
-def _leads(word: str) -> bool:
-    return re.split(r"['.\u2019]", word.lower())[0] in _LEADS
-
-
-def _names(text: str, question: str) -> Iterator[str]:
-    """Yield the proper names and numbers of an answer that are not in the question."""
-    for match in _NAME.finditer(_LIST_NUMBER.sub("", text)):
-        words = dropwhile(_leads, match[0].split())
+    >>> _names("It was Ann Lee of Oslo in 1911", "who lived in Oslo?")
+    ['ann lee of oslo', '1911']
+    """
+    found = []
+    for match in _NAME.findall(_LIST_NUMBER.sub("", text)):
+        words = dropwhile(
+            lambda word: re.split(r"['.\u2019]", word)[0] in _LEADS, match.lower().split()
+        )
         name = " ".join(words).strip(".,")
-        if len(name) > 1 and not contains(question, name.lower()):
-            yield name
+        if len(name) > 1 and not contains(question, name):
+            found.append(name)
+    return found
 
 
 def _is_in(text: str, words: str) -> bool:
