@@ -28,7 +28,6 @@ from measuring import about, facts, table
 
 from ruler_data.names import parse_config
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.sharding import Shard, items_of
@@ -44,11 +43,11 @@ class Pair:
     rendering: float
 
 
-def pairs(choice: Choice, config: EvalConfig, number: int) -> Iterator[Pair]:
+def pairs(config: EvalConfig, number: int) -> Iterator[Pair]:
     """Yield what runs over the same rows cost beside their engine."""
     with tempfile.TemporaryDirectory() as scratch:
         for place in range(number):
-            job = open_job(choice, config)
+            job = open_job(config)
             first = engine(job) if place % 2 else 0.0
             whole, stepping, cpu = run(job, RunFolder(Path(scratch, str(place))))
             yield Pair(first or engine(job), whole, stepping, cpu - stepping)
@@ -89,7 +88,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--rows", type=int, default=60, help="of a length in each half of a pair")
     options = parser.parse_args()
-    job = open_job(Choice(data=options.data, model="bench"), EvalConfig(engine="oracle"))
+    job = open_job(EvalConfig(data=options.data, model="bench", engine="oracle"))
     setting = {
         "load": f"{os.getloadavg()[0]:.1f}",
         "tokenizer": job.data.manifest.tokenizer.name,
@@ -99,9 +98,15 @@ def main() -> None:
     for length in sorted({parse_config(config)[1] for config in job.data.rows}):
         configs = tuple(name for name in job.data.rows if parse_config(name)[1] == length)
         each = max(1, options.rows // len(configs))
-        choice = Choice(data=options.data, model="bench", configs=configs, rows=each)
-        config = EvalConfig(engine="oracle", options={"seconds": options.seconds})
-        found = list(pairs(choice, config, options.pairs))
+        config = EvalConfig(
+            data=options.data,
+            model="bench",
+            engine="oracle",
+            configs=configs,
+            rows=each,
+            options={"seconds": options.seconds},
+        )
+        found = list(pairs(config, options.pairs))
         low, middle, high = quantiles(pair.whole / pair.alone for pair in found)
         rows = sum(min(each, job.data.rows[config]) for config in configs)
         stepping, rendering = (

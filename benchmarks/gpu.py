@@ -32,7 +32,6 @@ from ruler_eval.answers import Answer
 from ruler_eval.engines import Request
 from ruler_eval.estimate import GPUS, shape_of
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
 from ruler_eval.sharding import Shard, items_of
@@ -72,7 +71,9 @@ def main() -> None:
         for length in lengths:
             rows = options.rows or max(4, 400_000 // length)
             frozen = build(Path(scratch, str(length)), model, length, rows)
-            job = partial(open_job, Choice(data=frozen, model=model), EvalConfig(engine=engine))
+            job = partial(
+                open_job, EvalConfig.of({"data": frozen, "model": model, "engine": engine})
+            )
             ratio = throughput(job(), Path(scratch)) / throughput(job())
             speed, tokens = prefill(job())
             share = ""

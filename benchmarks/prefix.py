@@ -21,7 +21,6 @@ from measuring import table
 
 from ruler_data.names import parse_config
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice
 from ruler_eval.runner import open_job, requests
 from ruler_eval.sharding import Item, assign, cost, items_of
 
@@ -67,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True)
     options = parser.parse_args()
-    job = open_job(Choice(data=options.data, model="bench"), EvalConfig(engine="oracle"))
+    job = open_job(EvalConfig(data=options.data, model="bench", engine="oracle"))
     lines, totals = [], np.zeros(4)
     for config in job.data.rows:
         todo = [item for item in items_of(job.data) if item.config == config]

@@ -14,7 +14,8 @@ from pathlib import Path
 from measuring import about, cpu, facts, table
 
 from ruler_data import TASKS
-from ruler_eval.schema import DataInfo, RunInfo
+from ruler_eval.data import DataInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_report import report
 from ruler_report.results_file import ConfigResult, Depth, Results
 

@@ -23,7 +23,7 @@ from ruler_data import TASKS, parse_config
 from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import SCORERS, clean
-from ruler_eval.schema import RUN_FILE, RunInfo
+from ruler_eval.run_dir import RUN_FILE, RunInfo
 
 Said = dict[str, list[tuple[str, list[str]]]]
 #: What is scored: one in how many rows, answers padded to how many characters.

@@ -331,7 +331,9 @@ def progress_bars() -> "Progress":
 
 
 @contextmanager
-def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
+def progress(
+    tokens: int | None, first: str = "reading sources"
+) -> Iterator[Callable[[str, int], None]]:
     """Yield a function that advances a progress bar by rows of a config.
 
     The bar measures tokens, because a row of 131,072 tokens takes as long as thirty of 4,096. It
@@ -339,10 +341,11 @@ def progress(tokens: int | None) -> Iterator[Callable[[str, int], None]]:
 
     Args:
         tokens: of all rows; None if unknown, so that the bar only shows activity.
+        first: what is done before the first row.
     """
     done, started = 0, time.monotonic()
     with progress_bars() as bars:
-        task = bars.add_task("reading sources", total=tokens, items="0 rows", speed="")
+        task = bars.add_task(first, total=tokens, items="0 rows", speed="")
 
         def advance(config: str, rows: int) -> None:
             nonlocal done

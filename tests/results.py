@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from ruler_data import TASKS
-from ruler_eval.schema import DataInfo, RunInfo
+from ruler_eval.data import DataInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_report.results_file import ConfigResult, Depth, Results
 
 Scores = Mapping[str, Sequence[float | None]]

@@ -11,8 +11,8 @@ from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_eval.answers import Answer
-from ruler_eval.data import open_dataset
-from ruler_eval.schema import RUN_FILE, DataInfo, RunInfo
+from ruler_eval.data import DataInfo, open_dataset
+from ruler_eval.run_dir import RUN_FILE, RunInfo
 from tests.commands import Done, one_line
 
 Say = Callable[[str, Row], str | None]

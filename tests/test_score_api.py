@@ -29,9 +29,7 @@ print(ruler_eval.score(predictions, {str(sample_build)!r}, partial=True))
 """
     assert len(code.strip().splitlines()) == 3
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(
-        "task     4K\nvt    66.67\nvalidity: 3 of 6 rows answered; 0 empty"
-    )
+    assert done.stdout.startswith("task    4K\nvt   66.67\nvalidity: 3 of 6 rows answered; 0 empty")
 
 
 def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, str]:
@@ -130,7 +128,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     ({"vt_4096/6": "x"}, "record 1: 'vt_4096/6' is not a row of "),
     ({"vt_512/0": "x"}, "record 1: 'vt_512/0' is not a row of "),
-    ({"vt_4096": "x"}, "record 1: a row is `id`, e.g. vt_4096/17"),
+    ({"vt_4096": "x"}, "record 1: 'vt_4096' is not a row of "),
     ({"vt_4096/0": None}, "record 1: 'vt_4096/0' needs a `text` (or `prediction`), found None"),
     ([{"id": "vt_4096/0", "text": "x"}] * 2, "record 2: 'vt_4096/0' already has a prediction"),
     (
@@ -138,7 +136,7 @@ REFUSED: list[tuple[Any, str]] = [
         "record 1: 'vt_4096/0' needs a `text`",
     ),
     ({}, "no predictions: give a run"),
-    (["x"], "record 1: a row is `id`"),
+    (["x"], "record 1: not an object"),
 ]
 
 

@@ -33,42 +33,24 @@ class Answer:
     """What a model answered to one row, or why there is no answer; one line of a journal.
 
     What is not known is None.
-
-    Attributes:
-        config: e.g. `vt_4096`.
-        index: of the row.
-        text: generated, without the reasoning of protocol `thinking`; None without an answer.
-        finish: why the model stopped, `stop` or `length`.
-        prompt_tokens: that the model read.
-        answer_tokens: that it generated, reasoning included.
-        seconds: from sending the request to the last token.
-        error: why the row is unanswered; None if it is answered.
-        cached_tokens: prompt tokens that a prefix cache held.
-        sample: number of the sample, from 0.
-        reasoning: what the model thought, apart from `text`; never scored.
-        model: that answered, as the reply names it.
-        system_fingerprint: of the reply.
-        question_digest: of the row (`ruler_data.row.question_digest`).
-        calls: of the model, if the answer took several.
-        total_tokens: read and generated in all calls.
     """
 
-    config: str
-    index: int
-    text: str | None = None
-    finish: str | None = None
-    prompt_tokens: int | None = None
-    answer_tokens: int | None = None
-    seconds: float | None = None
-    error: str | None = None
-    cached_tokens: int | None = None
-    sample: int = 0
-    reasoning: str | None = None
-    model: str | None = None
-    system_fingerprint: str | None = None
-    question_digest: str | None = None
-    calls: int | None = None
-    total_tokens: int | None = None
+    config: str  # e.g. `vt_4096`
+    index: int  # of the row
+    text: str | None = None  # generated, without the reasoning of protocol `thinking`
+    finish: str | None = None  # why the model stopped, `stop` or `length`
+    prompt_tokens: int | None = None  # that the model read
+    answer_tokens: int | None = None  # that it generated, reasoning included
+    seconds: float | None = None  # from sending the request to the last token
+    error: str | None = None  # why the row is unanswered; None if it is answered
+    cached_tokens: int | None = None  # prompt tokens that a prefix cache held
+    sample: int = 0  # number of the sample, from 0
+    reasoning: str | None = None  # what the model thought, apart from `text`; never scored
+    model: str | None = None  # that answered, as the reply names it
+    system_fingerprint: str | None = None  # of the reply
+    question_digest: str | None = None  # of the row (`ruler_data.row.question_digest`)
+    calls: int | None = None  # of the model, if the answer took several
+    total_tokens: int | None = None  # read and generated in all calls
 
     @property
     def key(self) -> Key:
@@ -144,10 +126,8 @@ def settle(found: Iterable[tuple[Answer, T]]) -> dict[Key, tuple[T, str | None]]
     return settled
 
 
-def thought_and_text(
-    answer: Answer, *, opened: bool = False, cleaned: bool = True
-) -> tuple[str | None, str]:
-    """Return the reasoning, and what is scored: the text without it, cleaned as upstream does.
+def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -> str:
+    """Return what is scored: the text without reasoning, cleaned as upstream does.
 
     Args:
         answer: with a text.
@@ -156,14 +136,8 @@ def thought_and_text(
         cleaned: False for a metric that reads text as generated (`ruler_eval.metrics.CLEANED`).
     """
     is_apart = answer.reasoning is not None
-    thought, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
-    thought = answer.reasoning if thought is None else thought
-    return thought, clean(text) if cleaned else text
-
-
-def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -> str:
-    """Return what is scored; see `thought_and_text`."""
-    return thought_and_text(answer, opened=opened, cleaned=cleaned)[1]
+    _, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
+    return clean(text) if cleaned else text
 
 
 @dataclass(frozen=True)
@@ -208,15 +182,15 @@ class Validity:
     def errors(self) -> tuple[str, ...]:
         """Why the score must not be used; `score` then exits with 1."""
         n, missing = self.answered, self.rows - self.answered
-        several = n > 1
+        shares = ", ".join(f"{quote(name)} {number:,}" for name, number in self.models.items())
         found = {
             f"{counted(missing, 'row')} of {self.rows:,} unanswered": missing and not self.partial,
-            f"{len(self.models)} models answered: {_shares(self.models)}": len(self.models) > 1,
+            f"{len(self.models)} models answered: {shares}": len(self.models) > 1,
             f"reasoning is in the scored text of {counted(self.reasoning, 'answer')}; "
             "use --protocol thinking": self.reasoning,
             "every answer is empty": n and self.empty == n,
             "every answer is cut off": n and self.cut_off == n,
-            "every answer is the same text": several and self.most_common == n,
+            "every answer is the same text": n > 1 and self.most_common == n,
         }
         return tuple(text for text, holds in found.items() if holds)
 
@@ -224,14 +198,14 @@ class Validity:
     def warnings(self) -> tuple[str, ...]:
         """What is doubtful, beside the errors."""
         one_text = self.most_common if self.most_common > 1 else 0
-        found = (
-            ("empty", self.empty, EMPTY),
-            ("cut off", self.cut_off, CUT_OFF),
-            ("the same text", one_text, ONE_TEXT),
-        )
+        found = {
+            "empty": (self.empty, EMPTY),
+            "cut off": (self.cut_off, CUT_OFF),
+            "the same text": (one_text, ONE_TEXT),
+        }
         doubtful = [
             f"{number / self.answered:.0%} of the answers are {what}"
-            for what, number, limit in found
+            for what, (number, limit) in found.items()
             if 0 < number < self.answered and number >= limit * self.answered
         ]
         versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"
@@ -247,8 +221,8 @@ class Validity:
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON values, with its line, errors and warnings."""
-        said = {"line": self.line, "errors": self.errors, "warnings": self.warnings}
-        return {**asdict(self), **said}
+        lines = {"line": self.line, "errors": self.errors, "warnings": self.warnings}
+        return {**asdict(self), **lines}
 
 
 class Tally:
@@ -257,9 +231,9 @@ class Tally:
     def __init__(self, protocol: str, *, opened: bool = False) -> None:
         """Start at nothing; `opened` as in `scored_text`."""
         self._thinking, self._opened = protocol == "thinking", opened
-        self._counts = dict.fromkeys(("rows", "answered", "empty", "cut_off", "reasoning"), 0)
-        self._models = Counter[str]()
-        self._texts, self._fingerprints = Counter[int](), set[str]()
+        self._counts = Counter(rows=0, answered=0, empty=0, cut_off=0, reasoning=0)
+        self._models, self._texts = Counter[str](), Counter[int]()
+        self._fingerprints = set[str]()
 
     def add(
         self, answer: Answer | None, budget: int | None = None, *, cleaned: bool = True
@@ -270,7 +244,7 @@ class Tally:
             answer: of a run as `settle` left it, or of another tool.
             budget: tokens that an answer of a run may take; None for other predictions, whose
                 records have no more than a text.
-            cleaned: as in `thought_and_text`.
+            cleaned: as in `scored_text`.
 
         Returns:
             The text to score; None if the row is unanswered.
@@ -283,29 +257,25 @@ class Tally:
             return None
         if budget is not None and why_unanswered(answer, budget=budget) is not None:
             return None
-        thought, text = thought_and_text(answer, opened=self._opened, cleaned=cleaned)
+        text = scored_text(answer, opened=self._opened, cleaned=cleaned)
+        thought = answer.reasoning or reasoning.split(answer.text, opened=self._opened)[0]
         empty = not text.strip()
-        self._counts["answered"] += 1
-        self._counts["empty"] += empty
-        self._counts["cut_off"] += answer.finish == "length" or (bool(thought) and empty)
-        self._counts["reasoning"] += reasoning.is_in(text if self._thinking else answer.text)
+        self._counts.update(
+            answered=1,
+            empty=empty,
+            cut_off=answer.finish == "length" or (empty and bool(thought)),
+            reasoning=reasoning.is_in(text if self._thinking else answer.text),
+        )
         self._texts[hash(text)] += 1
-        if answer.system_fingerprint is not None:
-            self._fingerprints.add(answer.system_fingerprint)
+        self._fingerprints.update(filter(None, [answer.system_fingerprint]))
         return text
 
     def validity(self, *, partial: bool = False) -> Validity:
         """Return what was counted so far."""
-        most = max(self._texts.values(), default=0)
-        models = dict(self._models.most_common())
         return Validity(
             **self._counts,
-            models=models,
-            most_common=most,
+            models=dict(self._models.most_common()),
+            most_common=max(self._texts.values(), default=0),
             fingerprints=len(self._fingerprints),
             partial=partial,
         )
-
-
-def _shares(models: dict[str, int]) -> str:
-    return ", ".join(f"{quote(name)} {number:,}" for name, number in models.items())

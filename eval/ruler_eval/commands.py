@@ -124,36 +124,14 @@ def doctor(
         UsageError: the options cannot be carried out.
         RulerError: data are damaged.
     """
+    arguments = locals()
     from ruler_data.terminal import progress
-    from ruler_eval.eval_config import EvalConfig, parse_options
-    from ruler_eval.inputs import Choice
+    from ruler_eval.eval_config import EvalConfig
     from ruler_eval.preflight import diagnose
 
-    choice = Choice(
-        data=data,
-        model=model,
-        revision=revision,
-        configs=configs,
-        tasks=tasks,
-        lengths=lengths,
-        rows=rows,
-        tokenizer=tokenizer,
-        model_revision=model_revision,
-    )
-    config = EvalConfig(
-        engine=engine,
-        protocol=protocol,
-        options=parse_options(options or ()),
-        extra_tokens=extra_tokens,
-        no_context=no_context,
-        samples=samples,
-        temperature=temperature,
-        top_p=top_p,
-        tensor_parallel=tensor_parallel,
-        base_url=base_url,
-    )
-    with progress(None) as advance:
-        return diagnose(choice, config, None if everything else sample, gpu, price, advance)
+    config = EvalConfig.of(arguments)
+    with progress(None, "examining") as advance:
+        return diagnose(config, None if everything else sample, gpu, price, advance)
 
 
 def run(
@@ -210,58 +188,29 @@ def run(
         UsageError: the options cannot be carried out, or `out` holds another run.
         RulerError: the engine failed, or data are damaged.
     """
+    arguments = locals()
     from ruler_data.errors import UsageError
     from ruler_data.names import parse_shard
     from ruler_data.terminal import named_path
     from ruler_eval.data_parallel import run_processes
     from ruler_eval.decide import parse_question
     from ruler_eval.eval_config import EvalConfig, parse_options
-    from ruler_eval.inputs import Choice
     from ruler_eval.run_dir import RunFolder
-    from ruler_eval.run_status import status, summarize
+    from ruler_eval.run_status import status
     from ruler_eval.runner import open_job, run_shard
     from ruler_eval.sharding import Shard
 
-    chosen: dict[str, Any] = {
-        "data": data,
-        "model": model,
-        "revision": revision,
-        "configs": configs,
-        "tasks": tasks,
-        "lengths": lengths,
-        "rows": rows,
-        "tokenizer": tokenizer,
-        "model_name": model_name,
-        "model_revision": model_revision,
-    }
-    generating: dict[str, Any] = {
-        "engine": engine,
-        "protocol": protocol,
-        "options": parse_options(options or ()) | engine_options,
-        "extra_tokens": extra_tokens,
-        "no_context": no_context,
-        "samples": samples,
-        "temperature": temperature,
-        "top_p": top_p,
-        "tensor_parallel": tensor_parallel,
-        "base_url": base_url,
-        "generate": generate,
-    }
-    choice, config, part = Choice(**chosen), EvalConfig(**generating), Shard(*parse_shard(shard))
-    question = None
-    if until_decided is not None:
-        question = parse_question(until_decided, baseline)
-        if part.count > 1 or data_parallel > 1 or config.engine == "ray" or samples > 1:
-            one = "one process and one answer to each row"
-            msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
-            raise UsageError(msg)
+    config = EvalConfig.of({**arguments, "options": parse_options(options) | engine_options})
+    part, question = Shard(*parse_shard(shard)), parse_question(until_decided, baseline)
+    if question and (part.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
+        one = "one process and one answer to each row"
+        msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
+        raise UsageError(msg)
     folder = RunFolder(named_path(out)).checked()
-    job = open_job(choice, config)
+    job = open_job(config)
     if data_parallel == 1:
-        failure = run_shard(job, folder, part, question)
-        return summarize(folder, job.info, failure)
-    arguments = {**chosen, **generating, "out": out}
-    run_processes(arguments, folder, part, data_parallel, tensor_parallel)
+        return status(folder.path, run_shard(job, folder, part, question))
+    run_processes(config, folder, part, data_parallel)
     return status(folder.path)
 
 
@@ -307,7 +256,6 @@ def repeat(
         RulerError: rows or model are not those of the run any more.
     """
     from ruler_eval import repeat as repeating
-    from ruler_eval.eval_config import parse_options
 
     return repeating.repeat(
         Path(run),
@@ -315,7 +263,7 @@ def repeat(
         base_url=base_url,
         generate=generate,
         tensor_parallel=tensor_parallel,
-        options=parse_options(options or ()),
+        options=options,
     )
 
 

@@ -21,14 +21,48 @@ from ruler_data.dataset import (
     row_places,
 )
 from ruler_data.errors import UsageError
-from ruler_data.manifest import Manifest
+from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.parquet import opened
 from ruler_data.row import Row
-from ruler_eval.schema import DataInfo, published_seed
 
 #: Rows that are sorted together.
 ALIKE = 100
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """The frozen rows of a run.
+
+    Attributes:
+        repo: Hub repo; None for a local folder, whose path is private.
+        revision: commit on the Hub; None for a folder.
+        data_version: of the rows, from the manifest.
+        suite: of the configs, from the manifest.
+        seed: of the rows, from the manifest; for a private seed, a one-way hash as a negative
+            number.
+        sample: whether the rows are made of the bundled sample corpus.
+        tokenizer: name of the tokenizer that lengths are counted in.
+        tokenizer_fingerprint: sha256 of its files.
+        digests: content digest of each config of the run, by name.
+        rows: number of rows of each config, the first ones; by name.
+        inputs: sha256 of what else decides on the rows: the hashes of the sources and the reserve;
+            empty in runs of versions that did not record it.
+        edition: of the rows, from the manifest.
+    """
+
+    repo: str | None
+    revision: str | None
+    data_version: str
+    suite: str
+    seed: int
+    sample: bool
+    tokenizer: str
+    tokenizer_fingerprint: str
+    digests: dict[str, str]
+    rows: dict[str, int]
+    inputs: str = ""
+    edition: str = BALANCED
 
 
 @dataclass(frozen=True)
@@ -54,7 +88,7 @@ class Dataset:
             revision=release.commit if release else None,
             data_version=manifest.data_version,
             suite=manifest.suite,
-            seed=published_seed(manifest),
+            seed=_published_seed(manifest),
             sample=manifest.is_sample,
             tokenizer=manifest.tokenizer.name,
             tokenizer_fingerprint=manifest.tokenizer.fingerprint,
@@ -146,3 +180,11 @@ def open_dataset(where: str, revision: str | None = None) -> Dataset:
         data = f"data {quote(where)}"
         raise UsageError(data, "its manifest names no config")
     return Dataset(source, rows)
+
+
+def _published_seed(manifest: Manifest) -> int:
+    """Return the seed; of a private seed, with which anybody could draw its rows, only a hash."""
+    if not manifest.is_private:
+        return manifest.seed
+    digest = hashlib.sha256(f"private seed {manifest.seed}".encode()).digest()
+    return -int.from_bytes(digest[:6])

@@ -1,4 +1,4 @@
-"""Several shards on one machine: `ruler_eval.run` in one process per group of GPUs.
+"""Data parallelism on one machine: a loop over `--shard`, one process per group of GPUs.
 
 The processes share only the run's folder: one that dies affects no other, and only its shard is
 resumed.
@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from ruler_data import terminal
 from ruler_data.errors import RulerError, UsageError
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import LOG, RunFolder
 from ruler_eval.sharding import Shard
 
@@ -40,32 +41,19 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     return [",".join(names[group * size : (group + 1) * size]) for group in range(groups)]
 
 
-def run_processes(
-    arguments: Mapping[str, Any], folder: RunFolder, shard: Shard, groups: int, size: int
-) -> None:
-    """Run a shard in one process per group of `size` GPUs; `arguments` are those of `run`."""
-    gpus = devices(groups, size, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    shards = [Shard(shard.index * groups + n, shard.count * groups) for n in range(groups)]
+def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: int) -> None:
+    """Run a shard in one process per group of GPUs."""
+    gpus = devices(groups, config.tensor_parallel, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    arguments = {**config.to_arguments(), "out": str(folder.path)}
     folder.path.mkdir(parents=True, exist_ok=True)
     processes: dict[Shard, subprocess.Popen[bytes]] = {}
     try:
-        for part, visible in zip(shards, gpus, strict=True):
-            with folder.file(LOG, part).open("wb") as log:
-                processes[part] = subprocess.Popen(
-                    [sys.executable, "-c", WORK, "--shard", str(part)],
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, "CUDA_VISIBLE_DEVICES": visible},
-                )
-            pipe = processes[part].stdin
-            assert pipe is not None
-            pipe.write(json.dumps({**arguments, "shard": str(part)}).encode() + b"\n")
-            pipe.flush()  # it stays open: a process ends when it is closed
+        for number, visible in enumerate(gpus):
+            part = Shard(shard.index * groups + number, shard.count * groups)
+            arguments["shard"] = str(part)
+            processes[part] = _start(arguments, visible, folder.file(LOG, part))
         if sys.stderr.isatty():
-            terminal.err.print(
-                f"{groups} processes; `ruler-eval status {folder.path}` shows how far they are"
-            )
+            terminal.tell(f"{groups} processes; `ruler-eval status {folder.path}` shows their rows")
         for process in processes.values():
             process.wait()
     finally:
@@ -79,11 +67,25 @@ def run_processes(
                     process.kill()
     ended = {part: process.returncode for part, process in processes.items() if process.returncode}
     if ended:
+        errors = (f"shard {part}: {_last_error(folder.file(LOG, part), ended[part])}"
+                  for part in ended)  # fmt: skip
         what = f"{len(ended)} of {groups} shards failed"
-        why = (
-            f"shard {part}: {_last_error(folder.file(LOG, part), ended[part])}" for part in ended
+        raise RulerError(what, f"{'; '.join(errors)}; run it again to resume")
+
+
+def _start(arguments: dict[str, Any], visible: str, log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", WORK, "--shard", arguments["shard"]],  # shown by ps
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "CUDA_VISIBLE_DEVICES": visible},
         )
-        raise RulerError(what, f"{'; '.join(why)}; run it again to resume")
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(arguments).encode() + b"\n")
+    process.stdin.flush()  # it stays open: a process ends when it is closed
+    return process
 
 
 def _last_error(log: Path, code: int) -> str:
@@ -101,6 +103,6 @@ def work(run: Callable[..., Any]) -> None:
         os.read(0, 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    Thread(target=end_with_parent, daemon=True).start()
     program = "ruler-eval"
+    Thread(target=end_with_parent, daemon=True).start()
     terminal.run(program, lambda: sys.exit(terminal.print_result(program, run(**arguments))))

@@ -1,6 +1,6 @@
 """`run --until-decided`: rows in a random order, until `ruler_eval.sequential` has decided.
 
-    effective=85.6    the longest length whose mean is at least 85.6; the longest is asked first
+    effective=85.6    the longest length whose mean is at least 85.6; the longest comes first
     not-worse=1       at no length more than 1 point below the run --baseline; stops at the first
     within=0.5        the mean of each length within ± 0.5 points
 
@@ -10,26 +10,23 @@ complete; a row that failed counts as 0 and as 1, whatever hurts. What was found
 command without the option carries it on.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_data.files import write_file
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, question_digest
-from ruler_data.tasks import Task
 from ruler_eval.answers import Answer, Key, scored_text
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import DECISION, RunFolder
-from ruler_eval.schema import RunInfo, read_info
+from ruler_eval.run_dir import RunFolder, RunInfo, read_info
 from ruler_eval.sequential import ALPHA, Floats, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.
@@ -51,9 +48,14 @@ class Question:
         return f"{self.kind}={self.points:g}"
 
 
-def parse_question(text: str, baseline: str | Path | None) -> Question:
+def parse_question(text: str | None, baseline: str | Path | None) -> Question | None:
     """Return the question of `--until-decided`, e.g. `effective=85.6`, and `--baseline`."""
-    kind, _, number = text.partition("=")
+    kind, _, number = (text or "").partition("=")
+    if (kind == "not-worse") != (baseline is not None):
+        msg = "--baseline is for --until-decided not-worse, which needs it"
+        raise UsageError(msg)
+    if text is None:
+        return None
     try:
         points = float(number) if number else QUESTIONS[kind]
     except (KeyError, ValueError):
@@ -62,50 +64,52 @@ def parse_question(text: str, baseline: str | Path | None) -> Question:
         known = ", ".join(f"{name}={points:g}" for name, points in QUESTIONS.items())
         msg = f"--until-decided {quote(text)}: not a question; give one of {known}"
         raise UsageError(msg)
-    if (kind == "not-worse") != (baseline is not None):
-        msg = "--baseline is for --until-decided not-worse, which needs it"
-        raise UsageError(msg)
     return Question(kind, points, None if baseline is None else Path(baseline))
 
 
-@dataclass
 class Length:
-    """What is known of a length; scores of rounds by tasks, and NaN where no answer came yet."""
+    """What is known of a length: `low` and `high` scores of rounds by tasks, NaN without answer."""
 
-    length: int
-    tasks: dict[str, Task]
-    rows: int
-    low: Floats
-    high: Floats
-    side: Side = None
-    bounds: tuple[float, float] = (0.0, 1.0)
-    rounds: int = 0  # complete
-    decided: int | None = None  # rounds after which it was
-    orders: dict[str, list[int]] = field(default_factory=dict)
+    def __init__(self, length: int, tasks: list[str], rows: int, alpha: float) -> None:
+        """Start without answers to the rows of each task."""
+        self.length, self.tasks, self.rows, self.alpha = length, tasks, rows, alpha
+        self.low = np.full((rows, len(tasks)), np.nan)
+        self.high = self.low.copy()
+        self.rounds = 0  # complete
+        self.side: Side = None
+        self.is_decided = False
 
     @property
     def is_over(self) -> bool:
         """Whether it is decided, or has no more rows."""
-        return self.decided is not None or self.rounds == self.rows
+        return self.is_decided or self.rounds == self.rows
 
-    def decide(self, question: Question, alpha: float) -> None:
+    @property
+    def scores(self) -> tuple[Floats, Floats]:
+        """The scores of the complete rounds, low and high."""
+        return self.low[: self.rounds], self.high[: self.rounds]
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Bounds of the mean of all rows, in [0, 1]."""
+        return interval_of(*self.scores, self.rows, self.alpha)
+
+    def decide(self, question: Question) -> None:
         """Look at the complete rounds, once more than before."""
-        whole = ~np.isnan(self.low).any(axis=1)
-        rounds = self.rows if whole.all() else int(whole.argmin())
-        if self.decided is not None or rounds == self.rounds:
+        incomplete = np.isnan(self.low).any(axis=1)
+        rounds = int(incomplete.argmax()) if incomplete.any() else self.rows
+        if self.is_decided or rounds == self.rounds:
             return
         self.rounds = rounds
-        low, high = self.low[:rounds], self.high[:rounds]
         if question.kind == "within":
-            self.bounds = interval_of(low, high, self.rows, alpha)
-            is_decided = 100 * (self.bounds[1] - self.bounds[0]) <= 2 * question.points
-        else:
-            share = question.points / 100
-            limit = share if question.kind == "effective" else (1 - share) / 2
-            if rounds < self.rows:  # with the last row every mean is on one side
-                self.side = side_of(low, high, limit, self.rows, alpha)
-            is_decided = self.side is not None
-        self.decided = rounds if is_decided else None
+            low, high = self.bounds
+            self.is_decided = 100 * (high - low) <= 2 * question.points
+            return
+        share = question.points / 100
+        limit = share if question.kind == "effective" else (1 - share) / 2
+        if rounds < self.rows:  # with the last row every mean is on one side
+            self.side = side_of(*self.scores, limit, self.rows, self.alpha)
+        self.is_decided = self.side is not None
 
 
 class Decision:
@@ -119,11 +123,20 @@ class Decision:
         """
         self.question, self._data, self._info = question, data, info
         self._lock = Lock()
-        self._asked: dict[Key, tuple[Length, int, int, Row]] = {}
-        self.lengths = list(_lengths(data, longest_first=question.kind == "effective"))
-        share = 1 if question.kind == "within" else len(self.lengths)
-        self.alpha = ALPHA / share
+        self._sent: dict[Key, tuple[Length, int, int, Row]] = {}
         self._baseline = _answers_by_question(question.baseline) if question.baseline else {}
+        configs = [parse_config(name) for name in data.rows]
+        lengths = sorted({length for _, length in configs}, reverse=question.kind == "effective")
+        alpha = ALPHA if question.kind == "within" else ALPHA / len(lengths)
+        self.lengths = []
+        for length in lengths:
+            tasks = [task for task, each in configs if each == length]
+            counts = sorted({data.rows[f"{task}_{length}"] for task in tasks})
+            if len(counts) > 1:
+                have = f"the tasks of length {length} have {counts[0]} to {counts[-1]} rows"
+                msg = f"--until-decided: {have}; it needs as many of each (--rows)"
+                raise UsageError(msg)
+            self.lengths.append(Length(length, tasks, counts[0], alpha))
 
     @property
     def is_over(self) -> bool:
@@ -136,62 +149,60 @@ class Decision:
     def rows(
         self, found: Mapping[Key, Answer], held: int | None
     ) -> Iterator[tuple[str, Row] | None]:
-        """Yield rows to ask, with their config; None while `held` rounds of them are not answered.
+        """Yield rows to send, with their config; None while `held` rounds of them are unanswered.
 
         Args:
-            found: answers of the folder, which count without being asked again.
+            found: answers of the folder, which count without being generated again.
             held: see `HELD`; None for an engine that holds few rows anyway.
         """
         for one in self.lengths:
-            for start in range(0, one.rows, BLOCK):
+            for number, place, row in self._in_order(one):
+                config = f"{one.tasks[place]}_{one.length}"
+                key = (config, row.index, 0)
+                answer = found.get(key)
+                is_known = answer is not None and answer.error is None
+                while held and not is_known and len(self._sent) >= held * len(one.tasks):
+                    yield None
                 if self.is_over or one.is_over:
                     break
-                yield from self._block(one, range(start, min(start + BLOCK, one.rows)), found, held)
+                self._sent[key] = one, number, place, row
+                if answer is not None and is_known:
+                    self.add(answer)
+                else:
+                    yield config, row
 
-    def _block(
-        self, one: Length, rounds: range, found: Mapping[Key, Answer], held: int | None
-    ) -> Iterator[tuple[str, Row] | None]:
-        rows: dict[tuple[int, int], Row] = {}
-        for place, task in enumerate(one.tasks):
-            order = one.orders[task]
-            wanted = {order[number]: number for number in rounds}
-            with closing(self._data.read_alike(f"{task}_{one.length}", wanted)) as some:
-                rows |= {(wanted[row.index], place): row for row in some}
-        for (number, place), row in sorted(rows.items(), key=lambda one: one[0]):
-            config = f"{list(one.tasks)[place]}_{one.length}"
-            key = (config, row.index, 0)
-            self._asked[key] = one, number, place, row
-            answer = found.get(key)
-            if answer is not None and answer.error is None:
-                self.add(answer)
-                continue
-            while held and len(self._asked) > held * len(one.tasks):
-                yield None
-            if self.is_over or one.is_over:
-                del self._asked[key]
-                return
-            yield config, row
+    def _in_order(self, one: Length) -> Iterator[tuple[int, int, Row]]:
+        """Yield the number of the round, the place of the task, and the row."""
+        for start in range(0, one.rows, BLOCK):
+            rows: dict[tuple[int, int], Row] = {}
+            for place, task in enumerate(one.tasks):
+                order = order_of(task, one.rows)[start : start + BLOCK]
+                rounds = {index: number for number, index in enumerate(order, start)}
+                with closing(self._data.read_alike(f"{task}_{one.length}", rounds)) as some:
+                    rows |= {(rounds[row.index], place): row for row in some}
+            for (number, place), row in sorted(rows.items(), key=lambda one: one[0]):
+                yield number, place, row
 
     def add(self, answer: Answer) -> None:
         """Count an answer, or a failure, and look whether it decides."""
         with self._lock:
-            one, number, place, row = self._asked.pop(answer.key)
-            task = list(one.tasks.values())[place]
-            score = self._score(answer, row, task)
-            low, high = (0.0, 1.0) if score is None else (score, score)
+            one, number, place, row = self._sent.pop(answer.key)
+            low, high = self._score(answer, row)
             if self.question.kind == "not-worse":
                 base = self._baseline.get((answer.config, question_digest(row)))
-                theirs = None if base is None else self._score(base, row, task)
-                low = (low - (1.0 if theirs is None else theirs) + 1) / 2
-                high = (high - (0.0 if theirs is None else theirs) + 1) / 2
+                least, most = self._score(base, row)
+                low, high = (low - most + 1) / 2, (high - least + 1) / 2
             one.low[number, place], one.high[number, place] = low, high
-            one.decide(self.question, self.alpha)
+            one.decide(self.question)
 
-    def _score(self, answer: Answer, row: Row, task: Task) -> float | None:
-        if answer.error is not None or answer.text is None:
-            return None
+    def _score(self, answer: Answer | None, row: Row) -> tuple[float, float]:
+        """Return the score of an answer; without one all that it could be, 0 to 1."""
+        if answer is None or answer.error is not None or answer.text is None:
+            return 0.0, 1.0
+        task = self._data.manifest.table[row.task]
         opened, cleaned = opens(self._info.frame), task.metric in CLEANED
-        return score_row(row, task, scored_text(answer, opened=opened, cleaned=cleaned))
+        score = score_row(row, task, scored_text(answer, opened=opened, cleaned=cleaned))
+        return score, score
 
     def to_record(self) -> dict[str, object]:
         """Return what was found as JSON values."""
@@ -207,17 +218,14 @@ class Decision:
             "lengths": {str(one.length): self._of_length(one) for one in self.lengths},
         }
 
-    def _of_length(self, one: Length) -> dict[str, object]:
-        low, high = one.low[: one.rounds], one.high[: one.rounds]
-        bounds = interval_of(low, high, one.rows, self.alpha)
-        scale = 100.0 if self.question.kind != "not-worse" else 200.0
-        shift = 0.0 if self.question.kind != "not-worse" else -100.0
+    def _of_length(self, one: Length) -> dict[str, Any]:
+        scale, shift = (200, -100) if self.question.kind == "not-worse" else (100, 0)
         return {
             "side": one.side,
             "rows": one.rounds * len(one.tasks),
             "of": one.rows * len(one.tasks),
             "rows_of_a_task": one.rounds,
-            "bounds": [round(scale * bound + shift, 2) for bound in bounds],
+            "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
         }
 
     @property
@@ -227,40 +235,31 @@ class Decision:
         used = sum(one.rounds * len(one.tasks) for one in self.lengths)
         every = sum(one.rows * len(one.tasks) for one in self.lengths)
         after = f", after {used:,} of {every:,} rows"
-        by_side = {side: [one.length for one in self.lengths if one.side == side]
-                   for side in ("above", "below", None)}  # fmt: skip
+        above, below, unsure = (
+            [one.length for one in self.lengths if one.side == side]
+            for side in ("above", "below", None)
+        )
         if kind == "within":
-            done = [f"{one.length:,}: {100 * one.bounds[0]:.1f} to {100 * one.bounds[1]:.1f}"
-                    for one in self.lengths if one.decided is not None]  # fmt: skip
-            return f"mean within ± {points:g} at {'; '.join(done) or 'no length yet'}{after}"
+            done = "; ".join(
+                f"{one.length:,}: {100 * one.bounds[0]:.1f} to {100 * one.bounds[1]:.1f}"
+                for one in self.lengths
+                if one.is_decided
+            )
+            return f"mean within ± {points:g} at {done or 'no length yet'}{after}"
         if kind == "not-worse":
-            base = self.question.baseline.name if self.question.baseline else ""
-            said = "cannot tell whether it is worse than"
-            if by_side["below"]:
-                said = f"worse at {by_side['below'][0]:,} tokens than"
-            elif not by_side[None]:
-                said = "not worse at any length than"
-            return f"{said} {quote(base)} by {points:g} points{after}"
-        longest = max(by_side["above"], default=0)
-        unsure = [length for length in by_side[None] if length > longest]
-        but = f" (cannot tell at {', '.join(f'{length:,}' for length in unsure)})" if unsure else ""
-        found = f"{longest:,}" if longest else "none"
-        return f"effective length at {points:g}: {found}{but}{after}"
-
-
-def _lengths(data: Dataset, *, longest_first: bool) -> Iterator[Length]:
-    configs = [parse_config(name) for name in data.rows]
-    for length in sorted({length for _, length in configs}, reverse=longest_first):
-        tasks = {task: data.manifest.table[task] for task, each in configs if each == length}
-        counts = {data.rows[f"{task}_{length}"] for task in tasks}
-        if len(counts) > 1:
-            have = f"the tasks of length {length} have {min(counts)} to {max(counts)} rows"
-            msg = f"--until-decided: {have}; it needs as many of each (--rows)"
-            raise UsageError(msg)
-        (rows,) = counts
-        orders = {task: order_of(task, rows) for task in tasks}
-        empty = np.full((rows, len(tasks)), np.nan)
-        yield Length(length, tasks, rows, empty, empty.copy(), orders=orders)
+            base = quote(self.question.baseline.name if self.question.baseline else "")
+            found = "not worse at any length than"
+            if below:
+                found = f"worse at {below[0]:,} tokens than"
+            elif unsure:
+                found = "cannot tell whether it is worse than"
+            return f"{found} {base} by {points:g} points{after}"
+        longest = max(above, default=0)
+        lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
+        but = f" (cannot tell at {lengths})" if lengths else ""
+        return (
+            f"effective length at {points:g}: {f'{longest:,}' if longest else 'none'}{but}{after}"
+        )
 
 
 def _answers_by_question(run: Path) -> dict[tuple[str, str], Answer]:
@@ -273,9 +272,3 @@ def _answers_by_question(run: Path) -> dict[tuple[str, str], Answer]:
         msg = f"--baseline {quote(str(run))}: {what}"
         raise UsageError(msg)
     return found
-
-
-def write_decision(folder: Path, decision: Decision) -> None:
-    """Write what was found to the run's folder."""
-    text = json.dumps(decision.to_record(), indent=1, ensure_ascii=False)
-    write_file(folder / DECISION, text + "\n")

@@ -1,89 +1,37 @@
-"""What an engine is asked for, and how the texts of options are read."""
+"""The options of a run, checked as far as no file is needed, and how their texts are read."""
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field, fields
 from functools import cached_property
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, ValidationError
+from pydantic.dataclasses import dataclass
 
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_length, quote
-from ruler_eval.prompts import PROTOCOLS, PromptFormat
+from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalConfig:
-    """How answers are generated; the parameters of `ruler_eval.run` of the same names say more."""
-
-    engine: str = "vllm"
-    protocol: str = "completion"
-    options: Mapping[str, Any] = field(default_factory=dict)  # of the engine
-    extra_tokens: int | None = None
-    no_context: bool = False
-    samples: int = 1
-    temperature: float | None = None
-    top_p: float | None = None
-    tensor_parallel: int = 1
-    base_url: str | None = None
-    generate: Callable[..., Any] | None = None
-
-    def __post_init__(self) -> None:
-        """Check what needs no file; a function or an address selects its engine."""
-        if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
-            object.__setattr__(self, "engine", "python" if self.generate else "openai")
-        for name, known in (("engine", get_args(EngineName)), ("protocol", PROTOCOLS)):
-            if (choice := getattr(self, name)) not in known:
-                msg = f"{name} {quote(choice)}: not known; known: {', '.join(known)}"
-                raise UsageError(msg)
-        for name, least in (("samples", 1), ("tensor_parallel", 1), ("extra_tokens", 0)):
-            if (getattr(self, name) or least) < least:
-                msg = f"{name} {getattr(self, name)}: must be at least {least}"
-                raise UsageError(msg)
-        python, greedy = self.engine == "python", not self.temperature
-        if self.top_p is not None and (greedy or not 0 < self.top_p <= 1):
-            msg = f"top_p {self.top_p}: must be over 0 and at most 1, with a temperature over 0"
-        elif python and self.temperature is not None:
-            msg = "temperature: engine python samples by itself; give its function an --option"
-        elif self.samples > 1 and greedy and self.engine not in ("python", "oracle"):
-            msg = f"samples {self.samples}: greedy answers are all the same; add a temperature"
-        elif self.base_url is not None and self.engine != "openai":
-            msg = f"--base-url is for engine openai; leave it or --engine {self.engine} out"
-        else:
-            return
-        raise UsageError(msg)
-
-    @property
-    def engine_options(self) -> dict[str, Any]:
-        """Options of the engine, by name."""
-        return dict(self.options)
-
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """What an engine is asked for; at least one token, as an immediate end is no answer."""
-        top_p = {} if self.top_p is None else {"top_p": self.top_p}
-        drawn = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
-        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **drawn}
-
-    @cached_property
-    def prompts(self) -> PromptFormat:
-        """How rows are formatted."""
-        protocol = PROTOCOLS[self.protocol]
-        extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
-        return PromptFormat(protocol, extra, self.no_context)
-
-
-def parse_names(names: str | Iterable[str] | None) -> tuple[str, ...]:
+def parse_names(names: str | int | Iterable[object] | None) -> tuple[str, ...]:
     """Return names, which may be a comma-separated list.
 
-    >>> parse_names("vt_4096, cwe_4096")
-    ('vt_4096', 'cwe_4096')
+    >>> parse_names("vt_4096, cwe_4096"), parse_names(4096)
+    (('vt_4096', 'cwe_4096'), ('4096',))
     """
-    parts = names.split(",") if isinstance(names, str) else names or ()
-    return tuple(name.strip() for name in parts if name.strip())
+    parts = str(names).split(",") if isinstance(names, str | int) else names or ()
+    return tuple(str(name).strip() for name in parts if str(name).strip())
+
+
+def parse_lengths(lengths: str | int | Iterable[object] | None) -> tuple[int, ...]:
+    """Return lengths in tokens, e.g. of `4k,131072`."""
+    return tuple(parse_length(text) for text in parse_names(lengths))
 
 
 def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:
@@ -110,7 +58,7 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
     return found
 
 
-def parse_options(texts: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
+def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Any]:
     """Return options, which may be written NAME=VALUE, by name; values are JSON, or plain text.
 
     >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
@@ -119,16 +67,101 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(texts, Mapping):
         return dict(texts)
     options: dict[str, Any] = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
-        if not (equals and name.isidentifier()):
-            msg = f"--option {quote(text)}: write NAME=VALUE"
-            raise UsageError(msg)
-        if name in options:
-            msg = f"--option {name}: given twice"
-            raise UsageError(msg)
+        if not (equals and name.isidentifier()) or name in options:
+            wrong = "given twice" if name in options else "write NAME=VALUE"
+            raise UsageError(f"--option {quote(text)}", wrong)  # noqa: EM102
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
             options[name] = value
     return options
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalConfig:
+    """The rows, the model, and how it answers; the parameters of `ruler_eval.run` say more."""
+
+    data: str | Path = ""
+    model: str | Path = ""
+    engine: EngineName = "vllm"
+    protocol: ProtocolName = "completion"
+    revision: str | None = None
+    configs: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = ()
+    tasks: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = ()
+    lengths: Annotated[tuple[int, ...], BeforeValidator(parse_lengths)] = ()
+    rows: Annotated[int | dict[int, int] | None, BeforeValidator(parse_rows)] = None
+    options: Annotated[dict[str, Any], BeforeValidator(parse_options)] = field(default_factory=dict)
+    extra_tokens: NonNegativeInt | None = None
+    no_context: bool = False
+    samples: PositiveInt = 1
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    tensor_parallel: PositiveInt = 1
+    base_url: str | None = None
+    tokenizer: str | Path | None = None
+    model_name: str | None = None
+    model_revision: str | None = None
+    generate: Callable[..., Any] | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> "EvalConfig":
+        """Return those arguments of a command that are options of a run.
+
+        Raises:
+            UsageError: a value is not one of its option, or two options contradict each other.
+        """
+        names = {one.name for one in fields(cls)}
+        try:
+            return cls(**{name: each for name, each in arguments.items() if name in names})
+        except ValidationError as error:
+            first = error.errors()[0]
+            option = f"{first['loc'][0]} {quote(str(first['input']))}"
+            raise UsageError(option, first["msg"]) from error
+
+    def __post_init__(self) -> None:
+        """Check options against each other; a function or an address selects its engine."""
+        if self.engine == "vllm" and (self.generate is not None or self.base_url is not None):
+            object.__setattr__(self, "engine", "python" if self.generate else "openai")
+        python, greedy = self.engine == "python", not self.temperature
+        repeats_itself = self.samples > 1 and greedy and self.engine not in ("python", "oracle")
+        wrong = {
+            f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None and greedy,
+            "temperature: engine python samples by itself; give its function an --option": python
+            and self.temperature is not None,
+            f"samples {self.samples}: greedy answers are all the same; add a temperature": (
+                repeats_itself
+            ),
+            f"--base-url is for engine openai; leave it or --engine {self.engine} out": (
+                self.base_url is not None and self.engine != "openai"
+            ),
+        }
+        for message, holds in wrong.items():
+            if holds:
+                raise UsageError(message)
+
+    def to_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `run` that give the same, as JSON values; without a function."""
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        del known["generate"]
+        return json.loads(json.dumps(known, default=str))  # type: ignore[no-any-return]
+
+    @property
+    def engine_options(self) -> dict[str, Any]:
+        """Options of the engine, by name."""
+        return dict(self.options)
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """What an engine is asked for; at least one token, as an immediate end is no answer."""
+        top_p = {} if self.top_p is None else {"top_p": self.top_p}
+        drawn = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
+        return {"temperature": self.temperature or 0.0, "min_tokens": 1, **drawn}
+
+    @cached_property
+    def prompts(self) -> PromptFormat:
+        """How rows are formatted."""
+        protocol = PROTOCOLS[self.protocol]
+        extra = protocol.extra_tokens if self.extra_tokens is None else self.extra_tokens
+        return PromptFormat(protocol, extra, self.no_context)

@@ -4,21 +4,21 @@ Whether every prompt fits the context window is settled here, before an engine l
 truncation.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.index import Index, releases_of
-from ruler_data.names import config_name, counted, is_repo, parse_config, parse_length, quote
+from ruler_data.names import config_name, is_repo, parse_config, quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.eval_config import EvalConfig, parse_names, parse_rows
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, open_model, overridden
 from ruler_eval.prompts import PromptFormat
 
@@ -34,43 +34,10 @@ SLACK = 16
 PROBES, MARGIN = 8, 1.05
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
-    """The rows and the model of a run, as the user names them; see `ruler_eval.run`."""
-
-    data: str | Path
-    model: str | Path = ""
-    revision: str | None = None
-    configs: str | Iterable[str] | None = None
-    tasks: str | Iterable[str] | None = None
-    lengths: str | Iterable[int] | None = None
-    rows: str | int | Mapping[int, int] | None = None
-    tokenizer: str | Path | None = None
-    model_name: str | None = None
-    model_revision: str | None = None
-
-    @property
-    def first_rows(self) -> int | dict[int, int] | None:
-        """Rows of each config, or of the configs of each length (tokens); None for all."""
-        return parse_rows(self.rows)
-
-    def chosen(self, where: str, revision: str | None) -> Dataset:
-        """Return the chosen rows of a folder, or of a Hub repo at a revision."""
-        lengths = [self.lengths] if isinstance(self.lengths, int) else self.lengths
-        texts = lengths if isinstance(lengths, str) else ",".join(map(str, lengths or ()))
-        return open_dataset(where, revision).choose(
-            parse_names(self.configs),
-            self.first_rows,
-            parse_names(self.tasks),
-            [parse_length(text) for text in parse_names(texts)],
-        )
-
-
 @dataclass(frozen=True)
 class Inputs:
     """What requests are made from."""
 
-    choice: Choice
     config: EvalConfig
     data: Dataset
     model: Model
@@ -94,7 +61,7 @@ class Inputs:
         """Return the tokens that the answer to a row may take."""
         return row.max_new_tokens + self.prompts.extra_tokens
 
-    def misfits(self, row: Row, ids: Sequence[int], window: int | None) -> dict[str, str]:
+    def length_errors(self, row: Row, ids: Sequence[int], window: int | None) -> dict[str, str]:
         """Return what is wrong with the length of a row's prompt, and what to do; by name."""
         prompts, found = self.prompts, dict[str, str]()
         length, need = len(ids) + row.max_new_tokens, len(ids) + self.room(row)
@@ -106,10 +73,9 @@ class Inputs:
             wrong = f"prompt and answer need {need} tokens, the model's window is {window}"
             remedy = "leave its config out with --configs, or extend the window, e.g. with YaRN"
             if prompts.protocol.name == "thinking":
-                room = (
-                    "take rows with room for reasoning: the sibling of the data named …-r16k, or "
-                )
-                remedy = f"{room}`ruler-data build --reserve {prompts.extra_tokens}`; or {remedy}"
+                room = "take rows with room for reasoning: the sibling of the data named …-r16k"
+                build = f"`ruler-data build --reserve {prompts.extra_tokens}`"
+                remedy = f"{room}, or {build}; or {remedy}"
             found["window"] = f"{wrong}; {remedy} (docs/eval.md)"
         return found
 
@@ -118,22 +84,21 @@ class Inputs:
 
         With the data's own tokenizer, `completion` needs exactly a row's frozen length.
         """
-        configs = self.data.rows
         if self.counts_alike:
             slack = 0 if self.prompts.protocol.name == "completion" else SLACK
-            more = self.prompts.extra_tokens + slack
-            return {name: self.data.manifest.configs[name].length_max + more for name in configs}
-        probed = {name: islice(self.data.read(name), PROBES) for name in configs}
+            more, infos = self.prompts.extra_tokens + slack, self.data.manifest.configs
+            return {name: infos[name].length_max + more for name in self.data.rows}
         return {
-            name: int(MARGIN * max(len(self.ids(row)) + self.room(row) for row in rows))
-            for name, rows in probed.items()
+            name: int(MARGIN * max(len(self.ids(row)) + self.room(row) for row in probed))
+            for name in self.data.rows
+            for probed in [islice(self.data.read(name), PROBES)]
         }
 
     def refuse_over_window(self, longest: Mapping[str, int], window: int | None) -> None:
         """Refuse a prompt over the window; rows are counted only where the bound is over it."""
         for config, bound in longest.items():
             for row in self.data.read(config) if window is not None and bound > window else ():
-                if reason := self.misfits(row, self.ids(row), window).get("window"):
+                if reason := self.length_errors(row, self.ids(row), window).get("window"):
                     name = f"{config}/{row.index}"
                     raise UsageError(name, reason)
 
@@ -156,27 +121,21 @@ class Inputs:
         self.tokenizer.use("auto", Probes(probes, key))
 
 
-def open_inputs(choice: Choice, config: EvalConfig) -> Inputs:
+def open_inputs(config: EvalConfig) -> Inputs:
     """Return the inputs that the options name; a mistyped name of data is refused first."""
-    if not choice.model and config.engine != "python":
+    if not config.model and config.engine != "python":
         msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
         raise UsageError(msg)
-    first = choice.first_rows
-    found = _find_data(choice)
-    model = _open_model(choice, config)
+    found = _find_data(config)
+    model = _open_model(config)
     tokenizer = None
-    if choice.tokenizer is not None:
-        tokenizer = load_tokenizer(str(choice.tokenizer))
+    if config.tokenizer is not None:
+        tokenizer = load_tokenizer(str(config.tokenizer))
     elif model.folder is not None:
         tokenizer = model.tokenizer()
     if isinstance(found, Index):
-        found = _of_index(found, choice, config, model, tokenizer)
+        found = _of_index(found, config, model, tokenizer)
     data = found.fetch()
-    for name, rows in data.rows.items():
-        wanted = first.get(parse_config(name)[1]) if isinstance(first, dict) else first
-        if wanted and wanted > rows:
-            warn(f"{name} has only {counted(rows, 'row')}, not {wanted}")
-            break
     if tokenizer is None:
         spec = find_by_fingerprint(data.manifest.tokenizer)
         if spec is None:
@@ -186,14 +145,14 @@ def open_inputs(choice: Choice, config: EvalConfig) -> Inputs:
             raise UsageError(msg)
         tokenizer = load_tokenizer(spec)
     config.prompts.refuse(tokenizer)
-    return Inputs(choice, config, data, model, tokenizer)
+    return Inputs(config, data, model, tokenizer)
 
 
-def _find_data(choice: Choice) -> Dataset | Index:
+def _find_data(config: EvalConfig) -> Dataset | Index:
     """Return the chosen rows; of a repo without a revision its index, of rows by model."""
-    where = str(choice.data)
-    if choice.revision is not None or Path(where).is_dir() or not is_repo(where):
-        return choice.chosen(where, choice.revision)
+    where = str(config.data)
+    if config.revision is not None or Path(where).is_dir() or not is_repo(where):
+        return _choose(config, where, config.revision)
     try:
         return releases_of(where)
     except RulerError as error:
@@ -203,37 +162,38 @@ def _find_data(choice: Choice) -> Dataset | Index:
 
 
 def _of_index(
-    index: Index,
-    choice: Choice,
-    config: EvalConfig,
-    model: Model,
-    tokenizer: PromptTokenizer | None,
+    index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
 ) -> Dataset:
     """Return the chosen rows of the release for the model; in `thinking`, with room if it can."""
-    where, sibling = str(choice.data), None
+    where, sibling = str(config.data), None
     room = config.prompts.extra_tokens if config.protocol == "thinking" else 0
     for reserve in dict.fromkeys((room, 0)):
         by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
         sibling = sibling or by_tokenizer or index.of_model(model.source, reserve)
     if sibling is None:
         known = ", ".join(one.tokenizer for one in index.siblings)
-        build = f"`ruler-data build --tokenizer {choice.tokenizer or model.source}`"
+        build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
         missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
         raise UsageError(where, f"{missing}; {remedy}another tokenizer")
     release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
     warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
-    return choice.chosen(sibling.repo, sibling.commit)
+    return _choose(config, sibling.repo, sibling.commit)
 
 
-def _open_model(choice: Choice, config: EvalConfig) -> Model:
+def _choose(config: EvalConfig, where: str, revision: str | None) -> Dataset:
+    data = open_dataset(where, revision)
+    return data.choose(config.configs, config.rows, config.tasks, config.lengths)
+
+
+def _open_model(config: EvalConfig) -> Model:
     """Return the model, with the options that change its config or its window."""
-    options = config.engine_options
+    options = config.options
     model = open_model(
-        str(choice.model or "python"),
+        str(config.model or "python"),
         served=bool({config.engine, options.get("engine")} & SERVED),
-        name=choice.model_name,
-        revision=choice.model_revision,
+        name=config.model_name,
+        revision=config.model_revision,
     )
     overrides = options.get("hf_overrides", {})
     if not isinstance(overrides, dict):

@@ -1,5 +1,6 @@
 """Examine a run without loading the model: each finding names the rows, the fault and a remedy."""
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -13,11 +14,10 @@ from ruler_eval.engines import Request, prepare
 from ruler_eval.engines.interface import NotInstalled
 from ruler_eval.estimate import BATCH, BEST, GPUS, USABLE, WORST, Estimate, estimate, shape_of
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice, Inputs, open_inputs
+from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import text_part
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
-from ruler_eval.run_status import duration
 from ruler_eval.sharding import items_of
 
 Level = Literal["error", "warning", "note"]
@@ -108,8 +108,18 @@ def _told(cost: Estimate, found: Diagnosis) -> Iterator[str]:
     )
 
 
+def duration(seconds: float) -> str:
+    """Return a time as people read it.
+
+    >>> duration(42), duration(200), duration(9000)
+    ('42 s', '3 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{math.ceil(seconds)} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def diagnose(
-    choice: Choice,
     config: EvalConfig,
     sample: int | None,
     gpu: str | None,
@@ -119,8 +129,7 @@ def diagnose(
     """Return what was found, and the cost of the run.
 
     Args:
-        choice: rows and model of the run.
-        config: how it generates.
+        config: rows and model of the run, and how it answers.
         sample: rows of each config to render, evenly spread; all where None.
         gpu: its name; None for an estimate without times.
         price: of one hour of it.
@@ -134,7 +143,7 @@ def diagnose(
         raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
         config = replace(config, options={"patience": PATIENCE, **config.engine_options})
-    inputs = open_inputs(choice, config)
+    inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
     cost = _estimate(inputs, gpu)  # only now are the engine's options known to be right
@@ -152,7 +161,7 @@ def _examine_tokenizer(inputs: Inputs) -> Iterator[Finding]:
         row = next(inputs.data.read(config))
         length = len(inputs.ids(row)) + row.max_new_tokens
         yield Finding(
-            "error" if inputs.choice.tokenizer is None else "warning",
+            "error" if inputs.config.tokenizer is None else "warning",
             "tokenizer",
             f"{info.name} ({info.fingerprint[:16]}) is not that of the data, {data.name} "
             f"({data.fingerprint[:16]}): {config}/0 has {length} tokens, the data says "
@@ -269,7 +278,7 @@ def _examine_rows(
 def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
     """Yield the faults of a row: name, excess (the row with most is shown), message."""
     tokenizer, ids, room = inputs.tokenizer, inputs.ids(row), inputs.room(row)
-    for fault, message in inputs.misfits(row, ids, inputs.model.window).items():
+    for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
         wrong = abs(len(ids) + row.max_new_tokens - row.length)
         yield fault, wrong if fault == "length" else len(ids) + room, message
     bos = next((place for place, each in enumerate(ids) if each != tokenizer.bos_id), len(ids))

@@ -1,4 +1,4 @@
-"""The noise floor of a run: some rows asked again in other company, and what changed.
+"""The noise floor of a run: some rows generated again in other company, and what changed.
 
 Engines compute a row together with others, so its last bits depend on the batch, on the order, on
 what a prefix cache holds and on the number of GPUs; now and then another token wins. A difference
@@ -15,7 +15,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -24,17 +24,15 @@ from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
-from ruler_data.names import counted, parse_config
+from ruler_data.names import counted
 from ruler_data.row import Row
-from ruler_eval.answers import Answer, Key, thought_and_text
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice
+from ruler_eval.answers import Answer, Key, scored_text
+from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import TIME
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import RunFolder
+from ruler_eval.run_dir import RunFolder, RunInfo, read_info
 from ruler_eval.runner import RunJob, open_job, requests
-from ruler_eval.schema import RunInfo, read_info
 from ruler_eval.sharding import Item
 
 FILES = "repeat-*.json"
@@ -80,22 +78,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Repeat:
-    """What changed when rows of a run were asked again.
+    """What changed when rows of a run were generated again."""
 
-    Attributes:
-        pairs: the rows that were answered both times.
-        failed: rows without an answer this time.
-        differs: what of the run was changed on purpose, e.g. `enable_prefix_caching`.
-    """
-
-    pairs: tuple[Pair, ...]
-    failed: int = 0
-    differs: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """Number of rows that were compared."""
-        return len(self.pairs)
+    pairs: tuple[Pair, ...]  # the rows that were answered both times
+    failed: int = 0  # rows without an answer this time
+    differs: tuple[str, ...] = ()  # what was changed on purpose, e.g. `enable_prefix_caching`
 
     @property
     def changed(self) -> float:
@@ -103,24 +90,10 @@ class Repeat:
         return fmean(pair.changed for pair in self.pairs) if self.pairs else 0.0
 
     @property
-    def changed_interval(self) -> Interval:
-        """95 % interval of `changed`."""
-        return interval(self.changed, self.rows)
-
-    @property
     def points(self) -> float:
         """Mean change of a row's score, up or down, in percentage points."""
-        return 100 * self._moved
-
-    @property
-    def points_interval(self) -> Interval:
-        """95 % interval of `points`."""
-        low, high = interval(self._moved, self.rows)
-        return 100 * low, 100 * high
-
-    @property
-    def _moved(self) -> float:
-        return fmean(abs(pair.after - pair.before) for pair in self.pairs) if self.pairs else 0.0
+        moves = [abs(pair.after - pair.before) for pair in self.pairs]
+        return 100 * fmean(moves) if moves else 0.0
 
     @property
     def net(self) -> float:
@@ -129,7 +102,7 @@ class Repeat:
 
     @property
     def failure(self) -> str | None:
-        """What to say if rows had no answer this time."""
+        """The error if rows had no answer this time."""
         return f"{counted(self.failed, 'row')} could not be answered again" if self.failed else None
 
     @property
@@ -137,22 +110,32 @@ class Repeat:
         """1 if rows had no answer this time."""
         return int(self.failed > 0)
 
+    def to_record(self) -> dict[str, Any]:
+        """Return its figures as JSON values, with 95 % intervals."""
+        low, high = interval(self.points / 100, len(self.pairs))
+        return {
+            "rows": len(self.pairs),
+            "failed": self.failed,
+            "differs": self.differs,
+            "changed": self.changed,
+            "changed_interval": interval(self.changed, len(self.pairs)),
+            "points": self.points,
+            "points_interval": (100 * low, 100 * high),
+            "net": self.net,
+            "pairs": [asdict(pair) for pair in self.pairs],
+        }
+
     def __str__(self) -> str:
-        low, high = (100 * end for end in self.changed_interval)
-        least, most = self.points_interval
+        record = self.to_record()
+        low, high = (100 * end for end in record["changed_interval"])
+        least, most = record["points_interval"]
         where = f" with other {', '.join(self.differs)}" if self.differs else ""
         return (
-            f"{counted(self.rows, 'row')} asked again{where}: {100 * self.changed:.1f} % of the "
-            f"answers changed (95 % interval {low:.1f} to {high:.1f}); a row's score moved by "
-            f"{self.points:.2f} points (95 % interval {least:.2f} to {most:.2f}), "
-            f"all together by {self.net:+.2f}"
+            f"{counted(len(self.pairs), 'row')} generated again{where}: {100 * self.changed:.1f} % "
+            f"of the answers changed (95 % interval {low:.1f} to {high:.1f}); a row's score moved "
+            f"by {self.points:.2f} points (95 % interval {least:.2f} to {most:.2f}), all together "
+            f"by {self.net:+.2f}"
         )
-
-    def to_record(self) -> dict[str, Any]:
-        """Return its figures as JSON values."""
-        names = ("rows", "failed", "differs", "changed", "changed_interval")
-        record = {name: getattr(self, name) for name in (*names, "points", "points_interval")}
-        return {**record, "net": self.net, "pairs": [asdict(pair) for pair in self.pairs]}
 
 
 def read_repeat(run: str | Path) -> Repeat | None:
@@ -180,43 +163,39 @@ def repeat(
     base_url: str | None = None,
     generate: Callable[..., Any] | None = None,
     tensor_parallel: int | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Iterable[str] | Mapping[str, Any] | None = None,
 ) -> Repeat:
-    """Ask rows of a run again; see `ruler_eval.commands.repeat`."""
+    """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
     info, run = read_info(folder), RunFolder(folder)
-    start = next((one for one in reversed([*run.starts()]) if "choice" in one), None)
+    start = next((one for one in reversed([*run.starts()]) if "arguments" in one), None)
     if start is None:
         raise UsageError(folder, "does not record how it was started; resume it once")
-    choice = Choice(**{**start["choice"], "data": start["data"]})
-    config = EvalConfig(**start["config"], base_url=base_url, generate=generate)
-    given: dict[str, Any] = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
-    config = replace(config, options={**config.options, **(options or {})}, **given)
-    job = open_job(choice, config)
+    before = {key: one for key, one in run.answers().items() if one.error is None}
+    if not before:
+        raise UsageError(folder, "no row of it is answered; run it first")
+    arguments, changes = start["arguments"], parse_options(options)
+    given = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
+    arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **given}
+    job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
     if job.data.info.digests != info.data.digests or job.model.revision != info.model_revision:
         raise RulerError(folder, "the rows or the model are not those of the run any more")
-    before = {key: one for key, one in run.answers().items() if one.error is None}
-    chosen = _chosen(before, rows)
-    asked = sorted(requests(job, chosen), key=lambda one: _hash(one.key))
-    if not asked:
-        raise UsageError(folder, "no row of it is answered; run it first")
+    chosen = sorted(requests(job, _choose(before, rows)), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
         job.engine.open()
-    again = {one.key: job.reasoning_apart(one) for one in job.engine.generate(iter(asked))}
+    again = {one.key: job.reasoning_apart(one) for one in job.engine.generate(iter(chosen))}
     pairs = [
         _pair(job, info, request.row, before[request.key], again[request.key])
-        for request in asked
+        for request in chosen
         if request.key in again and again[request.key].error is None
     ]
-    differs = tuple(sorted({*given, *(options or {})}))
-    found = Repeat(tuple(pairs), len(asked) - len(pairs), differs)
+    found = Repeat(tuple(pairs), len(chosen) - len(pairs), tuple(sorted({*given, *changes})))
     unique = f"{time.strftime(TIME, time.gmtime())}-{secrets.token_hex(4)}"
-    answers = [asdict(one) for one in again.values()]
-    record = {**found.to_record(), "answers": answers}
+    record = {**found.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique), json.dumps(record, indent=1) + "\n")
     return found
 
 
-def _chosen(keys: Iterable[Key], rows: int) -> list[Item]:
+def _choose(keys: Iterable[Key], rows: int) -> list[Item]:
     """Return rows, by turns of each config, in an order by hash; no sample but the first."""
     by_config: dict[str, list[Key]] = {}
     for key in sorted(keys, key=_hash):
@@ -230,11 +209,10 @@ def _hash(key: Key) -> bytes:
     return sha256("/".join(("repeat", *map(str, key))).encode()).digest()
 
 
-def _pair(job: RunJob, info: RunInfo, row: Row, first: Answer, second: Answer) -> Pair:
-    task = job.data.manifest.table[parse_config(first.config)[0]]
-    texts = [
-        thought_and_text(one, opened=opens(info.frame), cleaned=task.metric in CLEANED)[1]
-        for one in (first, second)
-    ]
-    before, after = (score_row(row, task, text) for text in texts)
-    return Pair(f"{first.config}/{first.index}", texts[0] != texts[1], before, after)
+def _pair(job: RunJob, info: RunInfo, row: Row, *answers: Answer) -> Pair:
+    task, opened = job.data.manifest.table[row.task], opens(info.frame)
+    first, second = (
+        scored_text(one, opened=opened, cleaned=task.metric in CLEANED) for one in answers
+    )
+    before, after = (score_row(row, task, text) for text in (first, second))
+    return Pair(f"{answers[0].config}/{row.index}", first != second, before, after)

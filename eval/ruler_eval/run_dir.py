@@ -1,6 +1,6 @@
 """The folder of a run: its description, the journals of its shards, and their locks.
 
-runs/x/run.json                 everything that decides on the answers
+runs/x/run.json                 everything that decides on the answers, and its fingerprint
 runs/x/starts.jsonl             one line for each start: what may differ between them
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it
 runs/x/decision.json            what `--until-decided` found
@@ -9,33 +9,134 @@ runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
+from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import try_writing, write_file
-from ruler_data.manifest import FILENAME
+from ruler_data.manifest import BALANCED, FILENAME, reader_of
 from ruler_data.names import quote
 from ruler_data.version import __version__
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, settle
-from ruler_eval.schema import ANSWER_FILES, FREE, RUN_FILE, RunInfo
+from ruler_eval.data import DataInfo
 from ruler_eval.sharding import Shard
 
-STARTS = "starts.jsonl"
-#: What `--until-decided` found.
-DECISION = "decision.json"
+#: Version of the layout of a run's files.
+FORMAT = 1
+RUN_FILE, STARTS, DECISION = "run.json", "starts.jsonl", "decision.json"
+ANSWER_FILES = "answers-*.jsonl"
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
+
+#: Options of engines that do not decide on answers, with the reason. They may change from one start
+#: of a run to the next, and `starts.jsonl` records them. All others are part of a run's identity.
+#: (vLLM computes a row together with others that wait, so its last bits differ from run to run
+#: anyway.)
+FREE: Mapping[str, str] = {
+    name: reason
+    for reason, names in {
+        "memory of the GPU": "gpu_memory_utilization kv_cache_memory_bytes num_gpu_blocks_override "
+        "swap_space cpu_offload_gb block_size",
+        "rows and tokens at once, and their order": "max_num_seqs max_num_batched_tokens "
+        "max_num_partial_prefills max_long_partial_prefills "
+        "long_prefill_token_threshold scheduling_policy async_scheduling",
+        "how weights are loaded and processes started": "max_parallel_loading_workers "
+        "safetensors_load_strategy distributed_executor_backend download_dir",
+        "logging": "disable_log_stats use_tqdm_on_load",
+        "copies of the model and their places (ray)": "copies gpus wait",
+        "requests at once, and when to give up (openai)": "concurrency patience timeout",
+        "which answers are accepted, not what they are (openai)": "tolerance",
+    }.items()
+    for name in names.split()
+}
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """Everything that decides on the answers of a run.
+
+    Attributes:
+        data: the rows.
+        model: name or Hub id, as the user may publish it; never a path.
+        model_revision: commit, or sha256 over samples of the weights; None where neither is known.
+        protocol: completion, base, chat or thinking.
+        engine: name of the engine.
+        engine_info: versions, dtype, parallelism and options of the engine.
+        sampling: what requests ask for beyond the rows' own `max_new_tokens`.
+        no_context: whether the context was left out, as a baseline.
+        frame: the prompt with `{content}` for the user's turn and `{answer_prefix}` for the text
+            that opens the answer; it shows default system prompts. None where the server renders
+            prompts.
+        model_tokenizer: fingerprint of the tokenizer that rendered the prompts; likewise.
+    """
+
+    data: DataInfo
+    model: str
+    model_revision: str | None
+    protocol: str
+    engine: str
+    engine_info: dict[str, Any] = field(default_factory=dict)
+    sampling: dict[str, Any] = field(default_factory=dict)
+    no_context: bool = False
+    frame: str | None = None
+    model_tokenizer: str | None = None
+    format: int = FORMAT
+
+    @property
+    def samples(self) -> int:
+        """Number of answers to each row."""
+        return int(self.sampling.get("samples", 1))
+
+    @property
+    def fingerprint(self) -> str:
+        """One sha256 over all of it. Answers of different fingerprints are never mixed."""
+        body = asdict(self)
+        if self.data.edition == BALANCED:  # runs of earlier versions keep their fingerprint
+            del body["data"]["edition"]
+        text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_info(folder: Path) -> RunInfo:
+    """Return the description of a run.
+
+    Raises:
+        UsageError: the folder holds no run.
+        RulerError: it is damaged.
+    """
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise UsageError(quote(str(folder)), f"has no {RUN_FILE}; give the output folder of a run")
+    try:
+        body = path.read_bytes()
+        run: RunInfo = reader_of(RunInfo).validate_json(body, strict=True, extra="ignore")
+    except ValidationError as error:
+        raise RulerError(path, f"not a run: {faults(error)}; run it again") from error
+    noted = json.loads(body).get("fingerprint", run.fingerprint)
+    if noted != run.fingerprint:
+        edited = f"its fingerprint is {noted}, that of its content {run.fingerprint}"
+        raise RulerError(path, f"edited after it was written: {edited}")
+    return run
+
+
+def faults(error: ValidationError) -> str:
+    """Return what pydantic found wrong, in one line, e.g. `seed: Field required`."""
+    return "; ".join(
+        ": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"])))
+        for each in error.errors()[:3]
+    )
 
 
 @dataclass(frozen=True)
@@ -53,7 +154,7 @@ class RunFolder:
 
         That of a run without answers is replaced, unless a shard other than `held` runs.
         """
-        text = json.dumps({"fingerprint": info.fingerprint, **asdict(info)}, indent=1) + "\n"
+        new = {"fingerprint": info.fingerprint, **asdict(info)}
         path = self.path / RUN_FILE
         with self._locked():
             if path.exists():
@@ -63,7 +164,7 @@ class RunFolder:
                 except (ValueError, TypeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
-                differing = _differences(present, json.loads(text))
+                differing = _differences(present, json.loads(json.dumps(new)))
                 if not differing:
                     return
                 answered = any(one.error is None for one in self.answers().values())
@@ -74,7 +175,7 @@ class RunFolder:
             elif other := next(self.path.glob(ANSWER_FILES), None):
                 reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
-            write_file(path, text)
+            write_file(path, json.dumps(new, indent=1) + "\n")
 
     def checked(self) -> "RunFolder":
         """Return the same if it can take a run; this leaves no trace."""
@@ -103,29 +204,33 @@ class RunFolder:
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
+        lock = FileLock(self.file(LOCK, shard), timeout=0)
         with self._locked():
-            for other in sorted(self.running()):
-                if other.count != shard.count:
-                    reason = f"shard {other} is running; wait for it, or stop it"
-                    raise RulerError(self.path, reason)
-            lock = FileLock(self.file(LOCK, shard), timeout=0)
+            others = {other for other in self.running() if other.count != shard.count}
             try:
                 lock.acquire()
             except Timeout:
-                reason = f"shard {shard} is running; wait for it, or stop it"
-                raise RulerError(self.path, reason) from None
+                others.add(shard)
+            if others:
+                lock.release()
+                reason = f"shard {min(others)} is running; wait for it, or stop it"
+                raise RulerError(self.path, reason)
         try:
             yield
         finally:
             lock.release()
 
-    def is_running(self, shard: Shard) -> bool:
-        """Whether a process of this machine, or of one that shares its locks, holds a shard."""
-        try:
-            with FileLock(self.file(LOCK, shard), timeout=0):
-                return False
-        except Timeout:
-            return True
+    def running(self) -> set[Shard]:
+        """Return the shards that a process runs, on this machine or one that shares its locks."""
+        found = set()
+        for path in self.path.glob(LOCK.format("*")):
+            if match := _LOCKED.fullmatch(path.name):
+                try:
+                    with FileLock(path, timeout=0):
+                        pass
+                except Timeout:
+                    found.add(Shard(int(match[1]), int(match[2])))
+        return found
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:
         """Append what may differ between the starts of a run to `starts.jsonl`."""
@@ -145,12 +250,6 @@ class RunFolder:
         """Return what the run decided; None if it was not to decide anything."""
         path = self.path / DECISION
         return dict(json.loads(path.read_bytes())) if path.is_file() else None
-
-    def running(self) -> set[Shard]:
-        """Return the shards that a process runs, on this machine or one that shares its locks."""
-        found = (_LOCKED.fullmatch(path.name) for path in self.path.glob(LOCK.format("*")))
-        shards = {Shard(int(match[1]), int(match[2])) for match in found if match}
-        return set(filter(self.is_running, shards))
 
     def rows_per_second(self) -> float | None:
         """Return the rows that running processes finish in a second; None if none runs."""

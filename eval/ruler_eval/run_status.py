@@ -1,8 +1,6 @@
 """What a run has of each config, complete or not; it shows as a table in a notebook."""
 
-import math
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from html import escape
 from pathlib import Path
@@ -14,9 +12,7 @@ from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
-from ruler_eval.answers import Answer, Key
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import RunInfo, read_info
+from ruler_eval.run_dir import RunFolder, read_info
 
 #: Reasons of failures that are printed.
 REASONS = 5
@@ -29,8 +25,8 @@ class ConfigSummary:
     config: str
     rows: int  # number of rows of the run; of samples, where there are several of each row
     answered: int = 0
-    failed: int = 0  # asked without an answer
-    left: int = 0  # not asked yet
+    failed: int = 0  # sent without an answer
+    left: int = 0  # not sent yet
     cut_off: int = 0  # answers that ended at their limit of tokens
     prompt_tokens: int = 0  # sent
     cached_tokens: int | None = None  # of these, held by a prefix cache; None if not reported
@@ -47,11 +43,11 @@ class Run:
     Attributes:
         folder: with its description and journals.
         configs: what it has of each config, over all shards.
-        failed: why rows that were asked have no answer, by row, e.g. `vt_4096/17`.
+        failed: why rows that were sent have no answer, by row, e.g. `vt_4096/17`.
         samples: answers to each row.
         rows_per_second: of the processes that run now; None without any.
         failure: why the call that returned this did not answer all that it was to; None if it did.
-        decision: what `--until-decided` found; None if it was not asked.
+        decision: what `--until-decided` found; None without that option.
     """
 
     folder: Path
@@ -93,7 +89,7 @@ class Run:
         return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered{more}{running}"
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one dict for each row that was asked, e.g. for `pandas.DataFrame`."""
+        """Return one dict for each row that was sent, e.g. for `pandas.DataFrame`."""
         return [asdict(answer) for answer in RunFolder(self.folder).answers().values()]
 
     def to_record(self) -> dict[str, Any]:
@@ -102,7 +98,7 @@ class Run:
             "complete": self.complete,
             "rows": self.rows,
             "answered": self.answered,
-            "failed": self.failed,
+            "failed": len(self.failed),
             "left": self.rows - self.answered - len(self.failed),
             "rows_per_second": self.rows_per_second,
             "decision": self.decision,
@@ -139,33 +135,32 @@ class Run:
         failures = (f"{counted(n, 'row')} failed: {quote(reason, 200)}" for reason, n in reasons)
         decided = [] if self.decision is None else [str(self.decision["answer"])]
         lines_below = (self.coverage, *failures, *decided)
-        texts = (Text(line, no_wrap=True, overflow="ignore") for line in lines_below)
-        return Group(table, *texts)
+        return Group(table, *(Text(line, no_wrap=True, overflow="ignore") for line in lines_below))
 
 
-def summarize(folder: RunFolder, info: RunInfo, failure: str | None = None) -> Run:
-    """Return what all shards of a run have so far."""
-    found = folder.answers()
-    failed = {
-        row_name(key, info.samples): one.error
-        for key, one in found.items()
-        if one.error is not None
-    }
-    configs = tally(info, found)
-    speed, decision = folder.rows_per_second(), folder.decision()
-    return Run(folder.path, configs, failed, info.samples, speed, failure, decision)
+def _shown(value: str | float | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or "unknown"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, ...]:
-    """Return what records make of each config of a run."""
+def status(folder: str | Path, failure: str | None = None) -> Run:
+    """Return what all shards of a run have so far; one that is under way is not disturbed.
+
+    `failure` is why the caller did not answer all that it was to.
+    """
+    info, run = read_info(Path(folder)), RunFolder(Path(folder))
     configs = {
         name: ConfigSummary(name, rows * info.samples) for name, rows in info.data.rows.items()
     }
-    for answer in answers.values():
-        if (summary := configs.get(answer.config)) is None:
+    failed: dict[str, str] = {}
+    for (config, *place), answer in run.answers().items():
+        if (summary := configs.get(config)) is None:
             continue
         if answer.error is not None:
             summary.failed += 1
+            parts = place if info.samples > 1 else place[:1]
+            failed["/".join(map(str, (config, *parts)))] = answer.error
             continue
         summary.answered += 1
         summary.cut_off += answer.finish == "length"
@@ -176,37 +171,5 @@ def tally(info: RunInfo, answers: Mapping[Key, Answer]) -> tuple[ConfigSummary, 
         summary.seconds = round(summary.seconds + (answer.seconds or 0.0), 4)
     for summary in configs.values():
         summary.left = summary.rows - summary.answered - summary.failed
-    return tuple(configs.values())
-
-
-def status(folder: str | Path) -> Run:
-    """Return how far a run is; one that is under way is not disturbed."""
-    return summarize(RunFolder(Path(folder)), read_info(Path(folder)))
-
-
-def row_name(key: Key, samples: int) -> str:
-    """Return a row as messages show it, with the number of the sample if there are several.
-
-    >>> row_name(("vt_4096", 17, 2), samples=4)
-    'vt_4096/17/2'
-    """
-    return "/".join(map(str, key if samples > 1 else key[:2]))
-
-
-def _shown(value: str | float | None) -> str:
-    if value is None or isinstance(value, str):
-        return value or "unknown"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
-
-
-def duration(seconds: float | None) -> str:
-    """Return a time as people read it; nothing for None.
-
-    >>> duration(42), duration(200), duration(9000)
-    ('42 s', '3 min', '2.5 h')
-    """
-    if seconds is None:
-        return ""
-    if seconds < 90:
-        return f"{math.ceil(seconds)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    figures, speed = tuple(configs.values()), run.rows_per_second()
+    return Run(run.path, figures, failed, info.samples, speed, failure, run.decision())

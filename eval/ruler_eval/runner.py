@@ -7,16 +7,15 @@ a file with the traceback.
 """
 
 import json
-import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from contextlib import closing
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -24,21 +23,20 @@ from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted, parse_config
 from ruler_data.row import Row
-from ruler_data.terminal import progress_bars, raise_if_interrupted, warn
+from ruler_data.terminal import progress, warn
 from ruler_eval import journal
 from ruler_eval.answers import Answer
-from ruler_eval.decide import HELD, Decision, Question, write_decision
+from ruler_eval.decide import HELD, Decision, Question
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice, Inputs, open_inputs
+from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
-from ruler_eval.run_dir import FAILURE, RunFolder
-from ruler_eval.schema import FREE, RunInfo, faults
-from ruler_eval.sharding import Item, Shard, cost, shares_of
+from ruler_eval.run_dir import DECISION, FAILURE, FREE, RunFolder, RunInfo, faults
+from ruler_eval.sharding import Item, Shard, shares_of
 
-#: Prompts rendered before the engine asks for them; each may hold a megabyte of ids.
+#: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
 
 #: Characters of an engine's message that are repeated.
@@ -70,6 +68,18 @@ class RunJob(Inputs):
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
         )
 
+    def request(self, config: str, row: Row) -> Request:
+        """Return a row as a request.
+
+        Raises:
+            RulerError: the prompt is not as long as the data says, or over the window.
+        """
+        ids = self.ids(row)
+        for reason in self.length_errors(row, ids, self.engine.window).values():
+            place = f"{config}/{row.index}"
+            raise RulerError(place, f"{reason}; see `ruler-eval doctor`")
+        return Request(config, row, ids, self.room(row))
+
     def reasoning_apart(self, answer: Answer) -> Answer:
         """Return an answer of protocol `thinking` with its reasoning beside its text."""
         if self.prompts.protocol.name != "thinking" or not answer.text or answer.reasoning:
@@ -78,9 +88,9 @@ class RunJob(Inputs):
         return answer if thought is None else replace(answer, text=text, reasoning=thought)
 
 
-def open_job(choice: Choice, config: EvalConfig) -> RunJob:
+def open_job(config: EvalConfig) -> RunJob:
     """Return a run whose prompts all fit; nothing heavy is loaded."""
-    inputs = open_inputs(choice, config)
+    inputs = open_inputs(config)
     inputs.use_fast_counter()
     longest = inputs.longest_requests()
     engine = prepare(config, inputs.model, inputs.tokenizer, max(longest.values()))
@@ -90,7 +100,7 @@ def open_job(choice: Choice, config: EvalConfig) -> RunJob:
             f"tokenizer {inputs.tokenizer.info.name} is not the one that the data's lengths are "
             f"counted in ({inputs.data.manifest.tokenizer.name}); `ruler-eval doctor` compares them"
         )
-    return RunJob(choice, config, inputs.data, inputs.model, inputs.tokenizer, engine)
+    return RunJob(config, inputs.data, inputs.model, inputs.tokenizer, engine)
 
 
 def run_shard(
@@ -102,7 +112,7 @@ def run_shard(
         job: the run.
         folder: of the run.
         shard: to answer.
-        question: ask rows only until it is decided.
+        question: generate only until it is decided.
 
     Returns:
         How many of them have none now, and why; None if all have one.
@@ -112,21 +122,22 @@ def run_shard(
             job.engine.open()
         folder.begin(job.info, shard)
         pending = _resume(job, folder, shard)
-        wanted: Iterator[Request | None] | None = requests(job, pending) if pending else None
-        decision: Decision | None = None
-        if question is not None:
-            decision = Decision(question, job.data, job.info)
-            held = HELD if job.config.engine == "vllm" else None
-            wanted = _undecided(job, decision.rows(folder.answers(), held))
+        wanted: Iterator[Request | None] = requests(job, pending)
+        decision = Decision(question, job.data, job.info) if question else None
+        if decision is not None:
+            rows = decision.rows(folder.answers(), HELD if job.config.engine == "vllm" else None)
+            wanted = (each and job.request(*each) for each in rows)
         answers = journal.Journal(folder.path, shard.name)
-        with closing(answers), bar(pending) as progress:
-            for answer in _predict(job, wanted, folder.file(FAILURE, shard)):
+        tokens = sum(parse_config(item.config)[1] for item in pending)
+        with closing(answers), progress(tokens, "loading the model") as advance:
+            for answer in _generate(job, wanted, folder.file(FAILURE, shard)):
                 answers.add(answer)
-                progress(answer)
+                advance(answer.config, 1)
                 if decision is not None:
                     decision.add(answer)
         if decision is not None:
-            write_decision(folder.path, decision)
+            text = json.dumps(decision.to_record(), indent=1, ensure_ascii=False)
+            write_file(folder.path / DECISION, text + "\n")
     found = folder.answers() if pending else {}
     records = [found.get(item.key) for item in pending]
     failed = [one.error for one in records if one is not None and one.error is not None]
@@ -141,38 +152,30 @@ def run_shard(
 
 
 def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
-    """Return the rows of a shard that is held without an answer."""
+    """Record the start, and return the rows of a shard without an answer."""
     torn: list[str] = []
     found = folder.answers(torn)
+    answered = {key for key, each in found.items() if each.error is None}
     for note in torn[:3]:
         warn(note)
-    answered = {key for key, each in found.items() if each.error is None}
-    if len(found) > len(answered):
-        warn(f"retrying {counted(len(found) - len(answered), 'row')} that failed before")
+    if failed := len(found) - len(answered):
+        warn(f"retrying {counted(failed, 'row')} that failed before")
     folder.file(FAILURE, shard).unlink(missing_ok=True)
-    share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
-    pending = [item for item in share if item.key not in answered]
-    options = published_options(job.config.engine_options)
+    model, options = job.model, published_options(job.config.options)
     start = {
         "data": str(job.data.source.folder.absolute()),
-        "window": job.model.window,
-        "trained_window": trained_window(job.model.config),
+        "window": model.window,
+        "trained_window": trained_window(model.config),
         **{name: value for name, value in options.items() if name in FREE},
-        **_arguments(job),
+        "arguments": {
+            **job.config.to_arguments(),
+            "model": model.source if model.folder and not model.hub_revision else job.config.model,
+            "base_url": None,  # an address is never written
+        },
     }
     folder.log_start(job.info, shard, start)
-    return pending
-
-
-def _arguments(job: RunJob) -> dict[str, Any]:
-    """Return what `repeat` starts the same model with; never an address or a function."""
-    choice, config = vars(job.choice), vars(job.config)
-    model = job.model.source if job.model.folder and not job.model.hub_revision else choice["model"]
-    kept = {name: config[name] for name in (one.name for one in fields(job.config))}
-    del kept["generate"], kept["base_url"]
-    return json.loads(  # type: ignore[no-any-return]
-        json.dumps({"choice": {**choice, "model": model}, "config": kept}, default=str)
-    )
+    share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
+    return [item for item in share if item.key not in answered]
 
 
 def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
@@ -185,37 +188,20 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
         wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
     for config, rows in wanted.items():
         for row in job.data.read_alike(config, rows):
-            ids = job.ids(row)
-            for reason in job.misfits(row, ids, job.engine.window).values():
-                name = f"{config}/{row.index}"
-                raise RulerError(name, f"{reason}; see `ruler-eval doctor`")
+            request = job.request(config, row)
             for sample in rows[row.index]:
-                yield Request(config, row, ids, job.room(row), sample=sample)
+                yield replace(request, sample=sample)
 
 
-def _undecided(
-    job: RunJob, rows: Iterator[tuple[str, Row] | None]
-) -> Iterator[Request | None] | None:
-    """Return rows as requests; None if there is none, so that no model is loaded."""
-    first = next(rows, None)
-    if first is None:
-        return None
-    return (
-        None if each is None else Request(*each, job.ids(each[1]), job.room(each[1]))
-        for each in chain([first], rows)
-    )
-
-
-def _predict(
-    job: RunJob, wanted: Iterator[Request | None] | None, failure: Path
-) -> Iterator[Answer]:
-    """Yield the engine's predictions; an exception of it becomes one line, and a file."""
-    if wanted is None:
+def _generate(job: RunJob, wanted: Iterator[Request | None], failure: Path) -> Iterator[Answer]:
+    """Yield the engine's answers; an exception of it becomes one line, and a file."""
+    first = next(wanted, None)
+    if first is None:  # no model is loaded for nothing
         return
-    with closing(prefetch(wanted, AHEAD)) as ready:
-        predictions = job.engine.generate(ready)
+    with closing(prefetch(chain([first], wanted), AHEAD)) as ready:
+        answers = job.engine.generate(ready)
         try:
-            yield from map(job.reasoning_apart, predictions)
+            yield from map(job.reasoning_apart, answers)
         except RulerError:
             raise
         except Exception as error:  # engines are other people's programs and raise anything
@@ -228,43 +214,12 @@ def _predict(
             )
             raise RulerError(msg) from error
         finally:
-            getattr(predictions, "close", lambda: None)()
-
-
-@contextmanager
-def bar(pending: Sequence[Item]) -> Iterator[Callable[[Answer], None]]:
-    """Yield a function that advances a bar by a prediction.
-
-    The bar moves by the cost of rows, so that short rows promise nothing about long ones.
-    """
-    if not pending:
-        yield lambda _: None
-        return
-    tokens = {item.key: item.tokens for item in pending}
-    done = prefilled = 0
-    started = time.monotonic()
-    with progress_bars() as bars:
-        total, first = sum(map(cost, tokens.values())), f"0/{len(pending)} rows"
-        task = bars.add_task("waiting for the first answer", total=total, items=first, speed="")
-
-        def advance(prediction: Answer) -> None:
-            nonlocal done, prefilled
-            raise_if_interrupted()
-            length, seconds = tokens.get(prediction.key, 0), time.monotonic() - started
-            done += 1
-            prefilled += prediction.prompt_tokens or length
-            bars.update(
-                task,
-                advance=cost(length),
-                description="all configs",
-                items=f"{done}/{len(pending)} rows",
-                speed=f"{done / seconds:.1f} rows/s, {prefilled / seconds:,.0f} tokens/s",
-            )
-
-        yield advance
+            getattr(answers, "close", lambda: None)()
 
 
 T = TypeVar("T")
+#: Marks the end of a source.
+_END = object()
 
 
 def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
@@ -281,7 +236,3 @@ def prefetch(source: Iterator[T], depth: int) -> Generator[T, None, None]:
             yield cast(T, item)
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-#: Marks the end of a source.
-_END = object()

@@ -20,21 +20,22 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
-from ruler_data.views import html_table
 from ruler_eval.answers import Answer, Key, Tally, Validity
-from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.data import DataInfo, Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import RUN_FILE, DataInfo, RunInfo, read_info
+from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A folder, a Hub repo, or what `ruler_data.load` or `open_dataset` returned.
 Data = str | os.PathLike[str] | LoadedDataset | Rows | Dataset
@@ -92,36 +93,30 @@ class Scores:
         """Return the scores and their validity as JSON values."""
         return {"configs": self.to_records(), "validity": self.validity.to_record()}
 
-    def _cells(self) -> list[list[str]]:
-        """Return names of columns, a line for each task, and the means of all."""
-        means = {(one["task"], one["length"]): one["score"] for one in self.to_records()}
-        lengths = sorted({length for _, length in means})
-        tasks = dict.fromkeys(task for task, _ in means)
-        table = {task: [means.get((task, length)) for length in lengths] for task in tasks}
-        if len(table) > 1:
-            columns = zip(*table.values(), strict=True)
-            known = [[score for score in column if score is not None] for column in columns]
-            table[f"mean of {len(tasks)}"] = [fmean(each) if each else None for each in known]
-        lines = [
-            [task, *("" if score is None else f"{100 * score:.2f}" for score in scores)]
-            for task, scores in table.items()
-        ]
-        return [["task", *map(short_length, lengths)], *lines]
+    def table(self) -> "pd.DataFrame":
+        """Return the means in percent, tasks by lengths, and the means of all tasks."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.to_records())
+        tasks, lengths = frame["task"].unique(), sorted(frame["length"].unique())
+        means = frame.pivot(index="task", columns="length", values="score").astype(float)
+        means = 100 * means.reindex(index=tasks, columns=lengths)
+        if len(tasks) > 1:
+            means.loc[f"mean of {len(tasks)}"] = means.mean()
+        means.columns = pd.Index([short_length(length) for length in lengths], name="task")
+        return means.rename_axis(None)
 
     def __repr__(self) -> str:
-        cells = self._cells()
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = [
-            "  ".join([name.ljust(widths[0]), *map(str.rjust, values, widths[1:])]).rstrip()
-            for name, *values in cells
-        ]
-        said = (*self.validity.errors, *self.validity.warnings)
-        return "\n".join([*lines, self.validity.line, *said])
+        table = self.table().to_string(float_format="{:.2f}".format, na_rep="")
+        return "\n".join([table, *self._lines])
 
     def _repr_html_(self) -> str:
-        names, *lines = self._cells()
-        said = (self.validity.line, *self.validity.errors, *self.validity.warnings)
-        return html_table(names, lines) + "".join(f"<p>{escape(line)}</p>" for line in said)
+        table = self.table().to_html(float_format="{:.2f}".format, na_rep="")
+        return str(table) + "".join(f"<p>{escape(line)}</p>" for line in self._lines)
+
+    @property
+    def _lines(self) -> tuple[str, ...]:
+        return self.validity.line, *self.validity.errors, *self.validity.warnings
 
 
 def score(
@@ -151,11 +146,11 @@ def score(
         rows = rows.choose({config for config, *_ in answers}).fetch()
         run = RunInfo(rows.info, "", None, protocol, PREDICTIONS)
     scores = score_answers(run, answers, rows, partial=partial)
-    missing, asked = scores.unanswered, sum(rows.rows.values())
-    if missing and (not partial or len(missing) == asked):
+    missing, every = scores.unanswered, sum(rows.rows.values())
+    if missing and (not partial or len(missing) == every):
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
         msg = (
-            f"{asked - len(missing):,} of {asked:,} rows have an answer; missing: "
+            f"{every - len(missing):,} of {every:,} rows have an answer; missing: "
             f"{', '.join(missing[:3])}{more}; generate them, or pass partial=True"
         )
         raise RulerError(msg)
@@ -262,26 +257,21 @@ def _read_records(
         records = ({"id": row, "text": text} for row, text in records.items())
     answers: dict[Key, Answer] = {}
     for number, record in enumerate(records, 1):
-        try:
-            config, slash, index = str(record["id"]).rpartition("/") if "id" in record else (
-                record["config"], "/", record["index"]
-            )  # fmt: skip
-            text, index = record.get("text", record.get("prediction")), int(index)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            wrong = "a row is `id`, e.g. vt_4096/17, or `config` and `index`"
-            msg = f"record {number}: {wrong} ({error!r})"
-            raise RulerError(msg) from error
-        row = quote(f"{config}/{index}")
-        if not slash or not 0 <= index < data.rows.get(config, 0):
-            msg = f"record {number}: {row} is not a row of {data.source}"
-            raise RulerError(msg)
+        where = f"record {number}"
+        if not isinstance(record, Mapping):
+            raise RulerError(where, "not an object")
+        text = record.get("text", record.get("prediction"))
+        row = str(record.get("id", f"{record.get('config')}/{record.get('index')}"))
+        config, _, index = row.rpartition("/")
+        if not (index.isdecimal() and int(index) < data.rows.get(config, 0)):
+            form = "a row is `id`, e.g. vt_4096/17, or `config` and `index`"
+            raise RulerError(where, f"{quote(row)} is not a row of {data.source}; {form}")
         if not isinstance(text, str):
-            msg = f"record {number}: {row} needs a `text` (or `prediction`), found {text!r:.40}"
-            raise RulerError(msg)
-        if (config, index, 0) in answers:
-            msg = f"record {number}: {row} already has a prediction"
-            raise RulerError(msg)
-        answers[config, index, 0] = Answer(config, index, text)
+            wrong = f"{quote(row)} needs a `text` (or `prediction`), found {text!r:.40}"
+            raise RulerError(where, wrong)
+        answer = Answer(config, int(index), text)
+        if answers.setdefault(answer.key, answer) is not answer:
+            raise RulerError(where, f"{quote(row)} already has a prediction")
     if not answers:
         msg = "no predictions: give a run, a file, texts by row or records"
         raise RulerError(msg)

@@ -23,8 +23,7 @@ from ruler_data.names import quote
 from ruler_eval import metrics, reasoning
 from ruler_eval.data import Dataset
 from ruler_eval.repeat import read_repeat
-from ruler_eval.run_dir import STARTS, RunFolder
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
+from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
 from ruler_report import exact, failures, prediction_formats, predictions, results_file, scoring
 from ruler_report.failures import PARAMETRIC

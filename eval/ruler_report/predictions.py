@@ -25,8 +25,7 @@ from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import ANSWER_FILES, RUN_FILE, RunInfo, read_info
+from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import PREDICTIONS, Data, open_rows, rows_of_run
 from ruler_report.prediction_formats import (
     READERS,

@@ -20,7 +20,7 @@ from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote
 from ruler_data.version import __version__
 from ruler_eval.answers import Validity
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunInfo
 
 #: Version of the layout of the file.
 FORMAT = 1

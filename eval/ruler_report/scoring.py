@@ -23,7 +23,7 @@ from ruler_eval.answers import Answer, Tally
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.reasoning import opens
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_eval.scoring import PREDICTIONS
 from ruler_report.exact import exact_scores
 from ruler_report.failures import example_end, failure_of

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
-from ruler_eval.schema import RUN_FILE
+from ruler_eval.run_dir import RUN_FILE
 from ruler_eval.scoring import PREDICTIONS
 from ruler_report.derive import derive, derive_named, files_of, key_of, to_cache, window_of
 from ruler_report.figures.style import FILES, Medium

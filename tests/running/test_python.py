@@ -228,8 +228,11 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"engine": "gpt"}, "not known; known: vllm"),
-        ({"protocol": "chatty", "generate": gold}, "not known; known: completion"),
+        ({"engine": "gpt"}, "engine 'gpt': Input should be 'vllm', 'transformers'"),
+        (
+            {"protocol": "chatty", "generate": gold},
+            "protocol 'chatty': Input should be 'completion'",
+        ),
         ({"rows": 0, "generate": gold}, "rows '0': write a number from 1"),
         ({"tasks": "cwe", "generate": gold}, "'cwe' is not in"),
         ({"lengths": "4k", "generate": gold}, "'4096' is not in"),

@@ -21,6 +21,7 @@ from ruler_data.parquet import SCHEMA, to_table
 from ruler_data.row import Row, Span
 from ruler_eval import data as reading
 from ruler_eval.data import Dataset
+from ruler_eval.engines import Request
 from ruler_eval.runner import requests
 from ruler_eval.sharding import Item
 
@@ -120,10 +121,7 @@ def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> N
     asked = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
     job = SimpleNamespace(
         data=SimpleNamespace(read_alike=lambda config, rows: [rows_of(["a"] * 3)[n] for n in rows]),
-        engine=SimpleNamespace(window=None),
-        ids=lambda row: [1],
-        misfits=lambda *_: {},
-        room=lambda row: 30,
+        request=lambda config, row: Request(config, row, [1], 30),
     )
     pending = [Item(config, index, 0, sample) for sample in (0, 1) for config, index in asked]
     found = [request.key for request in requests(cast(Any, job), pending)]

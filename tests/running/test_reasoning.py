@@ -16,10 +16,9 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from ruler_eval import reasoning
+from ruler_eval import inputs, reasoning
 from ruler_eval.answers import Answer, Tally
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.inputs import Choice, _of_index
 from ruler_eval.models import Model
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
@@ -174,10 +173,11 @@ def sibling(repo: str, reserve: int) -> Sibling:
 def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
     protocol: str, reserves: tuple[int, ...], repo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Choice, "chosen", lambda _self, where, _revision: where)
+    monkeypatch.setattr(inputs, "_choose", lambda _config, where, _revision: where)
     index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
-    choice, config = Choice(data="org/ruler"), EvalConfig(protocol=protocol)
-    assert _of_index(index, choice, config, Model("m", "org/m"), None) == repo  # type: ignore[comparison-overlap]
+    config = EvalConfig.of({"data": "org/ruler", "protocol": protocol})
+    found = inputs._of_index(index, config, Model("m", "org/m"), None)
+    assert found == repo  # type: ignore[comparison-overlap]
 
 
 def test_json_of_a_record_has_its_reasoning(frozen: Path, tmp_path: Path) -> None:

@@ -71,13 +71,13 @@ def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
     before = run.to_records()
     assert read_repeat(tmp_path) is None
     found = repeat(tmp_path, 40, generate=generate)
-    assert (found.rows, found.changed, found.failed) == (40, 0.25, 0)
+    assert (len(found.pairs), found.changed, found.failed) == (40, 0.25, 0)
     assert found.points == 25.0 and found.net == -25.0 and "25.0 % of the answers" in str(found)
     assert order_of_rows[:40] != order_of_rows[40:] and len(set(order_of_rows)) == 40
     assert read_repeat(tmp_path) == found
     assert ruler_eval.status(tmp_path).to_records() == before
     few = repeat(tmp_path, 10, generate=flipping(4))
-    assert few.changed == 0 and few.rows == 10 and read_repeat(tmp_path) is not None
+    assert few.changed == 0 and len(few.pairs) == 10 and read_repeat(tmp_path) is not None
     assert {pair.row.split("/")[0] for pair in few.pairs} == {"vt_2048", "fwe_2048"}
 
 

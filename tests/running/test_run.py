@@ -14,8 +14,7 @@ import ruler_eval
 from ruler_data import Row, RulerError, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
-from ruler_eval.run_dir import RunFolder
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunFolder, RunInfo
 from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish

@@ -15,7 +15,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row, question_digest
 from ruler_eval.answers import Answer, Key, why_unanswered
-from ruler_eval.schema import FREE
+from ruler_eval.run_dir import FREE
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

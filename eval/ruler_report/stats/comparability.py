@@ -6,7 +6,7 @@ Rows pair by what they ask (`pairs.py`), whatever the suite, the tokenizer and s
 from collections.abc import Callable, Iterator
 
 from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_report.format import visible
 from ruler_report.results_file import Results
 

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results_file import Results, Run, ScoreName, read_results
 from ruler_report.stats.comparability import basis_of, caveats, obstacles

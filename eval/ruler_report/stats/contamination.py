@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ruler_data.errors import RulerError
-from ruler_eval.schema import RunInfo
+from ruler_eval.run_dir import RunInfo
 from ruler_report.results_file import Run, read_results
 from ruler_report.stats.comparison import (
     CANNOT_TELL,
