@@ -178,8 +178,8 @@ def _ranks(runs: Sequence[Scores], true: Sequence[int], column: Floats) -> Held:
     return np.array(held)
 
 
-def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, Statistic]:
-    """Return the statistics of one of the draws."""
+def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, tuple[Floats, Floats]]:
+    """Return the intervals of one of the draws."""
     return {
         place: Statistic(
             one.value[draw],
@@ -187,7 +187,7 @@ def _one(tested: Mapping[int, Statistic], draw: int) -> dict[int, Statistic]:
             one.rows[draw],
             one.lowest,
             np.asarray(one.added)[draw],
-        )
+        ).interval()
         for place, one in tested.items()
     }
 

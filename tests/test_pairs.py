@@ -3,7 +3,7 @@
 import random
 import re
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results
-from ruler_report.stats.comparison import CANNOT_TELL, FIRST, SECOND, better, compare, pair_table
+from ruler_report.stats.comparison import compare, pair_table
 from ruler_report.stats.intervals import mean_of, minus
+from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND
 from tests.results import coin, results_of
 
 CONFIGS = ("vt_4096", "vt_8192", "cwe_4096", "cwe_8192")
@@ -78,10 +79,8 @@ def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> N
     table = pair_table(runs)
     places = {label: place for place, label in enumerate(table.labels)}
     pairs = {
-        (one.labels[0], one.labels[1]): one.overall
-        for one in table.compared(
-            [(i, j) for i in range(len(runs)) for j in range(len(runs)) if i != j], better
-        )
+        (one, other): table.difference((None, None), places[one], places[other])
+        for one, other in permutations(places, 2)
     }
     (standing,) = (line for line in report.verdict if "the highest" in line)
     best, *_ = listed(standing)
@@ -129,7 +128,7 @@ def test_a_pair_is_the_difference_of_two_means_of_the_same_questions() -> None:
         asked(results_of({n: coin(f"{n}{k}", 0.7 + k / 10, 60) for n in CONFIGS}, model=f"m{k}"))
         for k in range(3)
     ]
-    found = pair_table(runs).compared([(0, 2)], better)[0]
+    found = pair_table(runs).difference((None, None), 0, 2)
     weights = {task: np.array([0.25, 0.25]) for task in ("vt", "cwe")}
     means = [
         mean_of(
@@ -140,7 +139,7 @@ def test_a_pair_is_the_difference_of_two_means_of_the_same_questions() -> None:
         for run in (runs[0], runs[2])
     ]  # fmt: skip
     wanted = minus(means[1], means[0], paired=True).percent()
-    assert (found.overall.value, found.overall.low, found.overall.high) == pytest.approx(wanted)
+    assert (found.value, found.low, found.high) == pytest.approx(wanted)
 
 
 def test_a_subset_pairs_with_the_whole_and_another_seed_with_nothing() -> None:

@@ -72,11 +72,13 @@ def test_several_runs_are_correlated_over_all_their_lengths() -> None:
 
 def test_correlations_are_numpy_s_and_a_constant_task_breaks_nothing() -> None:
     rng = random.Random("vectors")
-    vectors = np.array([[rng.random() for _ in range(6)] for _ in range(4)] + [[0.5] * 6])
-    matrix, order, _ = clustered(vectors)
-    assert sorted(order) == list(range(5))
-    assert np.allclose(matrix[:4, :4], np.corrcoef(vectors[:4]))
-    assert np.isnan(matrix[4]).all()
+    points = [{**{task: rng.random() for task in "abcd"}, "constant": 0.5} for _ in range(6)]
+    study = clustered(points)
+    assert sorted(study.tasks) == sorted(points[0])
+    vectors = [[point[task] for point in points] for task in study.tasks if task != "constant"]
+    known = [task != "constant" for task in study.tasks]
+    assert np.allclose(study.matrix[np.ix_(known, known)], np.corrcoef(vectors))
+    assert np.isnan(study.matrix[np.invert(known)]).all()
 
 
 def test_fewer_than_18_tasks_have_no_correlation_study() -> None:

@@ -15,9 +15,10 @@ from scipy.stats import binomtest
 
 from ruler_data import TASKS
 from ruler_report.results_file import Results
-from ruler_report.stats.comparison import Difference, better, compare, pair_table
+from ruler_report.stats.comparison import compare, pair_table
 from ruler_report.stats.effective_length import weights
-from ruler_report.stats.score_table import Estimate
+from ruler_report.stats.pairs import Difference
+from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT
 from tests.results import coin, results_of
@@ -121,9 +122,8 @@ def test_comparisons_made_at_once_are_corrected_together() -> None:
     base = results_of({"vt_4096": coin("base", 0.6, 100)})
     others = [results_of({"vt_4096": coin(f"other {n}", 0.8, 100)}) for n in range(3)]
     alone = [compare(base, other).overall for other in others]
-    pairs = [(0, place) for place in range(1, 4)]
     table = pair_table([base, *others])
-    together = [one.overall for one in table.compared(pairs, better)]
+    together = [table.difference((None, None), 0, place) for place in range(1, 4)]
     assert [one.p for one in alone] == [one.p for one in together]
     smallest = min(range(3), key=lambda place: alone[place].p)
     assert together[smallest].adjusted == pytest.approx(min(1, 6 * alone[smallest].p))

@@ -12,7 +12,7 @@ from ruler_report.figures.style import render
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results, read_results
 from ruler_report.scoring import params_of
-from ruler_report.stats.score_table import configs_of
+from ruler_report.stats.scores import configs_of
 from ruler_report.stats.summary import ScoredRun, summarize
 from ruler_report.stats.sweeps import Study, studies_of
 from tests.conftest import Cli

@@ -8,7 +8,7 @@ import pytest
 
 from ruler_data import Row, UsageError
 from ruler_data.suites import load_suite, packaged
-from ruler_report.stats.score_table import configs_of
+from ruler_report.stats.scores import configs_of
 from ruler_report.stats.sweeps import spreads_of
 from tests.proof.audit_rows import audit_rows
 from tests.results import config_result, results_of

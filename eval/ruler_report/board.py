@@ -6,7 +6,6 @@ editions, suites or MAJOR versions. Size is read from the name of the model (`7B
 """
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,12 +21,11 @@ from ruler_report.derive import derive_named
 from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results_file import FILENAME, Results, Run, read_results
-from ruler_report.stats.comparability import caveats
-from ruler_report.stats.comparison import check_comparable, labels_of
+from ruler_report.stats.comparison import caveats, check_comparable, labels_of
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
-from ruler_report.stats.pairs import ScoreStack
-from ruler_report.stats.score_table import ScoreTable
-from ruler_report.stats.summary import CATEGORIES, group_of
+from ruler_report.stats.pairs import pairs_of
+from ruler_report.stats.scores import ScoreStack
+from ruler_report.stats.summary import CATEGORIES, RunScores, group_of
 from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
@@ -195,7 +193,7 @@ def build(
     stack = ScoreStack(results)
     remedy = "write a leaderboard for each kind of runs"
     check_comparable(results, stack, names=names, remedy=remedy)
-    tables = [ScoreTable.of(one) for one in results]
+    tables = [RunScores(one) for one in results]
     lengths = tuple(stack.lengths)
     if unknown := [length for length in weights if length not in lengths]:
         known = ", ".join(map(str, lengths))
@@ -225,9 +223,9 @@ def build(
         )
         for label, one, table, cells in zip(labels, results, tables, scores, strict=True)
     ]
-    hurting = dict(zip(labels, stack.lowest(every, shares), strict=True))  # unanswered rows are 0
+    lowest = dict(zip(labels, stack.lowest(every, shares), strict=True))
     entries.sort(
-        key=lambda one: (not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -hurting[one.model])
+        key=lambda one: (not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -lowest[one.model])
     )
     return Board(
         protocol=run.protocol,
@@ -253,11 +251,12 @@ def _scores(
     columns |= {str(length): {length: 1.0} for length in shares}
     scores: list[Cells] = [{} for _ in stack.configs]
     for (view, names), (key, column) in product(views.items(), columns.items()):
-        ranks = stack.pairs(names, column).ranks(unranked)
-        for rank, ends, found in zip(ranks, stack.each(names, column), scores, strict=True):
-            if not math.isnan(ends[0]):
-                cell = (*(round(100 * end, 4) for end in ends), *(rank or (0, 0)))
-                found.setdefault(view, {})[key] = cell
+        ranks = pairs_of(stack, names, column).ranks(unranked)
+        means = stack.estimates((names,), column)
+        for rank, mean, found in zip(ranks, means, scores, strict=True):
+            if mean:
+                ends = (round(end, 4) for end in (mean.value, mean.low, mean.high))
+                found.setdefault(view, {})[key] = (*ends, *(rank or (0, 0)))
     return scores
 
 
@@ -278,7 +277,7 @@ def _notes(
         yield "rows of the small sample corpus; not comparable with RULER scores"
 
 
-def _tasks(tables: Iterable[ScoreTable]) -> dict[str, tuple[str, ...]]:
+def _tasks(tables: Iterable[RunScores]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {category: [] for category in CATEGORIES}
     for table in tables:
         for category, tasks in found.items():

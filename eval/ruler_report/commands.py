@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from ruler_report.write import Format
 
 RUN = "Folder of a run, or its results.json."
+Data = Annotated[
+    str | None, typer.Option(help="Rows of runs, if they are not where the run read them.")
+]
+Names = Annotated[
+    list[str] | Sequence[str],
+    typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
+]
+Claimed = Annotated[bool, typer.Option(help="Rank also runs of which only results.json is known.")]
+Force = Annotated[
+    bool, typer.Option(help="Compare even if protocols differ; the output states it.")
+]
 
 
 def results(
@@ -96,20 +107,10 @@ def report(
     pictures: Annotated[
         bool, typer.Option("--pictures/--no-pictures", help="Draw pictures (extra `report`).")
     ] = True,
-    force: Annotated[
-        bool, typer.Option(help="Compare even if protocols differ; the output states it.")
-    ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Rows of runs, if they are not where the run read them."),
-    ] = None,
-    name: Annotated[
-        list[str] | Sequence[str],
-        typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
-    ] = (),
-    claimed: Annotated[
-        bool, typer.Option(help="Rank also runs of which only results.json is known.")
-    ] = False,
+    force: Force = False,
+    data: Data = None,
+    name: Names = (),
+    claimed: Claimed = False,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
 
@@ -156,13 +157,8 @@ def compare(
         str | None,
         typer.Option(help="Score to compare: official, exact or f1 [default: the suite's]."),
     ] = None,
-    force: Annotated[
-        bool, typer.Option(help="Compare even if protocols differ; the output states it.")
-    ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Rows of runs, if they are not where the run read them."),
-    ] = None,
+    force: Force = False,
+    data: Data = None,
 ) -> Comparison:
     """Compare two runs: differences with intervals, p-values, verdicts.
 
@@ -204,10 +200,7 @@ def gate(
     lengths: Annotated[
         str | Collection[int], typer.Option(help="These lengths alone, e.g. 4096,32k.")
     ] = "",
-    data: Annotated[
-        str | None,
-        typer.Option(help="Rows of runs, if they are not where the run read them."),
-    ] = None,
+    data: Data = None,
     plan: Annotated[
         bool,
         typer.Option(help="Before a run: how many rows of which configs decide, and their cost."),
@@ -261,17 +254,9 @@ def leaderboard(
             help="Score that an effective length reaches [default: the paper's, 85.6 or 79.4].",
         ),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Rows of runs, if they are not where the run read them."),
-    ] = None,
-    name: Annotated[
-        list[str] | Sequence[str],
-        typer.Option(help="A name to show for a run: 'snapkv .5=runs/x'; repeatable."),
-    ] = (),
-    claimed: Annotated[
-        bool, typer.Option(help="Rank also runs of which only results.json is known.")
-    ] = False,
+    data: Data = None,
+    name: Names = (),
+    claimed: Claimed = False,
 ) -> Board:
     """Rank any number of runs: one page to sort and filter, and leaderboard.json.
 
@@ -297,10 +282,7 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option(help="Print what would be written; write nothing.")
     ] = False,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Rows of runs, if they are not where the run read them."),
-    ] = None,
+    data: Data = None,
 ) -> Publication:
     """Publish predictions as a dataset, and scores on the model's page.
 

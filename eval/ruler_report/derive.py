@@ -33,33 +33,15 @@ from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read
 SCORERS = (
     exact, failures, metrics, prediction_formats, predictions, reasoning, results_file, scoring,
 )  # fmt: skip
-#: What is compared of a config, in the words of a refusal.
-CONFIG_FIELDS = {
-    "digest": "the digest of the rows",
-    "rows": "the number of rows",
-    "questions": "what the rows ask",
-    "question_digest": "what the rows ask",
+#: What every version of this package computes alike, and the words for some of it.
+LASTING = ("digest", "rows", "scores", "failed", "missing")
+WORDS = {
     "scores": "the score",
     "exact": "the exact score",
     "f1": "the F1",
     "characters": "the length of the answer in characters",
     "tokens": "the length of the answer in tokens",
-    "failed": "the rows with an error",
-    "missing": "the rows without an answer",
-    "truncated": "the rows that are cut off",
-    "empty": "the rows with an empty answer",
-    "headline": "the headline score",
-    "samples": "the means of the samples",
-    "depth": "the evidence by depth",
-    "params": "the parameters of the task",
-    "floor": "the floor",
-    "family": "the family",
-    "category": "the category",
-    "metric": "the metric",
-    "same_questions_as": "the task with the same questions",
 }
-#: Of them, what every version of this package computes alike.
-LASTING = ("digest", "rows", "scores", "failed", "missing")
 
 
 def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) -> list[Results]:
@@ -69,14 +51,13 @@ def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) ->
     """
     named: dict[str, str] = {}
     for entry in names:
-        name, equals, place = entry.partition("=")
-        if not (name and equals and place):
+        name, _, place = entry.partition("=")
+        if not (name and place):
             msg = f"--name {quote(entry)}: give NAME=RUN, e.g. 'snapkv .5=runs/x'"
             raise UsageError(msg)
         named[place] = name
-    places = [str(run) for run in runs]
-    every = [*runs, *(place for place in named if place not in places)]
-    return [replace(derive(run, data), name=named.get(str(run), "")) for run in every]
+    others = [place for place in named if place not in map(str, runs)]
+    return [replace(derive(run, data), name=named.get(str(run), "")) for run in (*runs, *others)]
 
 
 def derive(run: Run, data: str | None = None) -> Results:
@@ -95,43 +76,35 @@ def derive(run: Run, data: str | None = None) -> Results:
     place = Path(run)
     folder, file = (place, place / FILENAME) if place.is_dir() else (place.parent, place)
     claim = read_results(file) if file.is_file() else None
-    if not (folder / RUN_FILE).is_file() or (claim and claim.predictions):
-        return _of_predictions(folder, claim) if claim else read_results(place)
+    if claim and claim.predictions:
+        return _of_predictions(file, claim)
+    if not (folder / RUN_FILE).is_file():
+        return claim or read_results(place)
     info = read_info(folder)
-    if not any(folder.glob(ANSWER_FILES)):
-        if claim:
-            return replace(claim, claimed="its answers are not beside it")
-        msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
-        raise UsageError(msg)
+    if claim and not any(folder.glob(ANSWER_FILES)):
+        return replace(claim, claimed="its answers are not beside it")
     if claim:
         if claim.fingerprint != info.fingerprint:
             msg = f"{file}: fingerprint: {claim.fingerprint} is claimed, {info.fingerprint} was run"
             raise RulerError(msg)
-        _check_files(file, claim, folder)
+        _check_files(file, claim)
     found = from_cache(key := key_of(info, folder))
     if found is None:
+        _, answers = predictions.read_run(folder)
         try:
             rows = _rows(folder, info, data)
         except (RulerError, OSError) as error:
             if claim is None:
                 raise
             return replace(claim, claimed=f"its rows cannot be read: {error}")
-        _, answers = predictions.read_run(folder)
         found = scoring.results_of(info, answers, rows, partial=True)
         found = replace(found, window=window_of(folder))
         to_cache(key, found)
-    found = replace(found, noise=noise_of(folder))
-    return found if claim is None else _agreed(file, claim, found)
-
-
-def noise_of(folder: Path) -> float:
-    """Return the variance of a row's score between repetitions of a run; 0 without one.
-
-    Of two answers to a row each has half of the variance of their difference, which for scores in
-    [0, 1] is at most the mean change.
-    """
+    # Of two answers to a row each has half of the variance of their difference, which for scores
+    # in [0, 1] is at most the mean change.
     again = read_repeat(folder)
-    return again.points / 200 if again else 0.0
+    found = replace(found, noise=again.points / 200 if again else 0.0)
+    return found if claim is None else _agreed(file, claim, found)
 
 
 def _rows(folder: Path, info: RunInfo, data: str | None) -> Dataset:
@@ -142,89 +115,75 @@ def _rows(folder: Path, info: RunInfo, data: str | None) -> Dataset:
     return rows_of_run(folder, info, data)
 
 
-def _of_predictions(folder: Path, claim: Results) -> Results:
+def _of_predictions(file: Path, claim: Results) -> Results:
     """Return the results of predictions that are no run, if this machine has derived them."""
-    if not claim.predictions:
-        return claim
-    names = [folder, *folder.iterdir()]
-    place = next((path for path in names if scoring.name_of(path) == claim.predictions), None)
+    places = [file.parent, *file.parent.iterdir()]
+    place = next((path for path in places if scoring.name_of(path) == claim.predictions), None)
     found = from_cache(key_of(claim.run, place)) if place else None
     if found is None:
         why = "its predictions or its rows are not known here; score them again"
         return replace(claim, claimed=why)
-    return _agreed(folder / FILENAME, claim, found)
+    return _agreed(file, claim, found)
 
 
 def _agreed(file: Path, claim: Results, found: Results) -> Results:
-    """Return derived results, unless what the file claims contradicts them."""
+    """Return derived results, unless what the file claims contradicts them.
+
+    The kinds of failure that only a run without context can tell are those of the file.
+    """
     if problem := next(contradictions(claim, found), None):
         msg = f"{file}: {problem}; its answers and rows give another; score the run again"
         raise RulerError(msg)
     if claim.validity and claim.validity.partial:
         found = replace(found, validity=claim.validity)
     configs = {
-        name: _with_parametric(one, claim.configs[name]) for name, one in found.configs.items()
+        name: replace(one, failures=claim.configs[name].failures)
+        if PARAMETRIC in claim.configs[name].failures
+        else one
+        for name, one in found.configs.items()
     }
     return replace(found, configs=configs)
 
 
-def _with_parametric(found: ConfigResult, claim: ConfigResult) -> ConfigResult:
-    """Return a config with the kinds of failure that only a run without context can tell."""
-    kinds = {index: kind for kind, rows in found.failures.items() for index in rows}
-    told = set(claim.failures.get(PARAMETRIC, ())) & kinds.keys()
-    kinds |= dict.fromkeys(told, PARAMETRIC)
-    failures_by_kind = {
-        kind: tuple(sorted(index for index, one in kinds.items() if one == kind))
-        for kind in sorted({*kinds.values()})
-    }
-    return replace(found, failures=failures_by_kind)
-
-
 def contradictions(claim: Results, found: Results) -> Iterator[str]:
     """Yield what results claim that answers and rows do not give."""
-    for name in ("fingerprint", "run"):
-        if getattr(claim, name) != getattr(found, name):
-            theirs = _first_difference(claim.run, found.run) or claim.fingerprint
-            ours = _first_difference(found.run, claim.run) or found.fingerprint
-            yield f"{name}: {theirs} is claimed, {ours} was run"
+    if claim.fingerprint != found.fingerprint:
+        yield f"fingerprint: {claim.fingerprint} is claimed, {found.fingerprint} was run"
+    for name, theirs in vars(claim.run).items():
+        if theirs != (ours := getattr(found.run, name)):
+            theirs, ours = (quote(str(each), 80) for each in (theirs, ours))
+            yield f"run: {name} {theirs} is claimed, {name} {ours} was run"
     if differing := sorted(claim.configs.keys() ^ found.configs.keys()):
         yield f"{differing[0]}: is in only one of the file and the run"
     same_version = claim.package_version == found.package_version
-    for name, one in claim.configs.items():
-        if name in found.configs:
-            yield from _config_contradictions(name, one, found.configs[name], whole=same_version)
+    for name in claim.configs.keys() & found.configs.keys():
+        ends = claim.configs[name], found.configs[name]
+        yield from _config_contradictions(name, *ends, whole=same_version)
     if same_version and claim.validity and found.validity:
-        rests, stands = (replace(v, partial=False) for v in (claim.validity, found.validity))
-        if rests != stands:
-            yield f"{rests.line} is claimed, {stands.line} was found"
+        stated, derived = (replace(v, partial=False) for v in (claim.validity, found.validity))
+        if stated != derived:
+            yield f"{stated.line} is claimed, {derived.line} was found"
 
 
 def _config_contradictions(
     name: str, claim: ConfigResult, found: ConfigResult, *, whole: bool
 ) -> Iterator[str]:
-    for field, what in CONFIG_FIELDS.items():
-        theirs, ours = getattr(claim, field), getattr(found, field)
-        if theirs == ours or not (whole or field in LASTING):
+    for field, ours in vars(found).items():
+        theirs, what = getattr(claim, field), WORDS.get(field, field.replace("_", " "))
+        if theirs == ours or field == "failures" or not (whole or field in LASTING):
             continue
         if isinstance(theirs, tuple) and len(theirs) == len(ours) == found.rows:
             row = next(at for at in range(found.rows) if theirs[at] != ours[at])
             yield f"{name}/{row}: {what} is {theirs[row]} in the file, not {ours[row]}"
         else:
             yield f"{name}: {what} is not that of the run"
-    if whole:
-        sets = [{i for kind, rows in one.failures.items() for i in rows} for one in (claim, found)]
-        kinds = {(k, i) for k, rows in claim.failures.items() for i in rows if k != PARAMETRIC}
-        right = {(k, i) for k, rows in found.failures.items() for i in rows}
-        if sets[0] != sets[1] or not kinds <= right:
-            yield f"{name}: the kinds of failure are not those of the answers"
-
-
-def _first_difference(one: RunInfo, other: RunInfo) -> str:
-    """Return the first field of a run that differs, e.g. `model 'x'`."""
-    for name, value in vars(one).items():
-        if value != getattr(other, name):
-            return f"{name} {quote(str(value), 80)}"
-    return ""
+    kinds, ours = (
+        {(index, kind) for kind, rows in one.failures.items() for index in rows}
+        for one in (claim, found)
+    )
+    told = {(index, kind) for index, kind in kinds if kind != PARAMETRIC}
+    if whole and not (told <= ours and {i for i, _ in kinds} == {i for i, _ in ours}):
+        yield f"{name}: the kinds of failure are not those of the answers"
 
 
 def window_of(folder: Path) -> tuple[int | None, int | None]:
@@ -239,37 +198,35 @@ def window_of(folder: Path) -> tuple[int | None, int | None]:
 
 def files_of(place: Path) -> dict[str, tuple[int, str]]:
     """Return bytes and sha256 of each file that answers are read from, by name."""
+    folder = place if place.is_dir() else place.parent
     if (place / RUN_FILE).is_file():
         paths = [*sorted(place.glob(ANSWER_FILES)), place / STARTS]
-    else:
+    elif place.is_dir():
         kinds = {".jsonl", ".yaml", *prediction_formats.READERS}
-        found = [path for path in sorted(place.rglob("*")) if path.suffix in kinds]
-        paths = found if place.is_dir() else [place]
+        paths = [path for path in sorted(place.rglob("*")) if path.suffix in kinds]
+    else:
+        paths = [place]
+    bodies = {path: path.read_bytes() for path in paths if path.is_file() and path.name != FILENAME}
     return {
-        path.relative_to(place if place.is_dir() else place.parent).as_posix(): (
-            path.stat().st_size,
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-        )
-        for path in paths
-        if path.is_file() and path.name != FILENAME
+        path.relative_to(folder).as_posix(): (len(body), hashlib.sha256(body).hexdigest())
+        for path, body in bodies.items()
     }
 
 
-def _check_files(file: Path, claim: Results, folder: Path) -> None:
-    """Check that the files of a run are those that results were made of, or longer."""
-    for name, (size, digest) in claim.files.items():
-        path = folder / name
-        body = path.read_bytes() if path.is_file() and folder in path.parents else b""
-        if hashlib.sha256(body[:size]).hexdigest() != digest:
-            msg = f"{folder / name}: was changed after {file.name} was made; score the run again"
+def _check_files(file: Path, claim: Results) -> None:
+    """Check that the files of a run are those that results were made of; a run may start again."""
+    there = files_of(file.parent) if claim.files else {}
+    for name in sorted(claim.files.keys() | there.keys()):
+        size, digest = claim.files.get(name, (0, ""))
+        if name == STARTS and name in there and name in claim.files:
+            start = (file.parent / name).read_bytes()[:size]
+            changed = hashlib.sha256(start).hexdigest() != digest
+        else:
+            changed = name != STARTS and there.get(name) != (size, digest)
+        if changed:
+            how = "changed" if name in claim.files else "added"
+            msg = f"{file.parent / name}: was {how} after {file.name} was made; score the run again"
             raise RulerError(msg)
-        if name != STARTS and len(body) != size:
-            msg = f"{folder / name}: answers were added after {file.name}; score the run again"
-            raise RulerError(msg)
-    added = {path.name for path in folder.glob(ANSWER_FILES)} - claim.files.keys()
-    if claim.files and added:
-        msg = f"{folder / min(added)}: was added after {file.name} was made; score the run again"
-        raise RulerError(msg)
 
 
 def key_of(info: RunInfo, place: Path) -> str:

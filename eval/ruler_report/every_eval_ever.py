@@ -11,7 +11,7 @@ from typing import Any
 
 from ruler_data.version import __version__
 from ruler_report.results_file import Results
-from ruler_report.stats.score_table import Estimate
+from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import Summary
 
 SCHEMA_VERSION = "0.3.0"

@@ -22,7 +22,7 @@ from ruler_report.format import format_length
 from ruler_report.results_file import Param
 from ruler_report.stats.depth import shown_by_depth
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
-from ruler_report.stats.score_table import Estimate
+from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Study, format_value
 

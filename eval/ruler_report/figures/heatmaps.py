@@ -7,10 +7,11 @@ import numpy as np
 
 from ruler_report.figures.style import INK, Axes, Drawing, ink_on, shades, shown_name, slug
 from ruler_report.format import format_length
-from ruler_report.stats.comparison import CANNOT_TELL, Comparison, Difference
+from ruler_report.stats.comparison import Comparison
 from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable, shown_by_depth
 from ruler_report.stats.intervals import Floats
+from ruler_report.stats.pairs import CANNOT_TELL, Difference
 from ruler_report.stats.summary import ScoredRun
 from ruler_report.stats.sweeps import Study, format_value
 

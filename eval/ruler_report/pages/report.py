@@ -15,22 +15,11 @@ from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
 from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparability import caveats
-from ruler_report.stats.comparison import (
-    CANNOT_TELL,
-    FIRST,
-    SECOND,
-    UNCORRECTED,
-    Comparison,
-    PairTable,
-    better,
-    labels_of,
-    pair_table,
-)
+from ruler_report.stats.comparison import Comparison, caveats, compared, labels_of, pair_table
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.depth import DepthTable, depth_grids
 from ruler_report.stats.effective_length import OVERALL, OWN, RULER
-from ruler_report.stats.pairs import Ranks
+from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Shown, Table
 
@@ -158,8 +147,7 @@ def build(
     comparisons: dict[str, Comparison] = {}
     if len(runs) > 1:
         table = pair_table(results, labels, force=force)
-        pairs = [(0, place) for place in range(1, len(runs))]
-        comparisons = dict(zip(labels[1:], table.compared(pairs, better), strict=True))
+        comparisons = {labels[place]: compared(table, 0, place) for place in range(1, len(runs))}
         order = table.order()
         left_out = [place for place in order if results[place].claimed and not claimed]
         ranks = table.ranks(left_out)
@@ -203,8 +191,9 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
     """Return which run is the best, and what the pairs show of it; `order` are its places."""
     best, others = order[0], order[1:]
     found: dict[str, list[str]] = {}
-    for one in table.compared([(best, other) for other in others], better):
-        found.setdefault(one.overall.verdict, []).append(one.labels[1])
+    for other in others:
+        verdict = table.difference((None, None), best, other).verdict
+        found.setdefault(verdict, []).append(table.labels[other])
     words = {
         CANNOT_TELL: "it cannot be told apart from {}",
         UNCORRECTED: "it is not shown to be better than {} after the correction for all pairs",

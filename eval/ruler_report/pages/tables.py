@@ -14,8 +14,8 @@ from ruler_report.stats.correlation import CorrelationStudy
 from ruler_report.stats.depth import DepthTable
 from ruler_report.stats.effective_length import OVERALL, OWN, ranks, weights
 from ruler_report.stats.pairs import Ranks, format_ranks
-from ruler_report.stats.score_table import AVERAGES, Estimate
-from ruler_report.stats.summary import CATEGORIES, ScoredRun
+from ruler_report.stats.scores import Estimate
+from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Spread, Study, format_value
 from ruler_report.table import Table
 

@@ -11,7 +11,7 @@ interval of the score minus r times the baseline's holds 0 (Fieller 1954).
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,23 +21,22 @@ from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, parse_length
 from ruler_report.format import format_length
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
-from ruler_report.stats.comparison import (
-    Comparison,
-    Difference,
-    PairTable,
-    better,
-    labels_of,
-    pair_table,
-)
+from ruler_report.stats.comparison import Comparison, compared, labels_of, pair_table
 from ruler_report.stats.intervals import minus
-from ruler_report.stats.score_table import Key
+from ruler_report.stats.pairs import Difference, PairTable
+from ruler_report.stats.scores import Key, ScoreStack, have_same_answers
 from ruler_report.table import Shown, Table
 
 #: Percentage points that a run may lose.
 MARGIN = 1.0
-#: Verdicts, by exit status.
+#: Verdicts by exit status, with their sentences.
 NOT_WORSE, WORSE, CANNOT_TELL = "not worse", "worse", "cannot tell"
 EXIT = {NOT_WORSE: 0, WORSE: 1, CANNOT_TELL: 3}
+SENTENCES = {
+    NOT_WORSE: "{new} is not worse than {base}",
+    WORSE: "{new} is worse than {base}",
+    CANNOT_TELL: "these rows cannot tell whether {new} is worse than {base}",
+}
 #: More rows a config than any release has.
 MANY = 100_000
 #: Score in percent from which a baseline is at its ceiling: other rows would have to tell.
@@ -68,8 +67,7 @@ class Gate(Shown):
     @property
     def verdict(self) -> str:
         """The verdict of the gate: the worst of all."""
-        found = set(self.verdicts.values())
-        return next(one for one in (WORSE, CANNOT_TELL, NOT_WORSE) if one in found)
+        return next(one for one in (WORSE, CANNOT_TELL, NOT_WORSE) if one in self.verdicts.values())
 
     @property
     def passed(self) -> bool:
@@ -82,42 +80,33 @@ class Gate(Shown):
         return EXIT[self.verdict]
 
     def shown(self) -> tuple[str, ...]:
-        """Return the line, and what the scores of both runs rest on."""
-        return (self.line, *self.comparison.validity)
-
-    @property
-    def line(self) -> str:
-        """The verdict with all differences."""
+        """Return the verdict with all differences, and what the scores of both runs rest on."""
         gaps = self.comparison.means
         parts = ", ".join(
             f"{name} {gaps[name]}" + (f" {verdict}" if verdict != NOT_WORSE else "")
             for name, verdict in self.verdicts.items()
         )
         base, new = self.comparison.labels
-        how = {
-            NOT_WORSE: f"{new} is not worse than {base}",
-            WORSE: f"{new} is worse than {base}",
-            CANNOT_TELL: f"these rows cannot tell whether {new} is worse than {base}",
-        }[self.verdict]
-        line = f"{self.verdict}: {how}, margin {self.margin:g} points: {parts}"
-        if self.verdict != CANNOT_TELL:
-            return line
-        needed = f"about {self.rows:,} rows a config would tell" if self.rows else (
-            "the difference is so near the margin that no number of rows would tell"
-        )  # fmt: skip
-        return f"{line}; {needed}"
+        sentence = SENTENCES[self.verdict].format(base=base, new=new)
+        line = f"{self.verdict}: {sentence}, margin {self.margin:g} points: {parts}"
+        if self.verdict == CANNOT_TELL and self.rows:
+            line += f"; about {self.rows:,} rows a config would tell"
+        elif self.verdict == CANNOT_TELL:
+            line += "; the difference is so near the margin that no number of rows would tell"
+        return (line, *self.comparison.validity)
 
     def to_record(self) -> dict[str, Any]:
         """Return the gate as plain values, as `ruler-eval gate --json` prints it."""
         record = self.comparison.to_record()
         means = {"overall": record.pop("overall"), **record.pop("by_category")}
-        differences = {name: {**gap, "verdict": self.verdicts[name]} for name, gap in means.items()}
         return {
             "verdict": self.verdict,
             "passed": self.passed,
             "exit_status": self.exit_status,
             "margin": self.margin,
-            "differences": differences,
+            "differences": {
+                name: {**gap, "verdict": self.verdicts[name]} for name, gap in means.items()
+            },
             "lacking": self.lacking,
             "rows_that_would_tell": self.rows,
             **record,
@@ -146,33 +135,39 @@ def gate(
         UsageError: there is no such run, it is not scored, or the margin is not positive.
         RulerError: the runs cannot be compared.
     """
+    check_margin(margin)
+    first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))
+    labels = labels_of([first, second])
+    lacking: dict[str, int] = {}
+    if not have_same_answers(first, second):
+        pair_table([first, second])  # refuses what cannot be compared
+        second, lacking = against(second, first)
+    made = compared(PairTable([first, second], labels), 0, 1)
+    notes = list(made.notes)
+    if lacking:
+        which = ", ".join(f"{name} {count:,}" for name, count in [*lacking.items()][:3])
+        more = f" and {len(lacking) - 3} more configs" if len(lacking) > 3 else ""
+        notes.insert(0, f"{labels[1]} lacks {sum(lacking.values()):,} rows of the baseline, which "
+                     f"count as wrong: {which}{more}")  # fmt: skip
+    verdicts = {
+        name: NOT_WORSE if gap.low > -margin else WORSE if gap.high < -margin else CANNOT_TELL
+        for name, gap in made.means.items()
+    }
+    open_ones = [gap for name, gap in made.means.items() if verdicts[name] == CANNOT_TELL]
+    per_config = max(config.rows for config in first.configs.values())
+    needed = math.ceil(per_config * max((_factor(gap, margin) for gap in open_ones), default=0))
+    return Gate(margin, made, verdicts, lacking, needed if needed <= MANY else None, tuple(notes))
+
+
+def check_margin(margin: float) -> None:
+    """Check that a margin is one.
+
+    Raises:
+        UsageError: it is not.
+    """
     if not 0 < margin <= 100:
         msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
         raise UsageError(msg)
-    first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))
-    lacking: dict[str, int] = {}
-    if not _is_same(first, second):
-        pair_table([first, second])  # refuses what cannot be compared
-        second, lacking = against(second, first)
-    labels = labels_of([first, second])
-    (made,) = PairTable([first, second], labels).compared([(0, 1)], better)
-
-    def verdict(gap: Difference) -> str:
-        return NOT_WORSE if gap.low > -margin else WORSE if gap.high < -margin else CANNOT_TELL
-
-    verdicts = {name: verdict(gap) for name, gap in made.means.items()}
-    notes = list(made.notes)
-    if lacking:
-        total = sum(lacking.values())
-        which = ", ".join(f"{name} {count:,}" for name, count in [*lacking.items()][:3])
-        more = f" and {len(lacking) - 3} more configs" if len(lacking) > 3 else ""
-        notes.insert(0, f"{labels[1]} lacks {total:,} rows of the baseline, which count as wrong: "
-                     f"{which}{more}")  # fmt: skip
-    open_ones = [gap for name, gap in made.means.items() if verdicts[name] == CANNOT_TELL]
-    per_config = max(config.rows for config in first.configs.values())
-    factors = [_factor(gap, margin) for gap in open_ones]
-    needed = math.ceil(per_config * max(factors, default=0))
-    return Gate(margin, made, verdicts, lacking, needed if needed <= MANY else None, tuple(notes))
 
 
 def lengths_of(text: str | Collection[int]) -> tuple[int, ...]:
@@ -190,10 +185,6 @@ def _factor(gap: Difference, margin: float) -> float:
     distance = abs(gap.value + margin)
     width = gap.value - gap.low if gap.value > -margin else gap.high - gap.value
     return (width / distance) ** 2 if distance > width / 1000 else 1e6
-
-
-def _is_same(first: Results, second: Results) -> bool:
-    return first.fingerprint == second.fingerprint and first.configs == second.configs
 
 
 def _part(results: Results, rows: int | None, lengths: Collection[int]) -> Results:
@@ -215,30 +206,28 @@ def against(run: Results, baseline: Results) -> tuple[Results, dict[str, int]]:
     A row that the run lacks scores 0. Rows match by what they ask; if the runs share no question,
     by their number.
     """
-    shares = PairTable([baseline, run], ("", "")).stack.paired(0, 1)
+    by_question = ScoreStack([baseline, run]).paired(0, 1)
     configs, lacking = {}, {}
     for name, base in baseline.configs.items():
         own = run.configs.get(name)
-        scores = list(_matched(own, base, shares=shares)) if own else [None] * base.rows
+        scores = _matched(own, base, by_question=by_question) if own else [None] * base.rows
         if missing := scores.count(None):
             lacking[name] = missing
-        filled = tuple(0.0 if score is None else score for score in scores)
-        like = base if shares or own is None else replace(own, questions="")
         configs[name] = replace(
-            like, rows=len(filled), scores=filled, headline="official", failed=(), missing=(),
-            samples=(), same_questions_as=base.same_questions_as,
+            base if by_question or own is None else replace(own, questions=""),
+            rows=len(scores), scores=tuple(score or 0.0 for score in scores), headline="official",
+            failed=(), missing=(), samples=(), same_questions_as=base.same_questions_as,
         )  # fmt: skip
     return replace(run, configs=configs), lacking
 
 
-def _matched(own: ConfigResult, base: ConfigResult, *, shares: bool) -> Iterator[float | None]:
-    """Yield the run's score of each row of the baseline; None where it lacks the row."""
+def _matched(own: ConfigResult, base: ConfigResult, *, by_question: bool) -> list[float | None]:
+    """Return the run's score of each row of the baseline; None where it lacks the row."""
     scores = own.headline_scores
-    if shares and own.questions and base.questions:
+    if by_question and own.questions and base.questions:
         known = dict(zip(own.row_ids, scores, strict=True))
-        yield from (known.get(row) for row in base.row_ids)
-    else:
-        yield from (*scores[: base.rows], *[None] * (base.rows - own.rows))
+        return [known.get(row) for row in base.row_ids]
+    return [*scores[: base.rows], *[None] * (base.rows - own.rows)]
 
 
 @dataclass(frozen=True)
@@ -264,15 +253,19 @@ class Retention:
 def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
     """Return the retention of all tasks and lengths that both have; None is the mean over them."""
     table = PairTable([baseline, run], ("baseline", "run"))
-    ratios = np.linspace(0, MOST, 121)
+    ratios, paired = np.linspace(0, MOST, 121), table.stack.paired(0, 1)
     found: dict[Key, Retention] = {}
-    for task, length in table.pairs:
+    for key in table.pairs:
+        if isinstance(key, str):
+            continue
+        task, length = key
         tasks = table.tasks if task is None else (task,)
         lengths = table.lengths if length is None else (length,)
-        weights = dict.fromkeys(lengths, 1 / len(lengths))
+        bounds = table.stack.bounds(0, 1, (tasks,), dict.fromkeys(lengths, 1 / len(lengths)))
+        if bounds is None:
+            raise ValueError(key)
+        base_low, base_high, new_low, new_high = bounds
         # Unanswered rows count against the run in the lower end, and for it in the upper one.
-        base_high, new_low, paired = table.stack.ends(0, 1, tasks, weights)
-        new_high, base_low, _ = table.stack.ends(1, 0, tasks, weights)
         # Both ends fall with the ratio.
         gaps = [
             minus(new, base, paired=paired, share=ratios)
@@ -283,12 +276,11 @@ def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
         )
         cells = [baseline.configs[f"{name}_{one}"] for name in tasks for one in lengths]
         floor = sum(cell.floor.score if cell.floor else 0.0 for cell in cells) / len(cells)
-        top = min(base_low.value[0], new_low.value[0])
-        flag = "ceiling" if 100 * top >= CEILING else ""
-        flag = "floor" if base_low.interval()[0][0] <= floor else flag
-        sums = [a.value[0] + b.value[0] for a, b in ((new_low, new_high), (base_low, base_high))]
-        ratio = float(sums[0] / sums[1]) if sums[1] else 0.0
-        found[task, length] = Retention(100 * ratio, 100 * low, 100 * high, flag)
+        flag = "ceiling" if 100 * min(base_low.value, new_low.value) >= CEILING else ""
+        flag = "floor" if base_low.interval()[0] <= floor else flag
+        base = base_low.value + base_high.value
+        ratio = float((new_low.value + new_high.value) / base) if base else 0.0
+        found[key] = Retention(100 * ratio, 100 * low, 100 * high, flag)
     return found
 
 

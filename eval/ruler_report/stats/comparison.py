@@ -1,70 +1,57 @@
-"""Conclusions about pairs of runs: differences with intervals, p-values and verdicts.
+"""Two runs compared: which runs can be, what their differences show, and how both are printed.
 
-`pairs.py` computes the table of all pairs; what stands here only reads it. Holm's method corrects
-p-values within each family of tests, over all pairs of runs that are compared together: all cells,
-all tasks, all lengths, all categories, and the overall means. `contamination.py` compares the runs
-of one model on public and fresh rows.
+`pairs.py` computes the table of all pairs; what stands here only reads it. Runs can be compared if
+protocol, edition and MAJOR version of the data agree, whatever the suite and the tokenizer.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations, product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
+from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
 from ruler_report.results_file import Results, Run, ScoreName, read_results
-from ruler_report.stats.comparability import basis_of, caveats, obstacles
-from ruler_report.stats.intervals import LEVEL
-from ruler_report.stats.pairs import Pairs, Ranks, ScoreStack, holm
-from ruler_report.stats.score_table import Key
+from ruler_report.stats.pairs import (
+    CANNOT_TELL,
+    CONTAMINATED,
+    FIRST,
+    NO_SIGN,
+    SECOND,
+    UNCORRECTED,
+    Difference,
+    Name,
+    PairTable,
+)
+from ruler_report.stats.scores import ScoreStack
 from ruler_report.table import Shown, Table
 
-FIRST, SECOND, CANNOT_TELL = "first", "second", "cannot tell"
-#: A difference that is significant alone, but not after the correction for all pairs.
-UNCORRECTED = "not after correction"
-CONTAMINATED, NO_SIGN = "contaminated", "no sign"
-#: What a verdict about contamination means.
+#: A prompt without a chat template.
+PLAIN = "{content}{answer_prefix}"
+#: What must be the same in two runs, in the words of a refusal.
+ALIKE: dict[str, Callable[[RunInfo], object]] = {
+    "editions": lambda run: run.data.edition,
+    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
+    "protocols": lambda run: run.protocol,
+    "contexts": lambda run: "left out" if run.no_context else "given",
+    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
+}
+#: What verdicts mean, of two runs and of a test for contamination.
 MEANINGS = {
+    FIRST: "{first} is better",
+    SECOND: "{second} is better",
+    UNCORRECTED: "not shown after Holm's correction for all pairs",
+    CANNOT_TELL: "cannot tell them apart",
+}
+CONTAMINATION = {
     CONTAMINATED: "public rows are easier for it than fresh ones, as if it had seen them",
     NO_SIGN: "if public rows are easier for it, then by less than {margin:g} points",
     CANNOT_TELL: "a gap of {margin:g} points is neither shown nor ruled out; more rows would tell",
 }
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A difference between two means, in percentage points.
-
-    Attributes:
-        value: the difference; `low` and `high` are its 95 % interval.
-        p: the p-value; `adjusted` is corrected for the other tests of its family. Two-sided, but
-            one-sided in a test for contamination.
-        rows: the answered rows in each mean; for paired runs the same number twice.
-        verdict: what the difference shows.
-
-    >>> print(Difference(-7.25, -8.0, -6.5, 0.0001, (500, 500)))
-    -7.2 [-8.0, -6.5]
-    """
-
-    value: float
-    low: float
-    high: float
-    p: float
-    rows: tuple[int, int]
-    adjusted: float = 1.0
-    verdict: str = CANNOT_TELL
-
-    def __str__(self) -> str:
-        return f"{format_signed(self.value)} [{self.low:+.1f}, {self.high:+.1f}]"
-
-
-Verdict = Callable[[Difference], str]
-#: A cell or a mean of the table; or a category.
-Name = Key | str
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,37 +59,37 @@ class Comparison(Shown):
     """Two runs compared; it prints as a table with a conclusion.
 
     Attributes:
-        runs: the two runs; `labels` are their names.
+        runs: the two runs; `labels` are their names. In a test for contamination the first is on
+            fresh rows, and the second on public ones.
         lengths: in tokens, of all that is compared.
         tasks: those that both runs have at every one of these lengths.
-        differences: by task and length; None stands for the mean over all tasks, or lengths.
-            Second minus first; public minus fresh in a test for contamination.
+        differences: second minus first, by task and length; None stands for the mean over all
+            tasks, or lengths.
+        categories: differences of the means over the tasks of a category and all lengths.
         paired: whether both runs answered the same questions.
         basis: how the runs are compared, in one line.
-        margin: in a test for contamination the smallest gap that matters, in percentage points;
-            the first run is then on public and the second on fresh rows.
+        margin: in a test for contamination the smallest gap that matters, in percentage points.
         left_out: configs that are not compared: a run lacks them, at this or another length.
         warnings: why the runs should not be compared; empty unless the comparison was forced.
-        notes: everything that a reader must know before the numbers, warnings included.
-        categories: differences of the means over the tasks of a category and all lengths.
-        exact: difference of the mean exact scores, if another score is compared; not corrected.
         validity: a line for each run: what its scores rest on.
+        notes: everything that a reader must know before the numbers, warnings included.
+        exact: difference of the mean exact scores, if another score is compared; not corrected.
     """
 
     runs: tuple[RunInfo, RunInfo]
     labels: tuple[str, str]
     lengths: tuple[int, ...]
     tasks: tuple[str, ...]
-    differences: dict[Key, Difference]
+    differences: dict[tuple[str | None, int | None], Difference]
+    categories: dict[str, Difference]
     paired: bool
     basis: str
-    margin: float | None = None
-    left_out: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+    margin: float | None
+    left_out: tuple[str, ...]
+    warnings: tuple[str, ...]
+    validity: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    categories: dict[str, Difference] = field(default_factory=dict)
     exact: Difference | None = None
-    validity: tuple[str, ...] = ()
 
     def shown(self) -> tuple[Table | str, ...]:
         """Return the differences, the conclusions, and how the runs were compared."""
@@ -121,10 +108,9 @@ class Comparison(Shown):
 
     def to_record(self) -> dict[str, Any]:
         """Return the comparison as plain values, as `ruler-eval compare --json` prints it."""
-        first, second = self.labels
-        runs: dict[str, Any] = {"first": first, "second": second}
+        runs: dict[str, Any] = dict(zip(("first", "second"), self.labels, strict=True))
         if self.margin is not None:
-            runs = {"model": first, "margin": self.margin}
+            runs = {"model": self.labels[0], "margin": self.margin}
         plain = {key: self._plain(one) for key, one in self.differences.items()}
         return {
             "paired": self.paired,
@@ -136,13 +122,9 @@ class Comparison(Shown):
             "overall": plain[None, None],
             **runs,
             **({"exact": self._plain(self.exact)} if self.exact else {}),
-            "lengths": list(self.lengths),
-            "tasks": list(self.tasks),
-            "left_out": list(self.left_out),
-            "warnings": list(self.warnings),
-            "notes": list(self.notes),
-            "validity": list(self.validity),
-        }
+            **{name: list(getattr(self, name)) for name in
+               ("lengths", "tasks", "left_out", "warnings", "notes", "validity")},
+        }  # fmt: skip
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a flat record for each difference; `task` or `length` is None in a mean over it.
@@ -156,11 +138,11 @@ class Comparison(Shown):
 
     def _plain(self, difference: Difference) -> dict[str, Any]:
         record = asdict(difference)
-        first, second = record.pop("rows")
+        rows = record.pop("rows")
         if self.paired:
-            return {**record, "pairs": first}
-        names = ("rows_first", "rows_second") if self.margin is None else ("public", "fresh")
-        return {**record, **dict(zip(names, (first, second), strict=True))}
+            return {**record, "pairs": rows[0]}
+        names = ("rows_first", "rows_second") if self.margin is None else ("fresh", "public")
+        return {**record, **dict(zip(names, rows, strict=True))}
 
     @property
     def conclusion(self) -> str:
@@ -171,18 +153,12 @@ class Comparison(Shown):
         first, second = self.labels
         result = f"{overall} points, p {format_p(overall.adjusted, relation=True)}"
         if self.margin is not None:
-            public, fresh = overall.rows
-            meaning = MEANINGS[overall.verdict].format(margin=self.margin)
+            fresh, public = overall.rows
+            meaning = CONTAMINATION[overall.verdict].format(margin=self.margin)
             rows = f"{public:,} public rows minus {fresh:,} fresh rows"
             return f"{first} on {rows}: {result}: {overall.verdict}; {meaning}"
-        verdicts = {
-            FIRST: f"{first} is better",
-            SECOND: f"{second} is better",
-            UNCORRECTED: "not shown after Holm's correction for all pairs",
-            CANNOT_TELL: "cannot tell them apart",
-        }
-        verdict = verdicts[overall.verdict]
-        return f"{second} minus {first}: {result}: {verdict}"
+        meaning = MEANINGS[overall.verdict].format(first=first, second=second)
+        return f"{second} minus {first}: {result}: {meaning}"
 
     def table(self, name: str = "comparison", labels: Sequence[str] = ()) -> Table:
         """Return the differences by task and length.
@@ -201,19 +177,70 @@ class Comparison(Shown):
             verdict = names.get(mean.verdict, mean.verdict)
             ps = map(format_p, (mean.p, mean.adjusted))
             rows.append((task or "all tasks", verdict, str(mean), *ps, *cells))
-        last = "better" if self.margin is None else "verdict"
-        head = ("task", last, "mean", "p", "p (Holm)", *map(format_length, self.lengths))
-        return Table(name, self._caption(labels), head, tuple(rows), (len(rows) - 1,))
+        if self.margin is None:
+            first, second = labels or ("first", "second run")
+            caption = (
+                f"{second} minus {first}, {'paired' if self.paired else 'unpaired'}, in percentage "
+                f"points{', with 95 % intervals' if labels else ''}; * significant at 5 % after "
+                "Holm's correction"
+            )
+        else:
+            caption = "public minus fresh rows, in percentage points; * greater than by chance"
+        verdict = "better" if self.margin is None else "verdict"
+        head = ("task", verdict, "mean", "p", "p (Holm)", *map(format_length, self.lengths))
+        return Table(name, caption, head, tuple(rows), (len(rows) - 1,))
 
-    def _caption(self, labels: Sequence[str]) -> str:
-        if self.margin is not None:
-            return "public minus fresh rows, in percentage points; * greater than by chance"
-        first, second = labels or ("first", "second run")
-        how = "paired" if self.paired else "unpaired"
-        intervals = ", with 95 % intervals" if labels else ""
-        return (
-            f"{second} minus {first}, {how}, in percentage points{intervals}; "
-            "* significant at 5 % after Holm's correction"
+
+def compared(table: PairTable, first: int, second: int) -> Comparison:
+    """Return the comparison of two runs of a table."""
+    places, runs = (first, second), (table.runs[first], table.runs[second])
+    labels = (table.labels[first], table.labels[second])
+    differences: dict[Name, Difference] = {
+        name: table.difference(name, first, second) for name in table.pairs
+    }
+    cells = {f"{task}_{length}" for task, length in product(table.tasks, table.lengths)}
+    left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - cells)
+    shared = table.stack.shared_rows(first, second)
+    warnings = tuple(obstacles(*runs, paired=shared > 0)) if table.margin is None else ()
+    notes = [f"forced: {why}" for why in warnings]
+    for place, one in zip(places, runs, strict=True):
+        whose = table.labels[place]
+        if table.margin is not None:
+            whose = "fresh rows" if place == first else "public rows"
+        notes += [f"{whose}: {note}" for note in _notes(one)]
+    if left_out:
+        which = ", ".join(left_out)
+        notes.append(f"not compared, not in all runs or not at every length: {which}")
+    return Comparison(
+        runs=(runs[0].run, runs[1].run),
+        labels=labels,
+        lengths=table.lengths,
+        tasks=table.tasks,
+        differences={k: one for k, one in differences.items() if not isinstance(k, str)},
+        categories={k: one for k, one in differences.items() if isinstance(k, str)},
+        paired=shared > 0,
+        basis=_basis(*runs, shared),
+        margin=table.margin,
+        left_out=tuple(left_out),
+        warnings=warnings,
+        notes=tuple(notes),
+        validity=tuple(
+            f"{label}: {one.validity_line}" for label, one in zip(labels, runs, strict=True)
+        ),
+    )
+
+
+def _notes(run: Results) -> Iterator[str]:
+    if run.scored < run.rows:
+        yield (
+            f"{run.scored:,} of {run.rows:,} rows scored; the others count as wrong in one end of "
+            "its intervals and as right in the other"
+        )
+    yield from caveats(run.run)
+    if run.noise:
+        yield (
+            f"rows that were asked again changed by {200 * run.noise:.1f} points on average; that "
+            "noise is in the intervals"
         )
 
 
@@ -228,155 +255,60 @@ def labels_of(runs: Sequence[Results]) -> list[str]:
     return labels
 
 
-class PairTable:
-    """The differences of all pairs of runs, by task and length and in their means.
+def caveats(run: RunInfo) -> Iterator[str]:
+    """Yield in what prompts or answers were not those that the rows and the protocol promise."""
+    if run.model_tokenizer not in (None, run.data.tokenizer_fingerprint):
+        yield "prompts rendered with other tokenizer files than those that the rows are counted in"
+    if run.protocol == "completion" and run.frame == PLAIN:
+        yield "the tokenizer has no chat template, so completion is plain text, as in base"
+    usual = PROTOCOLS[run.protocol].extra_tokens if run.protocol in PROTOCOLS else 0
+    extra = run.sampling.get("extra_tokens", usual)
+    if extra != usual:
+        yield f"answers could be {extra} tokens longer than the rows say, by the protocol {usual}"
+    if temperature := run.sampling.get("temperature"):
+        yield f"answers sampled at temperature {temperature}; the default is greedy"
 
-    Means are over the tasks and lengths that all runs have, so that they are of the same rows.
 
-    Attributes:
-        runs: the results; `labels` are their names.
-        tasks: that all runs have at each of the `lengths`.
-        pairs: by task and length; None stands for the mean over all of them.
-        categories: likewise, for the means over the tasks of a category and all lengths.
-    """
-
-    def __init__(
-        self,
-        runs: Sequence[Results],
-        labels: Sequence[str],
-        *,
-        apart: bool = False,
-    ) -> None:
-        """Compute the table; `apart` as in `ScoreStack`."""
-        self.runs, self.labels = tuple(runs), tuple(labels)
-        self.stack = ScoreStack(runs, apart=apart)
-        self.tasks, self.lengths = self.stack.shared()
-        if not self.tasks:
-            msg = (
-                "nothing to compare: no task was scored by both runs at all lengths that both "
-                "have; report them one at a time"
+def obstacles(first: Results, second: Results, *, paired: bool) -> Iterator[str]:
+    """Yield why two runs cannot be compared; nothing if they can."""
+    runs = (first.run, second.run)
+    for what, value in ALIKE.items():
+        if value(runs[0]) != value(runs[1]):
+            differing = " and ".join(visible(str(value(run))) for run in runs)
+            yield f"the {what} differ: {differing}"
+    if paired:
+        return
+    common = [name for name in first.configs if name in second.configs]
+    changed = [name for name in common if first.configs[name].params != second.configs[name].params]
+    if changed:
+        yield f"no question is shared, and the parameters of {changed[0]} differ"
+    for place, run in (("first", first), ("second", second)):
+        configs = [run.configs[name] for name in common]
+        if not all(one.questions or one.question_digest for one in configs):
+            yield (
+                f"the rows differ, and the {place} run was scored by a version that did not "
+                "record what they ask; score it again, `ruler-eval score RUN`"
             )
-            raise RulerError(msg)
-        self.pairs: dict[Key, Pairs] = {}
-        for task, length in product((*self.tasks, None), (*self.lengths, None)):
-            tasks = self.tasks if task is None else (task,)
-            self.pairs[task, length] = self.mean(
-                tasks, self.lengths if length is None else (length,)
-            )
-        by_category: dict[str, list[str]] = {}
-        for task in self.tasks:
-            category = self.stack.configs[0][task, self.lengths[0]].category
-            by_category.setdefault(category, []).append(task)
-        self.categories = {
-            name: self.mean(tasks, self.lengths) for name, tasks in by_category.items()
-        }
-
-    def mean(self, tasks: Sequence[str], lengths: Sequence[int]) -> Pairs:
-        """Return the pairs of the mean over tasks and lengths."""
-        return self.stack.pairs(tasks, dict.fromkeys(lengths, 1 / len(lengths)))
-
-    def ranks(self, without: Collection[int] = ()) -> list[Ranks]:
-        """Return the interval of each run's rank by the mean over all tasks and lengths."""
-        return self.pairs[None, None].ranks(without)
-
-    def order(self) -> list[int]:
-        """Return the runs by their mean, the best first; unanswered rows count against a run."""
-        means = self.stack.lowest(self.tasks, dict.fromkeys(self.lengths, 1 / len(self.lengths)))
-        return sorted(range(len(self.runs)), key=lambda run: -means[run])
-
-    def compared(
-        self, places: Sequence[tuple[int, int]], verdict: Verdict, margin: float | None = None
-    ) -> list[Comparison]:
-        """Return comparisons of pairs, corrected over all pairs of the table.
-
-        With a margin tests are one-sided: whether the second run is better.
-        """
-        everyone = list(combinations(range(len(self.runs)), 2)) if margin is None else places
-        every: dict[Name, Pairs] = {}
-        every.update(self.pairs.items())
-        every.update(self.categories.items())
-        ps = {name: pairs.p if margin is None else pairs.above for name, pairs in every.items()}
-        families: dict[object, list[Name]] = {}
-        for name in every:
-            kind = "categories" if isinstance(name, str) else (name[0] is None, name[1] is None)
-            families.setdefault(kind, []).append(name)
-        adjusted: dict[tuple[Name, tuple[int, int]], float] = {}
-        for names in families.values():
-            tests = {(name, at): float(ps[name][at]) for name in names for at in everyone}
-            adjusted |= holm(tests)
-
-        def difference(name: Name, first: int, second: int) -> Difference:
-            pairs = every[name]
-            at = first, second
-            test = (name, at) if (name, at) in adjusted else (name, (second, first))
-            value, low, high = (100 * float(x[at]) for x in (pairs.value, *pairs.interval))
-            rows = int(pairs.rows[second, first]), int(pairs.rows[at])
-            found = Difference(value, low, high, float(ps[name][at]), rows, adjusted[test])
-            return replace(found, verdict=verdict(found))
-
-        return [self._comparison(*place, difference, margin) for place in places]
-
-    def _comparison(
-        self,
-        first: int,
-        second: int,
-        difference: Callable[[Any, int, int], Difference],
-        margin: float | None,
-    ) -> Comparison:
-        runs = self.runs[first], self.runs[second]
-        configs = {f"{task}_{length}" for task, length in product(self.tasks, self.lengths)}
-        left_out = sorted((runs[0].configs.keys() | runs[1].configs.keys()) - configs)
-        differences = {key: difference(key, first, second) for key in self.pairs}
-        paired = self.stack.paired(first, second)
-        return Comparison(
-            runs=(runs[0].run, runs[1].run),
-            labels=(self.labels[first], self.labels[second]),
-            lengths=self.lengths,
-            tasks=self.tasks,
-            differences=differences,
-            paired=paired,
-            basis=basis_of(*runs, paired=paired, shared=self.stack.shared_rows(first, second)),
-            margin=margin,
-            left_out=tuple(left_out),
-            warnings=tuple(obstacles(*runs, paired=paired)),
-            notes=tuple(self._notes((first, second), left_out, margin)),
-            categories={name: difference(name, first, second) for name in self.categories},
-            validity=tuple(
-                f"{self.labels[place]}: {self.runs[place].validity_line}"
-                for place in (first, second)
-            ),
-        )
-
-    def _notes(
-        self, places: tuple[int, int], left_out: Sequence[str], margin: float | None
-    ) -> Iterator[str]:
-        one, other = (self.runs[place] for place in places)
-        labels = [self.labels[place] for place in places]
-        if margin is not None:
-            labels = ["fresh rows", "public rows"]
-        paired = self.stack.paired(*places)
-        yield from (f"forced: {why}" for why in obstacles(one, other, paired=paired))
-        for label, run in zip(labels, (one, other), strict=True):
-            if run.scored < run.rows:
-                yield (
-                    f"{label}: {run.scored:,} of {run.rows:,} rows scored; the others count as "
-                    "wrong in one end of its intervals and as right in the other"
-                )
-            yield from (f"{label}: {caveat}" for caveat in caveats(run.run))
-            if run.noise:
-                yield (
-                    f"{label}: rows that were asked again changed by {200 * run.noise:.1f} points "
-                    "on average; that noise is in the intervals"
-                )
-        if left_out:
-            yield f"not compared, not in all runs or not at every length: {', '.join(left_out)}"
 
 
-def better(difference: Difference) -> str:
-    """Return which of two runs is better."""
-    if difference.adjusted < LEVEL:
-        return SECOND if difference.value > 0 else FIRST
-    return CANNOT_TELL if difference.low <= 0 <= difference.high else UNCORRECTED
+def _basis(first: Results, second: Results, shared: int) -> str:
+    """Return how two runs are compared, in one line; `shared` rows are in both."""
+    one, other = first.run.data, second.run.data
+    if not shared:
+        seeds = "; the seeds differ" if one.seed != other.seed else ""
+        return f"unpaired: no question is shared{seeds}"
+    names = first.configs.keys() & second.configs.keys()
+    same = all(first.configs[name].digest == second.configs[name].digest for name in names)
+    text = "paired: the same rows" if same else "paired: the same questions"
+    if not same and one.tokenizer != other.tokenizer:
+        tokenizers = " and ".join(visible(data.tokenizer) for data in (one, other))
+        text += f", haystacks cut to each run's tokens ({tokenizers})"
+    counts = [sum(run.configs[name].rows for name in names) for run in (first, second)]
+    if {*counts} != {shared}:
+        text += f"; {shared:,} questions are shared of {counts[0]:,} and {counts[1]:,}"
+    if not same and one.inputs != other.inputs:
+        text += "; the sources or reserves of the rows differ"
+    return text
 
 
 def check_comparable(
@@ -410,9 +342,9 @@ def pair_table(
     score: ScoreName | None = None,
 ) -> PairTable:
     """Return the table of runs that can be compared; `score` as in `compare`."""
-    check_comparable(runs, ScoreStack(runs), force=force)
-    labels = labels or labels_of(runs)
-    return PairTable([_with_score(run, score) for run in runs], labels)
+    table = PairTable([_with_score(run, score) for run in runs], labels or labels_of(runs))
+    check_comparable(runs, table.stack, force=force)
+    return table
 
 
 def compare(
@@ -432,13 +364,14 @@ def compare(
             they share no task.
     """
     runs = [read_results(first), read_results(second)]
-    (made,) = pair_table(runs, force=force, score=score).compared([(0, 1)], better)
+    made = compared(pair_table(runs, force=force, score=score), 0, 1)
     chosen = [_with_score(run, score) for run in runs]
-    exact = [_with_score(run, "exact") for run in runs if _has(run, "exact")]
-    if len(exact) < 2 or exact == chosen:
+    if not all(_has(run, "exact") for run in runs):
         return made
-    (also,) = PairTable(exact, made.labels).compared([(0, 1)], better)
-    return replace(made, exact=also.overall)
+    exact = [_with_score(run, "exact") for run in runs]
+    if exact == chosen:
+        return made
+    return replace(made, exact=PairTable(exact, made.labels).difference((None, None), 0, 1))
 
 
 def _has(results: Results, score: ScoreName) -> bool:
@@ -454,9 +387,9 @@ def _with_score(results: Results, score: ScoreName | None) -> Results:
     if score not in get_args(ScoreName):
         msg = f"--score {quote(score)}: not known; known: {', '.join(get_args(ScoreName))}"
         raise UsageError(msg)
-    for name, config in results.configs.items():
-        if config.scored and set(config.scores_of(score)) == {None}:
-            msg = f"--score {score}: {name} was scored by a version without it; score it again"
-            raise UsageError(msg)
+    if not _has(results, score):
+        model = quote(results.run.model)
+        msg = f"--score {score}: {model} was scored by a version without it; score it again"
+        raise UsageError(msg)
     configs = {name: replace(one, headline=score) for name, one in results.configs.items()}
     return replace(results, configs=configs)

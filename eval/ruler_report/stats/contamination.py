@@ -10,17 +10,8 @@ from dataclasses import replace
 from ruler_data.errors import RulerError
 from ruler_eval.run_dir import RunInfo
 from ruler_report.results_file import Run, read_results
-from ruler_report.stats.comparison import (
-    CANNOT_TELL,
-    CONTAMINATED,
-    NO_SIGN,
-    Comparison,
-    Difference,
-    PairTable,
-    labels_of,
-)
-from ruler_report.stats.intervals import LEVEL
-from ruler_report.stats.pairs import K
+from ruler_report.stats.comparison import Comparison, compared, labels_of
+from ruler_report.stats.pairs import PairTable
 
 #: The smallest gap that matters, in percentage points; `no sign` rules it out.
 MARGIN = 2.0
@@ -58,27 +49,25 @@ def contamination(
         RulerError: the runs differ in more than the seed and `force` is false, the seeds are equal
             or in the wrong order, or no task was scored at all lengths.
     """
-    public, fresh = read_results(public), read_results(fresh)
-    seeds = (public.run.data.seed, fresh.run.data.seed)
+    fresh, public = runs = [read_results(fresh), read_results(public)]
+    seeds = [run.run.data.seed for run in runs]
+    warnings = [reason for reason, key in SAME.items() if key(public.run) != key(fresh.run)]
+    for name in [n for n in public.configs if n in fresh.configs]:
+        if public.configs[name].params != fresh.configs[name].params:
+            warnings.append(f"the parameters of {name} differ")
+            break
     problem = ""
     if seeds[0] == seeds[1]:
         problem = (
             "both runs are on rows of the same seed; give one on the public rows and one on rows "
             "of `ruler-data build --fresh`"
         )
-    elif seeds[0] < 0 <= seeds[1]:
+    elif seeds[1] < 0 <= seeds[0]:
         problem = (
             "the first run is on rows of a private seed, and the second is not; give the run on "
             "the public rows first"
         )
-    warnings = [reason for reason, key in SAME.items() if key(public.run) != key(fresh.run)]
-    changed = (
-        name
-        for name, config in public.configs.items()
-        if name in fresh.configs and config.params != fresh.configs[name].params
-    )
-    warnings += [f"the parameters of {name} differ" for name in [*changed][:1]]
-    if warnings and not (problem or force):
+    elif warnings and not force:
         problem = (
             f"{'; '.join(warnings)}; a contamination test allows only a different seed; --force "
             "compares anyway"
@@ -86,26 +75,10 @@ def contamination(
     if problem:
         msg = f"not a test of contamination: {problem}"
         raise RulerError(msg)
-
-    def verdict(gap: Difference) -> str:
-        if gap.adjusted < LEVEL and gap.value > 0:
-            return CONTAMINATED
-        return NO_SIGN if gap.high < margin else CANNOT_TELL
-
-    labels = labels_of([fresh, public])
-    (made,) = PairTable([fresh, public], labels, apart=True).compared([(0, 1)], verdict, margin)
-
-    def swapped(gaps: dict[K, Difference]) -> dict[K, Difference]:
-        return {key: replace(gap, rows=gap.rows[::-1]) for key, gap in gaps.items()}
-
-    notes = [note for note in made.notes if not note.startswith("forced: ")]
+    made = compared(PairTable(runs, labels_of(runs), margin=margin), 0, 1)
     return replace(
         made,
-        runs=made.runs[::-1],
-        labels=made.labels[::-1],
-        differences=swapped(made.differences),
-        categories=swapped(made.categories),
         basis="unpaired: public and fresh rows ask otherwise",
         warnings=tuple(warnings),
-        notes=(*(f"forced: {warning}" for warning in warnings), *notes),
+        notes=(*(f"forced: {warning}" for warning in warnings), *made.notes),
     )

@@ -5,8 +5,7 @@ clustering with average linkage; the distance is 1 minus Pearson's correlation. 
 name its linkage.
 """
 
-import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,32 +41,31 @@ def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
         task for task in runs[0].summary.tasks if all(task in run.summary.tasks for run in runs)
     ]
     points = [
-        [run.summary.cells[task][length].value for task in tasks]
+        {task: run.summary.cells[task][length].value for task in tasks}
         for run in runs
         for length in run.summary.lengths
         if all(length in run.summary.cells[task] for task in tasks)
     ]
     if len(tasks) < MIN_TASKS or len(points) < MIN_POINTS:
         return None
-    matrix, order, branches = clustered(np.array(points, dtype=np.float64).T)
-    names = tuple(tasks[place] for place in order)
-    return CorrelationStudy(names, len(points), matrix[np.ix_(order, order)], branches)
+    return clustered(points)
 
 
-def clustered(vectors: Floats) -> tuple[Floats, list[int], Branches]:
-    """Return the correlations between rows, their order, and the branches of their tree."""
+def clustered(points: Sequence[Mapping[str, float]]) -> CorrelationStudy:
+    """Return the correlations between tasks over points, in the order of their clusters."""
+    import pandas as pd
     from scipy.cluster.hierarchy import dendrogram, linkage
     from scipy.spatial.distance import squareform
 
-    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)
-        matrix = np.corrcoef(vectors)
-    distance = np.clip(1 - np.nan_to_num(matrix), 0, 2)
+    matrix = pd.DataFrame(points).corr()
+    distance = 1 - matrix.fillna(0).to_numpy()
     np.fill_diagonal(distance, 0)
-    symmetric = (distance + distance.T) / 2
-    tree = dendrogram(linkage(squareform(symmetric, checks=False), "average"), no_plot=True)
+    tree = dendrogram(
+        linkage(squareform(distance.clip(0, 2), checks=False), "average"), no_plot=True
+    )
     branches = tuple(
         ([(place - 5) / 10 for place in places], distances)  # scipy's leaves are at 5, 15, 25 ...
         for places, distances in zip(tree["icoord"], tree["dcoord"], strict=True)
     )
-    return np.asarray(matrix), [int(place) for place in tree["leaves"]], branches
+    matrix = matrix.iloc[tree["leaves"], tree["leaves"]]
+    return CorrelationStudy(tuple(matrix.columns), len(points), matrix.to_numpy(), branches)

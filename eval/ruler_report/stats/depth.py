@@ -14,7 +14,7 @@ import numpy as np
 from ruler_data.names import parse_config
 from ruler_report.results_file import BINS
 from ruler_report.stats.intervals import Floats, Statistic
-from ruler_report.stats.score_table import Estimate, configs_of
+from ruler_report.stats.scores import Estimate, configs_of
 from ruler_report.stats.summary import ScoredRun
 
 #: The largest grid of depths (`ruler_data.tasks.Niah`).

@@ -6,7 +6,6 @@ weights 1 to 6 are not printed there; they reproduce every printed wAvg (test_pu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -40,13 +39,6 @@ THRESHOLDS: dict[str, dict[str, float]] = {
 }
 #: Share of a model's own score at its shortest length that still counts as effective.
 OWN_SHARE = 0.85
-
-
-class Tested(Protocol):
-    """A mean or a difference with an interval."""
-
-    def interval(self) -> tuple[Floats, Floats]:
-        """Return its ends."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +105,14 @@ def effective_length(means: Mapping[int, float], threshold: float) -> int | None
     return max((length for length, mean in means.items() if mean >= threshold), default=None)
 
 
-def possible_lengths(tested: Mapping[int, Tested], bar: float) -> list[int]:
-    """Return the effective lengths that intervals do not exclude; 0 stands for none.
+def possible_lengths(intervals: Mapping[int, tuple[Floats, Floats]], bar: float) -> list[int]:
+    """Return the effective lengths that intervals of means do not exclude; 0 stands for none.
 
     An effective length reaches the bar, and no longer length does.
     """
     found = []
-    for length in sorted((0, *tested), reverse=True):
-        low, high = tested[length].interval() if length else (-1.0, np.inf)
+    for length in sorted((0, *intervals), reverse=True):
+        low, high = intervals[length] if length else (-1.0, np.inf)
         if high >= bar:
             found.append(length)
         if low >= bar:

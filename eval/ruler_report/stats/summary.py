@@ -4,8 +4,8 @@ All in percent, with 95 % intervals (`intervals.py`). A mean over tasks is the m
 means, as in the paper.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
@@ -23,12 +23,17 @@ from ruler_report.stats.effective_length import (
     RULER,
     THRESHOLDS,
     EffectiveLength,
+    effective_length,
     mean_percent,
+    possible_lengths,
+    weights,
 )
-from ruler_report.stats.score_table import Estimate, ScoreTable
+from ruler_report.stats.intervals import minus
+from ruler_report.stats.scores import Estimate, ScoreStack
 from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
 from ruler_report.table import Shown, Table
 
+AVERAGES = ("avg", "wavg_inc", "wavg_dec")
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 #: Failures in which an answer names a value although there is none.
 HALLUCINATED = (CONTEXT, ABSENT)
@@ -209,29 +214,120 @@ class ScoredRun(Shown):
         return self.results.to_records()
 
 
+class RunScores:
+    """The means of one run; configs without a scored row are left out.
+
+    Attributes:
+        configs: by task and length.
+        lengths: in tokens, increasing.
+        tasks: in the order of the dataset.
+    """
+
+    def __init__(self, results: Results) -> None:
+        """Take the scores of a run."""
+        configs = {name: config for name, config in results.configs.items() if config.scored}
+        self._stack = ScoreStack([replace(results, configs=configs)])
+        self.configs = self._stack.configs[0]
+        self.lengths, self.tasks = tuple(self._stack.lengths), tuple(self._stack.tasks)
+
+    def of_category(self, category: str) -> tuple[str, ...]:
+        """Return the tasks of a category."""
+        found = {task for (task, _), config in self.configs.items() if config.category == category}
+        return tuple(task for task in self.tasks if task in found)
+
+    def complete_lengths(self, tasks: Collection[str]) -> tuple[int, ...]:
+        """Return the lengths that all of the tasks have."""
+        return tuple(n for n in self.lengths if all((task, n) in self.configs for task in tasks))
+
+    def mean(self, groups: Sequence[Sequence[str]], lengths: Mapping[int, float]) -> Estimate:
+        """Return the mean over lengths, with weights, of the mean over groups of tasks."""
+        (found,) = self._stack.estimates(groups, lengths)
+        if found is None:
+            raise ValueError(groups, lengths)
+        return found
+
+    def by_length(self, *groups: Sequence[str]) -> dict[int, Estimate]:
+        """Return the mean of the means of groups of tasks, at each length that all tasks have."""
+        lengths = self.complete_lengths([task for group in groups for task in group])
+        return {length: self.mean(groups, {length: 1.0}) for length in lengths}
+
+    def over_lengths(self, tasks: Sequence[str]) -> Estimate | None:
+        """Return the mean over all lengths that all of the tasks have; None without one."""
+        lengths = self.complete_lengths(tasks)
+        if not lengths:
+            return None
+        return self.mean((tasks,), dict.fromkeys(lengths, 1 / len(lengths)))
+
+    def effective(
+        self, tasks: Sequence[str], threshold: float, *, own: bool = False
+    ) -> EffectiveLength:
+        """Return the effective length of the mean over tasks.
+
+        A length is excluded if its mean, or that of a longer one, is significantly on the other
+        side of the threshold, in percent. If that is the run's `own`, a share of the mean at the
+        shortest length, the differences from this share are tested; the shortest always passes.
+        """
+        means = self.by_length(tasks)
+        values = {length: one.value for length, one in means.items()}
+        bounds = {}
+        for length in means:
+            found = self._stack.bounds(0, 0, (tasks,), {length: 1.0})
+            if found is None:
+                raise ValueError(tasks, length)
+            bounds[length] = low, high = found[:2]
+            if low.value < high.value:  # unanswered rows count against the length
+                values[length] = 100 * float(low.value)
+        shortest = min(means)
+        intervals = {
+            n: (low.interval()[0], high.interval()[1]) for n, (low, high) in bounds.items()
+        }
+        bar = threshold / 100
+        if own:
+            bar, (first_low, first_high) = 0.0, bounds.pop(shortest)
+            intervals = {
+                length: (
+                    minus(low, first_high, paired=True, share=OWN_SHARE).interval()[0],
+                    minus(high, first_low, paired=True, share=OWN_SHARE).interval()[1],
+                )
+                for length, (low, high) in bounds.items()
+            }
+        possible = possible_lengths(intervals, bar)
+        if own:
+            possible = [length or shortest for length in possible]
+        longest = effective_length(values, threshold)
+        return EffectiveLength(threshold, longest, tuple(sorted(set(possible))))
+
+
 def summarize(results: Results) -> Summary:
     """Return the statistics of a run; unscored rows take no part in any of them."""
-    table = ScoreTable.of(results)
+    table = RunScores(results)
     group = group_of(results)
     categories = {name: tasks for name in CATEGORIES if (tasks := table.of_category(name))}
     by_category = {name: table.over_lengths(tasks) for name, tasks in categories.items()}
     by_task = {task: table.over_lengths((task,)) for task in table.tasks}
+    averages = {}
+    if table.complete_lengths(table.tasks) == table.lengths and len(table.lengths) > 1:
+        for name in AVERAGES:
+            column = weights(len(table.lengths), name).tolist()
+            averages[name] = table.mean(
+                (table.tasks,), dict(zip(table.lengths, column, strict=True))
+            )
     return Summary(
         lengths=table.lengths,
         tasks=table.tasks,
         group=group,
         category_of={task: config.category for (task, _), config in table.configs.items()},
-        cells={task: table.means((task,)) for task in table.tasks},
+        cells={task: table.by_length((task,)) for task in table.tasks},
         official=_means(table, lambda config: config.scores),
         exact=_means(table, lambda config: config.scores_of("exact")),
         f1=_means(table, lambda config: config.scores_of("f1")),
         completed=_means(table, _completed),
-        categories={name: table.means(tasks) for name, tasks in categories.items()},
-        overall=table.means(table.tasks),
+        categories={name: table.by_length(tasks) for name, tasks in categories.items()},
+        overall=table.by_length(table.tasks),
         by_task={task: mean for task, mean in by_task.items() if mean},
         by_category={name: mean for name, mean in by_category.items() if mean},
         mean=table.over_lengths(table.tasks),
-        averages=table.averages(table.tasks),
+        averages=averages,
         effective=dict(_effective_lengths(table, group, results.run.data.suite)),
         error=stated_error(results),
         studies=studies_of(table.configs),
@@ -274,7 +370,7 @@ def _completed(config: ConfigResult) -> list[float | None]:
     return [None if i in cut else score for i, score in enumerate(config.headline_scores)]
 
 
-def _means(table: ScoreTable, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
+def _means(table: RunScores, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
     """Return means of other scores by task and length; None where no row is left."""
     means: Means = {task: {} for task in table.tasks}
     for (task, length), config in sorted(table.configs.items()):
@@ -284,13 +380,13 @@ def _means(table: ScoreTable, scores: Callable[[ConfigResult], Iterable[float | 
 
 
 def _effective_lengths(
-    table: ScoreTable, group: str, suite: str
+    table: RunScores, group: str, suite: str
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group]
     if suite == RULER and set(table.tasks) == set(TASKS):
         yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
-    means = table.means(table.tasks)
+    means = table.by_length(table.tasks)
     if len(means) > 1:
         threshold = OWN_SHARE * means[min(means)].value
         yield OWN, table.effective(table.tasks, threshold, own=True)
@@ -301,7 +397,7 @@ def _effective_lengths(
             yield category, table.effective(tasks, thresholds[category])
 
 
-def _claims(table: ScoreTable) -> Claims | None:
+def _claims(table: RunScores) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
     kinds = {task: config.params.get("none") for (task, _), config in table.configs.items()}
     present, absent = (
@@ -312,11 +408,11 @@ def _claims(table: ScoreTable) -> Claims | None:
     return Claims(
         false_none=_rates(table, present, (REFUSAL,)),
         hallucinated=_rates(table, absent, HALLUCINATED),
-        balanced=table.means(present, absent) if present and absent else {},
+        balanced=table.by_length(present, absent) if present and absent else {},
     )
 
 
-def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) -> Rates:
+def _rates(table: RunScores, tasks: Collection[str], kinds: Collection[str]) -> Rates:
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
     for (task, length), config in sorted(table.configs.items()):
@@ -326,7 +422,7 @@ def _rates(table: ScoreTable, tasks: Collection[str], kinds: Collection[str]) ->
     return rates
 
 
-def _sample_spread(table: ScoreTable) -> Rates:
+def _sample_spread(table: RunScores) -> Rates:
     """Return the standard deviations from sample to sample; none without samples."""
     samples = {key: one.samples for key, one in sorted(table.configs.items()) if one.samples}
     for length in table.lengths:

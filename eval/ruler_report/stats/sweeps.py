@@ -19,7 +19,7 @@ from ruler_data.tasks import FAMILIES, TASKS
 from ruler_report.format import visible
 from ruler_report.results_file import Param
 from ruler_report.stats.intervals import Floats
-from ruler_report.stats.score_table import Configs
+from ruler_report.stats.scores import Configs
 
 #: Permutations of the test of a spread, and how many are drawn at once.
 PERMUTATIONS, BATCH = 2000, 200
