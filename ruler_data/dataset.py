@@ -105,9 +105,20 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     Raises:
         RulerError: the file cannot be read, or rows are not where they belong.
     """
-    with readable(config), closing(row_places(path, config, rows)) as places:
-        for index, group, place in places:
-            yield checked_row(group, place, index, config)
+    from ruler_data.parquet import SCHEMA, read_groups
+
+    end = 0
+    with readable(config), closing(read_groups(path)) as groups:
+        for group in groups:
+            table = group.select(COLUMNS).cast(SCHEMA).slice(0, rows - end)
+            for row in _checked(table, end, config):
+                if row.index != end:
+                    break
+                yield row
+                end += 1
+            if end == rows:
+                return
+    raise damaged(config, f"row {end} is not in its place")
 
 
 def row_places(
@@ -136,16 +147,19 @@ def checked_row(group: "pa.Table", place: int, index: int, config: str = "") -> 
     Raises:
         ValueError: a value is missing, or it has no gold answer.
     """
+    return next(_checked(group.slice(place, 1), index, config))
+
+
+def _checked(part: "pa.Table", first: int, config: str) -> Generator[Row, None, None]:
     from ruler_data.parquet import gaps, packed_rows
 
-    part = group.slice(place, 1)
-    if missing := gaps(part, index):
+    if missing := gaps(part, first):
         raise ValueError(missing[0])
-    row = next(packed_rows(part)).unpack(config)
-    if not row.outputs:
-        msg = f"row {row.index} has no gold answer"
-        raise ValueError(msg)
-    return row
+    for packed in packed_rows(part):
+        if not packed.outputs:
+            msg = f"row {packed.index} has no gold answer"
+            raise ValueError(msg)
+        yield packed.unpack(config)
 
 
 @contextmanager

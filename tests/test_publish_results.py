@@ -157,7 +157,7 @@ def test_answers_that_came_in_after_the_score_are_scored_first(
     with (folder / "answers-0-of-2.jsonl").open("a") as file:
         file.write(json.dumps(late) + "\n")
     said = refused(evaluate("publish", folder, "--repo", "org/preds", "--dry-run"))
-    assert "answers were added after results.json; score the run again" in said
+    assert "was changed after results.json was made; score the run again" in said
 
 
 @pytest.mark.parametrize("name", ["preds", "../x", "org/a b", "org/x.git"])

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean
-from typing import Any, get_args
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
@@ -27,21 +27,8 @@ from ruler_eval.run_dir import RunInfo
 from ruler_eval.scoring import PREDICTIONS
 from ruler_report.exact import exact_scores
 from ruler_report.failures import example_end, failure_of
-from ruler_report.predictions import (
-    Predictions,
-    answer_of,
-    pair_rows,
-    read_run,
-)
-from ruler_report.results_file import (
-    BINS,
-    ConfigResult,
-    Depth,
-    Example,
-    Param,
-    Results,
-    ScoreName,
-)
+from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
+from ruler_report.results_file import BINS, ConfigResult, Depth, Example, Param, Results
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
@@ -108,20 +95,24 @@ def read_bare(folder: Path, run: RunInfo) -> Predictions:
 
 @dataclass(frozen=True)
 class _Scored:
-    """A scored row, `scores` of each of its samples; `ConfigResult.samples` tells of the others.
+    """A row of `ConfigResult`; as it stands here, one that is neither answered nor failed.
 
-    `evidence` and `shown` count pieces of evidence in each cell of depth. `said` failed.
+    `evidence` has the cell of depth of each piece, and whether the answer shows it; `samples` is
+    the headline score of each sample.
     """
 
-    scores: dict[ScoreName, Sequence[float]]
-    characters: int
-    tokens: int | None
-    truncated: bool
-    empty: bool
-    evidence: list[int]
-    shown: list[int]
-    failure: str | None
-    said: str
+    scores: float | None = None
+    exact: float | None = None
+    f1: float | None = None
+    characters: int | None = None
+    tokens: int | None = None
+    truncated: bool = False
+    empty: bool = False
+    failed: bool = False
+    missing: bool = False
+    failure: str | None = None
+    evidence: tuple[tuple[int, bool], ...] = ()
+    samples: tuple[float, ...] = ()
 
 
 def _score_config(
@@ -135,92 +126,89 @@ def _score_config(
     """Return the results of a config, and the first rows of each kind of failure."""
     extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
-    questions = RowDigest() if not info.question_digest and data.rows[config] == info.rows else None
-    rows: list[_Scored | None] = []
-    failed: list[int] = []
+    cleaned, count = task.metric in CLEANED, data.rows[config]
+    whole = RowDigest() if not info.question_digest and count == info.rows else None
+    scored: list[_Scored] = []
     examples: list[Example] = []
-    asked: list[str] = []
+    questions: list[str] = []
+    others = bare.of(config, count) if bare else repeat(None, count)
     pairs = pair_rows(data, predictions, config, run.samples)
-    others = bare.of(config, data.rows[config]) if bare else repeat(None, data.rows[config])
-    for (row, several), other in zip(pairs, others, strict=True):
-        asked.append(question_digest(row))
-        if questions:  # data of a version that did not record the digest
-            questions.add(row)
+    for (row, records), other in zip(pairs, others, strict=True):
+        questions.append(question_digest(row))
+        if whole:  # data of a version that did not record the digest
+            whole.add(row)
+        if any(one and one.question_digest not in (None, questions[-1]) for one in records):
+            msg = f"{config}/{row.index}: the answer is to another question than the row asks"
+            raise RulerError(msg)
         budget = None if extra is None else row.max_new_tokens + extra
-        cleaned = task.metric in CLEANED
-        texts = [tally.add(one, budget, cleaned=cleaned) for one in several]
-        for one in several:
-            if one and one.question_digest not in (None, asked[-1]):
-                msg = f"{config}/{row.index}: the answer is to another question than the row asks"
-                raise RulerError(msg)
-        known = [
+        texts = [tally.add(one, budget, cleaned=cleaned) for one in records]
+        answers = [
             (text, one)
-            for text, one in zip(texts, several, strict=True)
+            for text, one in zip(texts, records, strict=True)
             if one and text is not None
         ]
-        if len(known) < len(several):
-            failed += [row.index] if any(several) else []
-            rows.append(None)
+        if len(answers) < len(records):
+            scored.append(_Scored(failed=any(records), missing=not any(records)))
             continue
-        scored = _analyze(row, task, known, answer_of(run, other, task))
-        rows.append(scored)
-        kind = scored.failure
+        found, text = _score_row(row, task, answers, answer_of(run, other, task))
+        scored.append(found)
+        kind = found.failure
         if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
             outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
-            shown = (shorten(row.question, 400), outputs, shorten(scored.said, 600))
-            score = fmean(scored.scores["official"])
-            examples.append(Example(config, row.index, kind, score, *shown))
-    if questions:
-        info = replace(info, question_digest=questions.question_hexdigest())
-    found = _config_result(task, info, rows, failed, run.samples)
-    return replace(found, questions="".join(asked)), examples
+            texts_shown = (shorten(row.question, 400), outputs, shorten(text, 600))
+            examples.append(Example(config, row.index, kind, found.scores or 0.0, *texts_shown))
+    if whole:
+        info = replace(info, question_digest=whole.question_hexdigest())
+    return replace(_config_result(task, info, scored), questions="".join(questions)), examples
 
 
-def _analyze(
+def _score_row(
     row: Row, task: Task, answers: Sequence[tuple[str, Answer]], bare: str | None
-) -> _Scored:
-    texts = [text for text, _ in answers]
+) -> tuple[_Scored, str]:
+    """Return a row of which every sample is answered, and the text that failed."""
+    texts, records = zip(*answers, strict=True)
     official = [score_row(row, task, text) for text in texts]
     pairs = list(zip(texts, official, strict=True))
     exact, f1 = zip(*(exact_scores(row, task, *pair) for pair in pairs), strict=True)
-    evidence, shown = [0] * BINS, [0] * BINS
-    for cell, is_shown in evidence_of(row, task, *pairs[0]):
-        evidence[cell] += 1
-        shown[cell] += is_shown
     kinds = ((failure_of(row, task, *pair, bare), pair[0]) for pair in pairs)
-    failure, said = next((found for found in kinds if found[0]), (None, ""))
-    return _Scored(
-        scores={"official": official, "exact": exact, "f1": f1},
-        characters=len(answers[0][1].text or ""),
-        tokens=answers[0][1].answer_tokens,
-        truncated=any(one.finish == "length" for _, one in answers),
+    failure, text = next((found for found in kinds if found[0]), (None, ""))
+    found = _Scored(
+        scores=fmean(official),
+        exact=fmean(exact),
+        f1=fmean(f1),
+        characters=len(records[0].text or ""),
+        tokens=records[0].answer_tokens,
+        truncated=any(one.finish == "length" for one in records),
         empty=not all(text.strip() for text in texts),
-        evidence=evidence,
-        shown=shown,
         failure=failure,
-        said=said,
+        evidence=tuple(evidence_of(row, task, *pairs[0])),
+        samples=tuple({"official": official, "exact": exact, "f1": f1}[task.headline]),
     )
+    return found, text
 
 
-def _config_result(
-    task: Task, info: ConfigInfo, rows: list[_Scored | None], failed: list[int], samples: int
-) -> ConfigResult:
-    scored = [(index, row) for index, row in enumerate(rows) if row]
+def _config_result(task: Task, info: ConfigInfo, rows: Sequence[_Scored]) -> ConfigResult:
+    def where(name: str) -> tuple[int, ...]:
+        return tuple(index for index, row in enumerate(rows) if getattr(row, name))
+
     failures: dict[str, list[int]] = {}
-    for index, row in scored:
-        if row.failure:
-            failures.setdefault(row.failure, []).append(index)
-    evidence, shown = [row.evidence for _, row in scored], [row.shown for _, row in scored]
-    depth = Depth(
-        pieces=tuple(map(sum, zip(*evidence, strict=True))),
-        shown=tuple(map(sum, zip(*shown, strict=True))),
-        rows=tuple(sum(map(bool, cell)) for cell in zip(*evidence, strict=True)),
-    )
-    means = {
-        name: tuple(fmean(row.scores[name]) if row else None for row in rows)
-        for name in get_args(ScoreName)
+    for index in where("failure"):
+        failures.setdefault(str(rows[index].failure), []).append(index)
+    pieces, shown, with_evidence = ([0] * BINS for _ in range(3))
+    for row in rows:
+        for cell, is_shown in row.evidence:
+            pieces[cell] += 1
+            shown[cell] += is_shown
+        for cell in {cell for cell, _ in row.evidence}:
+            with_evidence[cell] += 1
+    depth = Depth(tuple(pieces), tuple(shown), tuple(with_evidence))
+    samples = [row.samples for row in rows if row.samples]
+    means = tuple(map(fmean, zip(*samples, strict=True)))
+    columns: dict[str, Any] = {
+        name: tuple(getattr(row, name) for row in rows)
+        for name in ("scores", "exact", "f1", "characters", "tokens")
     }
-    sums = (sum(row.scores[task.headline][n] for _, row in scored) for n in range(samples))
+    places: dict[str, Any] = {n: where(n) for n in ("truncated", "empty", "failed", "missing")}
     return ConfigResult(
         digest=info.digest,
         question_digest=info.question_digest,
@@ -228,22 +216,15 @@ def _config_result(
         category=task.category,
         metric=task.metric,
         rows=len(rows),
-        scores=means["official"],
-        exact=means["exact"],
-        f1=means["f1"],
-        characters=tuple(row.characters if row else None for row in rows),
-        tokens=tuple(row.tokens if row else None for row in rows),
-        truncated=tuple(index for index, row in scored if row.truncated),
-        empty=tuple(index for index, row in scored if row.empty),
-        failed=tuple(failed),
-        missing=tuple(sorted({i for i, row in enumerate(rows) if not row} - {*failed})),
+        **columns,
+        **places,
         failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
-        depth=depth if any(depth.pieces) else None,
+        depth=depth if any(pieces) else None,
         params=params_of(task),
         floor=info.floor,
         headline=task.headline,
         same_questions_as=task.same_questions_as,
-        samples=tuple(total / len(scored) for total in sums) if samples > 1 and scored else (),
+        samples=means if len(means) > 1 else (),
     )
 
 

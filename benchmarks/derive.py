@@ -1,0 +1,100 @@
+"""What derived results cost: CPU seconds for 39,000 rows, and for a board of many runs.
+
+    python benchmarks/derive.py --data FOLDER [--runs 200] [--rows 500]
+
+Answers are made up for every row of a built folder: seven in ten right, the others of five kinds
+that have to be looked up in the context. Results are derived with an empty cache, then from the
+cache. The cost of 39,000 rows is estimated from those of two and of all rows a config, so the
+folder needs all tasks and lengths, but few rows. The board is of runs whose results are derived.
+"""
+
+import argparse
+import json
+import os
+import random
+import tempfile
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from measuring import about, cpu, facts
+from report import results_of
+
+from ruler_data.row import Row
+from ruler_eval.answers import Answer
+from ruler_eval.data import Dataset, open_dataset
+from ruler_eval.schema import RUN_FILE, RunInfo
+from ruler_report import derive
+from ruler_report.board import build
+
+#: Rows of a config of the suite `ruler`.
+RELEASED = 500
+#: Rows of a config whose cost is taken as that of opening it.
+FEW = 2
+WRONG = (
+    "I could not find it in the text above.",
+    "The text mentions 7654321, 1234567 and QZKRA, but none of them fits the question.",
+    "**Answer:** Normandy",
+    "",
+)
+
+
+def answer_to(row: Row, config: str) -> str:
+    """Return a right answer in seven of ten rows."""
+    rng = random.Random(f"{config}/{row.index}")
+    if rng.random() < 0.7:
+        return ", ".join(row.outputs)
+    return rng.choice((*WRONG, f"1. {row.outputs[0]}\n2. {row.context[2000:2030]}"))
+
+
+def write_run(folder: Path, data: Dataset) -> None:
+    """Write a run over all rows of a folder."""
+    info = RunInfo(data.info, "org/model", None, "completion", "made up")
+    folder.mkdir()
+    (folder / RUN_FILE).write_text(json.dumps(asdict(info)), encoding="utf-8")
+    with (folder / "answers-0-of-1.jsonl").open("w", encoding="utf-8") as file:
+        for config in data.rows:
+            for row in data.read(config):
+                text = answer_to(row, config)
+                answer = Answer(config, row.index, text, "stop", row.length, 9, 0.1)
+                file.write(json.dumps(asdict(answer)) + "\n")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=RELEASED)
+    given = parser.parse_args()
+    measured = {}
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["RULER_CACHE"] = str(Path(name, "cache"))
+        if given.data:
+            data, run = open_dataset(str(given.data)), Path(name, "run")
+            write_run(run, data)
+            derive.derive(run, str(given.data))  # what is loaded once
+            _, answers = derive.predictions.read_run(run)
+            many = max(data.rows.values())
+            costs = []
+            for rows in (FEW, many):
+                part = data.choose(rows=rows)
+                info = RunInfo(part.info, "org/model", None, "completion", "made up")
+                work = partial(derive.scoring.results_of, info, answers, part, partial=True)
+                costs.append(cpu(work))
+            few, whole = costs
+            estimate = whole + (RELEASED - many) * (whole - few) / (many - FEW)
+            again = cpu(lambda: derive.derive(run, str(given.data)))
+            measured["rows derived"] = (
+                f"{estimate:.1f} CPU s for {RELEASED * len(data.rows):,} rows, "
+                f"estimated from {sum(data.rows.values()):,}; from the cache {again:.2f} CPU s"
+            )
+        if given.runs:
+            runs = [results_of(run, given.rows) for run in range(given.runs)]
+            spent = cpu(lambda: build(runs, {}, None))
+            measured["board"] = f"{spent:.1f} CPU s for {given.runs} runs of {given.rows} rows"
+    print(*facts(about("numpy", "pyarrow") | measured), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
