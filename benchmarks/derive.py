@@ -24,7 +24,7 @@ from ruler_data.row import Row
 from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.schema import RUN_FILE, RunInfo
-from ruler_report import derive
+from ruler_report import derive, predictions, scoring
 from ruler_report.board import build
 
 #: Rows of a config of the suite `ruler`.
@@ -74,13 +74,13 @@ def main() -> None:
             data, run = open_dataset(str(given.data)), Path(name, "run")
             write_run(run, data)
             derive.derive(run, str(given.data))  # what is loaded once
-            _, answers = derive.predictions.read_run(run)
+            _, answers = predictions.read_run(run)
             many = max(data.rows.values())
             costs = []
             for rows in (FEW, many):
                 part = data.choose(rows=rows)
                 info = RunInfo(part.info, "org/model", None, "completion", "made up")
-                work = partial(derive.scoring.results_of, info, answers, part, partial=True)
+                work = partial(scoring.results_of, info, answers, part, partial=True)
                 costs.append(cpu(work))
             few, whole = costs
             estimate = whole + (RELEASED - many) * (whole - few) / (many - FEW)
