@@ -23,7 +23,7 @@ from report import results_of
 from ruler_data.row import Row
 from ruler_eval.answers import Answer
 from ruler_eval.data import Dataset, open_dataset
-from ruler_eval.schema import RUN_FILE, RunInfo
+from ruler_eval.run_dir import RUN_FILE, RunInfo
 from ruler_report import derive, predictions, scoring
 from ruler_report.board import build
 
