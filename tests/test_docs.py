@@ -158,7 +158,7 @@ def test_the_locked_wheels_are_the_tested_versions_of_everything_that_is_needed(
     assert {name: tested[name] for name in locked} == locked
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *extras["build"], *extras["dev"]]
+    wanted = [*project["dependencies"], *extras["build"], *extras["test"], *extras["dev"]]
     names = {plain(re.split(r"[ \[<>=;]", one)[0]) for one in wanted} - {"ruler-data"}
     assert names <= locked.keys()
 

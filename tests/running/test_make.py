@@ -91,7 +91,7 @@ def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
         (("eval", "MODEL=golden", "ENGINE=oracle", "DATA=/nope"), "DATA=/nope: no such folder"),
         (("report", "RUNS="), 'make report RUNS="runs/x runs/y"'),
     ):
-        done = make("-o", f"{VENV}/.dev", *asked)
+        done = make("-o", f"{VENV}/.test", *asked)
         assert done.returncode == 2
         [line, *of_make] = done.stderr.splitlines()
         assert line.startswith("make: ") and said in line
@@ -101,7 +101,7 @@ def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
 @pytest.mark.parametrize("target", ["verify", "publish", "report"])
 def test_sources_and_out_are_variables_wherever_they_mean_something(target: str) -> None:
     asked = (target, "REPO=org/r", "RUNS=runs/x", "SOURCES=src", "OUT=there")
-    done = make("--dry-run", "-o", f"{VENV}/.dev", *asked)
+    done = make("--dry-run", "-o", f"{VENV}/.test", *asked)
     succeeded(done)
     assert "'there'" in done.stdout
     assert target == "report" or re.search("(--sources |RULER_SOURCES=)'src'", done.stdout)
