@@ -5,12 +5,12 @@ truncation.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.index import Index, releases_of
+from ruler_data.index import Index, Sibling, releases_of
 from ruler_data.names import config_name, is_repo, parse_config, quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
@@ -19,11 +19,9 @@ from ruler_data.tokenizers.counters import WORTHWHILE, Probes
 from ruler_data.tokenizers.registry import find_by_fingerprint
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.eval_config import EvalConfig
-from ruler_eval.models import Model, open_model, overridden
+from ruler_eval.models import Model, open_model
 from ruler_eval.prompts import PromptFormat
 
-#: Engines that need no files of the model.
-SERVED = {"openai", "oracle", "python"}
 #: Tokens by which a prompt may be longer than its frozen length where the protocol is not
 #: `completion`: tokens merge differently where the parts meet, and a template may add an empty
 #: block of reasoning.
@@ -126,33 +124,36 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if not config.model and config.engine != "python":
         msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
         raise UsageError(msg)
-    found = _find_data(config)
-    model = _open_model(config)
+    chosen = config.configs, config.rows, config.tasks, config.lengths
+    where, revision, index = str(config.data), config.revision, None
+    if revision is None and not Path(where).is_dir() and is_repo(where):
+        index = _read_index(where)
+    else:
+        data = open_dataset(where, revision).choose(*chosen)
+    model = open_model(config)
     tokenizer = None
     if config.tokenizer is not None:
         tokenizer = load_tokenizer(str(config.tokenizer))
     elif model.folder is not None:
         tokenizer = model.tokenizer()
-    if isinstance(found, Index):
-        found = _of_index(found, config, model, tokenizer)
-    data = found.fetch()
-    if tokenizer is None:
-        spec = find_by_fingerprint(data.manifest.tokenizer)
-        if spec is None:
-            missing = f"tokenizer {data.manifest.tokenizer.name} is not available"
-            remedy = "give its folder or Hub id with --tokenizer"
-            msg = f"{missing}, and the model's own is not known here; {remedy}"
-            raise UsageError(msg)
+    if index is not None:
+        release = release_for(index, config, model, tokenizer)
+        named = f"{release.repo} {release.tag}, commit {release.commit}"
+        warn(f"{where}: rows for the tokenizer of {model.name}: {named}")
+        data = open_dataset(release.repo, release.commit).choose(*chosen)
+    data.fetch()
+    if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
         tokenizer = load_tokenizer(spec)
+    if tokenizer is None:
+        missing = f"tokenizer {data.manifest.tokenizer.name} is not available"
+        remedy = "give its folder or Hub id with --tokenizer"
+        msg = f"{missing}, and the model's own is not known here; {remedy}"
+        raise UsageError(msg)
     config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
 
 
-def _find_data(config: EvalConfig) -> Dataset | Index:
-    """Return the chosen rows; of a repo without a revision its index, of rows by model."""
-    where = str(config.data)
-    if config.revision is not None or Path(where).is_dir() or not is_repo(where):
-        return _choose(config, where, config.revision)
+def _read_index(where: str) -> Index:
     try:
         return releases_of(where)
     except RulerError as error:
@@ -161,44 +162,18 @@ def _find_data(config: EvalConfig) -> Dataset | Index:
         raise UsageError(data, f"no such folder; {remedy} ({error})") from error
 
 
-def _of_index(
+def release_for(
     index: Index, config: EvalConfig, model: Model, tokenizer: PromptTokenizer | None
-) -> Dataset:
-    """Return the chosen rows of the release for the model; in `thinking`, with room if it can."""
-    where, sibling = str(config.data), None
-    room = config.prompts.extra_tokens if config.protocol == "thinking" else 0
-    for reserve in dict.fromkeys((room, 0)):
+) -> Sibling:
+    """Return the release with the rows for a model; in `thinking`, with room if there is one."""
+    room, found = config.prompts.extra_tokens if config.protocol == "thinking" else 0, None
+    for reserve in (room, 0):
         by_tokenizer = index.of_tokenizer(tokenizer.info, reserve) if tokenizer else None
-        sibling = sibling or by_tokenizer or index.of_model(model.source, reserve)
-    if sibling is None:
+        found = found or by_tokenizer or index.of_model(model.source, reserve)
+    if found is None:
         known = ", ".join(one.tokenizer for one in index.siblings)
         build = f"`ruler-data build --tokenizer {config.tokenizer or model.source}`"
         remedy = f"build them with {build}, or give a revision to use rows that are counted in "
         missing = f"has rows for {known}, and none for the tokenizer of {model.name}"
-        raise UsageError(where, f"{missing}; {remedy}another tokenizer")
-    release = f"{sibling.repo} {sibling.tag}, commit {sibling.commit}"
-    warn(f"{where}: rows for the tokenizer of {model.name}: {release}")
-    return _choose(config, sibling.repo, sibling.commit)
-
-
-def _choose(config: EvalConfig, where: str, revision: str | None) -> Dataset:
-    data = open_dataset(where, revision)
-    return data.choose(config.configs, config.rows, config.tasks, config.lengths)
-
-
-def _open_model(config: EvalConfig) -> Model:
-    """Return the model, with the options that change its config or its window."""
-    options = config.options
-    model = open_model(
-        str(config.model or "python"),
-        served=bool({config.engine, options.get("engine")} & SERVED),
-        name=config.model_name,
-        revision=config.model_revision,
-    )
-    overrides = options.get("hf_overrides", {})
-    if not isinstance(overrides, dict):
-        option = f"--option hf_overrides={quote(str(overrides))}"
-        raise UsageError(option, "is not a JSON object")
-    limit = options.get("max_model_len")
-    limit = limit if isinstance(limit, int) else None
-    return replace(model, config=overridden(model.config, overrides), limit=limit)
+        raise UsageError(str(config.data), f"{missing}; {remedy}another tokenizer")
+    return found

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
 from ruler_data.tokenizers.registry import load_folder
+from ruler_eval.eval_config import EvalConfig
+
+#: Engines that need no files of the model.
+SERVED = {"openai", "oracle", "python"}
 
 #: A weight file is identified by this many blocks of this many bytes, evenly spaced.
 BLOCK, BLOCKS = 65_536, 16
@@ -73,27 +77,36 @@ class Model:
         return load_folder(self.folder, self.name.rpartition("/")[2], origin)
 
 
-def open_model(
-    spec: str, *, served: bool, name: str | None = None, revision: str | None = None
-) -> Model:
-    """Return a model from a folder, or from the Hub; if it is `served`, known only by its name."""
+def open_model(config: EvalConfig) -> Model:
+    """Return a model from a folder, the Hub, or by its name alone, with the options that change it.
+
+    Raises:
+        UsageError: it is not there, or `hf_overrides` cannot be applied.
+    """
+    spec, name, options = str(config.model or "python"), config.model_name, config.options
     path = Path(os.path.expanduser(spec))  # noqa: PTH111 - Path's raises for unknown users
-    if spec and path.is_dir():
-        path = path.resolve()
-        return Model(_public(name or path.name), str(path), None, path, _config(path))
     option, is_path = f"--model {quote(spec)}", spec.startswith((".", "/", "~"))
-    is_path = is_path or (served and "/" in spec and path.parent.is_dir())
-    if served and is_path and not name:
-        raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
-    if served:
-        return Model(_public(name or spec), spec)
-    if is_path or spec.count("/") != 1:
+    if path.is_dir():
+        path = path.resolve()
+        model = Model(_public(name or path.name), str(path), None, path, _config(path))
+    elif {config.engine, options.get("engine")} & SERVED:
+        if (is_path or ("/" in spec and path.parent.is_dir())) and not name:
+            raise UsageError(option, "no such folder; if it is a server's name, add --model-name")
+        model = Model(_public(name or spec), spec)
+    elif is_path or spec.count("/") != 1:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
-    try:
-        folder, commit = fetch_files(_public(spec), HUB_FILES, revision)
-    except RulerError as error:
-        raise UsageError(option, f"{error}; offline, give a folder") from error
-    return Model(_public(name or spec), spec, commit, folder, _config(folder))
+    else:
+        try:
+            folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
+        except RulerError as error:
+            raise UsageError(option, f"{error}; offline, give a folder") from error
+        model = Model(_public(name or spec), spec, commit, folder, _config(folder))
+    overrides, limit = options.get("hf_overrides", {}), options.get("max_model_len")
+    if not isinstance(overrides, dict):
+        given = f"--option hf_overrides={quote(str(overrides))}"
+        raise UsageError(given, "is not a JSON object")
+    changed = overridden(model.config, overrides)
+    return replace(model, config=changed, limit=limit if isinstance(limit, int) else None)
 
 
 def identify(folder: Path) -> str | None:
@@ -225,21 +238,16 @@ def overridden(config: Config, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return a config with overrides applied as engines apply them.
 
     Raises:
-        UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in; or a value
-            of `text_config` is given outside it, where engines ignore it.
+        UsageError: RoPE's parameters lack `rope_theta`, which engines do not fill in.
     """
-    option, text = "--option hf_overrides", text_part(config)
-    inner = overrides.get(_TEXT)
+    text, inner = text_part(config), overrides.get(_TEXT)
     inner = inner if isinstance(inner, dict) else {}
-    for name in _named(overrides):
-        if name in _named(text) and name not in _named(config):
-            place = f'{{"text_config": {{"{name}": …}}}}'
-            raise UsageError(option, f"this model keeps {name} in its text_config; write {place}")
     if any("rope_theta" not in rope for part in (overrides, inner) for rope in _ropes(part)):
         places = (text, *_ropes(text))
         theta = next((p["rope_theta"] for p in places if "rope_theta" in p), "not known")
         own = f"add rope_theta (the model's own is {theta})"
-        raise UsageError(option, f"{own}: hf_overrides replaces all of the model's rope_parameters")
+        option, why = "--option hf_overrides", "replaces all of the model's rope_parameters"
+        raise UsageError(option, f"{own}: hf_overrides {why}")
     merged = {_TEXT: {**text, **_named(inner)}} if inner else {}
     return {**config, **_named(overrides), **merged}
 

@@ -40,27 +40,24 @@ ANSWER_FILES = "answers-*.jsonl"
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
 _LOCKED = re.compile(r"\.answers-([0-9]+)-of-([0-9]+)\.lock")
 
-#: Options of engines that do not decide on answers, with the reason. They may change from one start
-#: of a run to the next, and `starts.jsonl` records them. All others are part of a run's identity.
-#: (vLLM computes a row together with others that wait, so its last bits differ from run to run
-#: anyway.)
-FREE: Mapping[str, str] = {
-    name: reason
-    for reason, names in {
-        "memory of the GPU": "gpu_memory_utilization kv_cache_memory_bytes num_gpu_blocks_override "
-        "swap_space cpu_offload_gb block_size",
-        "rows and tokens at once, and their order": "max_num_seqs max_num_batched_tokens "
-        "max_num_partial_prefills max_long_partial_prefills "
-        "long_prefill_token_threshold scheduling_policy async_scheduling",
-        "how weights are loaded and processes started": "max_parallel_loading_workers "
-        "safetensors_load_strategy distributed_executor_backend download_dir",
-        "logging": "disable_log_stats use_tqdm_on_load",
-        "copies of the model and their places (ray)": "copies gpus wait",
-        "requests at once, and when to give up (openai)": "concurrency patience timeout",
-        "which answers are accepted, not what they are (openai)": "tolerance",
-    }.items()
-    for name in names.split()
-}
+#: Options of engines that do not decide on answers. They may change from one start of a run to the
+#: next, and `starts.jsonl` records them; all others are part of a run's identity. (vLLM computes a
+#: row together with others that wait, so its last bits differ from run to run anyway.)
+FREE = {
+    # Memory of the GPU.
+    "gpu_memory_utilization", "kv_cache_memory_bytes", "num_gpu_blocks_override", "swap_space",
+    "cpu_offload_gb", "block_size",
+    # Rows and tokens at once, and their order.
+    "max_num_seqs", "max_num_batched_tokens", "max_num_partial_prefills", "scheduling_policy",
+    "max_long_partial_prefills", "long_prefill_token_threshold", "async_scheduling",
+    # How weights are loaded and processes started, and logging.
+    "max_parallel_loading_workers", "safetensors_load_strategy", "distributed_executor_backend",
+    "download_dir", "disable_log_stats", "use_tqdm_on_load",
+    # Ray: copies of the model and their places.
+    "copies", "gpus", "wait",
+    # A server: requests at once, when to give up, and which answers are accepted.
+    "concurrency", "patience", "timeout", "tolerance",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -276,23 +273,25 @@ class RunFolder:
         }
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    """Return what differs between two descriptions, one line for each part; rows and model first.
+def _differences(there: Any, here: Any) -> list[str]:  # noqa: ANN401 - JSON
+    """Return what differs between two descriptions, rows and model first.
 
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
-    parts = dict.fromkeys(("data", "model", *there, *here))
-    lines = (next(_differing(there.get(part), here.get(part), part), None) for part in parts)
-    return [line for line in lines if line is not None]
+    before, now = dict(_leaves(there)), dict(_leaves(here))
+    return [
+        f"{name} is {before.get(name, 'missing')} in the folder and {now.get(name, 'missing')} now"
+        for name in sorted(before | now, key=lambda name: not name.startswith(("data", "model")))
+        if before.get(name) != now.get(name)
+        and name.removeprefix("engine_info.options.") not in FREE  # older versions had these
+    ]
 
 
-def _differing(there: Any, here: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - JSON
-    """Yield each value that differs, as `name is X in the folder and Y now`."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for key in dict.fromkeys((*there, *here)):
-            if not (name == "engine_info.options" and key in FREE):  # older versions had these
-                yield from _differing(there.get(key), here.get(key), f"{name}.{key}")
-    elif there != here:
-        before, now = ("missing" if one is None else quote(str(one)) for one in (there, here))
-        yield f"{name} is {before} in the folder and {now} now"
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+    """Yield the name of each value in a description, e.g. `data.seed`, and the value as text."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else str(key))
+    elif value not in (None, {}):
+        yield name, quote(str(value))

@@ -195,11 +195,11 @@ def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
 
 def _generate(job: RunJob, wanted: Iterator[Request | None], failure: Path) -> Iterator[Answer]:
     """Yield the engine's answers; an exception of it becomes one line, and a file."""
-    first = next(wanted, None)
-    if first is None:  # no model is loaded for nothing
-        return
-    with closing(prefetch(chain([first], wanted), AHEAD)) as ready:
-        answers = job.engine.generate(ready)
+    with closing(prefetch(wanted, AHEAD)) as ready:
+        first = next(ready, None)
+        if first is None:  # no model is loaded for nothing
+            return
+        answers = job.engine.generate(chain([first], ready))
         try:
             yield from map(job.reasoning_apart, answers)
         except RulerError:

@@ -7,10 +7,10 @@ counted for all positions). Only their ratio matters here: n + n²/c, where c = 
 number of tokens at which both cost the same.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ruler_data import sharding
 from ruler_eval.answers import Key
 from ruler_eval.data import Dataset
 
@@ -77,6 +77,17 @@ def shares_of(data: Dataset, shards: int, samples: int) -> list[list[Item]]:
 
 
 def assign(items: Sequence[Item], shards: int) -> list[list[Item]]:
-    """Assign rows to shards of nearly equal cost; within a shard they keep the order of `items`."""
+    """Assign rows to shards of nearly equal cost; within a shard they keep the order of `items`.
+
+    The costliest row goes first, each to the shard with the lowest cost so far (LPT; Graham 1969,
+    "Bounds on multiprocessing timing anomalies"), the first among equals. No two shards differ by
+    more than the cost of one row.
+    """
     costs = [cost(item.tokens) for item in items]
-    return [[items[place] for place in places] for places in sharding.assign(costs, shards)]
+    loads = [(0.0, shard) for shard in range(shards)]
+    places: list[list[int]] = [[] for _ in range(shards)]
+    for place in sorted(range(len(items)), key=lambda place: (-costs[place], place)):
+        load, shard = loads[0]
+        heapq.heapreplace(loads, (load + costs[place], shard))
+        places[shard].append(place)
+    return [[items[place] for place in sorted(each)] for each in places]

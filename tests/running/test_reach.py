@@ -63,11 +63,7 @@ def test_a_model_without_yarn_is_left_alone() -> None:
     assert stretched(QWEN, {}) == {}
 
 
-def test_what_an_engine_would_not_look_at_is_refused() -> None:
-    with pytest.raises(UsageError, match="keeps rope_parameters in its text_config"):
-        overridden(
-            {**INNER, "text_config": {**QWEN, "rope_parameters": {}}}, {"rope_scaling": THETA}
-        )
+def test_overrides_without_the_base_of_rope_are_refused() -> None:
     with pytest.raises(UsageError, match=r"add rope_theta \(the model's own is 1000000\.0\)"):
         overridden(QWEN, {"rope_parameters": YARN})
     with pytest.raises(UsageError, match=r"the model's own is 1000000\.0"):

@@ -16,9 +16,10 @@ from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
-from ruler_eval import inputs, reasoning
+from ruler_eval import reasoning
 from ruler_eval.answers import Answer, Tally
 from ruler_eval.eval_config import EvalConfig
+from ruler_eval.inputs import release_for
 from ruler_eval.models import Model
 from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
@@ -171,13 +172,11 @@ def sibling(repo: str, reserve: int) -> Sibling:
     ],
 )
 def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
-    protocol: str, reserves: tuple[int, ...], repo: str, monkeypatch: pytest.MonkeyPatch
+    protocol: str, reserves: tuple[int, ...], repo: str
 ) -> None:
-    monkeypatch.setattr(inputs, "_choose", lambda _config, where, _revision: where)
     index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
     config = EvalConfig.of({"data": "org/ruler", "protocol": protocol})
-    found = inputs._of_index(index, config, Model("m", "org/m"), None)
-    assert found == repo  # type: ignore[comparison-overlap]
+    assert release_for(index, config, Model("m", "org/m"), None).repo == repo
 
 
 def test_json_of_a_record_has_its_reasoning(frozen: Path, tmp_path: Path) -> None:

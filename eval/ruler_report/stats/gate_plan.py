@@ -18,6 +18,7 @@ from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.tasks import TASKS
 from ruler_eval.estimate import GPUS, Estimate, estimate, shape_of
+from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import open_model, text_part
 from ruler_report.format import format_length
 from ruler_report.results_file import Results
@@ -189,7 +190,7 @@ def _cost(
     if gpu not in GPUS:
         msg = f"--gpu {quote(gpu)}: known are {', '.join(GPUS)}"
         raise UsageError(msg)
-    opened = open_model(model, served=False)
+    opened = open_model(EvalConfig(model=model))
     shape = shape_of(text_part(opened.config), opened.weight_bytes, {})
     if shape is None:
         return None, [f"{opened.name}: no estimate for this architecture"]
