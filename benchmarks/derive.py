@@ -90,7 +90,7 @@ def main() -> None:
                 f"estimated from {sum(data.rows.values()):,}; from the cache {again:.2f} CPU s"
             )
         if given.runs:
-            runs = [results_of(run, given.rows) for run in range(given.runs)]
+            runs = [results_of(run, given.rows, 0.6 / given.runs) for run in range(given.runs)]
             spent = cpu(lambda: build(runs, {}, None))
             measured["board"] = f"{spent:.1f} CPU s for {given.runs} runs of {given.rows} rows"
     print(*facts(about("numpy", "pyarrow") | measured), sep="\n")

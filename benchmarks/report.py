@@ -22,7 +22,7 @@ from ruler_report.results_file import ConfigResult, Depth, Results
 LENGTHS = (4096, 8192, 16384, 32768, 65536, 131072)
 
 
-def results_of(run: int, rows: int) -> Results:
+def results_of(run: int, rows: int, fall: float = 0.04) -> Results:
     """Return a run whose scores fall with its number and with length."""
     configs = {}
     for task in TASKS.values():
@@ -30,7 +30,7 @@ def results_of(run: int, rows: int) -> Results:
             name = f"{task.name}_{length}"
             rng = random.Random(f"{run}/{name}")
             scores = tuple(
-                float(rng.random() < 0.97 - 0.04 * run - 0.08 * place) for _ in range(rows)
+                float(rng.random() < 0.97 - fall * run - 0.08 * place) for _ in range(rows)
             )
             wrong = tuple(index for index, score in enumerate(scores) if not score)
             configs[name] = ConfigResult(

@@ -7,7 +7,7 @@ editions, suites or MAJOR versions. Size is read from the name of the model (`7B
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,10 +22,10 @@ from ruler_report.format import visible
 from ruler_report.pages.render import board_page
 from ruler_report.results_file import FILENAME, Results, Run, read_results
 from ruler_report.stats.comparison import caveats, check_comparable, labels_of
-from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
+from ruler_report.stats.effective_length import OVERALL, THRESHOLDS, effective_length
 from ruler_report.stats.pairs import pairs_of
 from ruler_report.stats.scores import ScoreStack
-from ruler_report.stats.summary import CATEGORIES, RunScores, group_of
+from ruler_report.stats.summary import CATEGORIES, group_of
 from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
@@ -193,7 +193,6 @@ def build(
     stack = ScoreStack(results)
     remedy = "write a leaderboard for each kind of runs"
     check_comparable(results, stack, names=names, remedy=remedy)
-    tables = [RunScores(one) for one in results]
     lengths = tuple(stack.lengths)
     if unknown := [length for length in weights if length not in lengths]:
         known = ", ".join(map(str, lengths))
@@ -201,11 +200,28 @@ def build(
         raise UsageError(msg)
     weights = weights or dict.fromkeys(lengths, 1.0)
     shares = {length: weights.get(length, 0.0) / sum(weights.values()) for length in lengths}
-    tasks = _tasks(tables)
+    categories = {
+        task: config.category for configs in stack.configs for (task, _), config in configs.items()
+    }
+    tasks: dict[str, tuple[str, ...]] = {
+        category: tuple(task for task in stack.tasks if categories[task] == category)
+        for category in CATEGORIES
+        if category in categories.values()
+    }
     every = tuple(task for some in tasks.values() for task in some)
-    views = {ALL: every, **tasks, **{task: (task,) for task in every}}
-    left_out = [at for at, one in enumerate(results) if one.claimed and not claimed]
-    scores = _scores(stack, views, shares, left_out)
+    views: dict[str, tuple[str, ...]] = {ALL: every, **tasks, **{task: (task,) for task in every}}
+    columns = {ALL: {length: share for length, share in shares.items() if share}}
+    columns |= {str(length): {length: 1.0} for length in lengths}
+    unranked = [at for at, one in enumerate(results) if one.claimed and not claimed]
+    scores: list[Cells] = [{} for _ in results]
+    for (view, names_of_tasks), (key, column) in product(views.items(), columns.items()):
+        ranks = pairs_of(stack, names_of_tasks, column).ranks(unranked)
+        means = stack.estimates((names_of_tasks,), column)
+        for rank, mean, found in zip(ranks, means, scores, strict=True):
+            if mean:
+                ends = (round(end, 4) for end in (mean.value, mean.low, mean.high))
+                found.setdefault(view, {})[key] = (*ends, *(rank or (0, 0)))
+    lowest = {key: stack.lowest(every, column) for key, column in columns.items()}
     labels = labels_of(results)
     entries = [
         Entry(
@@ -214,19 +230,21 @@ def build(
             tokenizer=visible(one.run.data.tokenizer),
             rows=one.scored,
             asked=one.rows,
-            effective=None
-            if {*every} - {*table.tasks}
-            else table.effective(every, threshold).length,
-            scores=cells,
+            effective=effective_length(
+                {n: low for n in lengths if (low := lowest[str(n)][place]) is not None}, threshold
+            ),
+            scores=scores[place],
             validity=one.validity_line,
             window=one.window[0],
         )
-        for label, one, table, cells in zip(labels, results, tables, scores, strict=True)
+        for place, (label, one) in enumerate(zip(labels, results, strict=True))
     ]
-    lowest = dict(zip(labels, stack.lowest(every, shares), strict=True))
+    overall = dict(zip(labels, lowest[ALL], strict=True))
     entries.sort(
-        key=lambda one: (not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -lowest[one.model])
-    )
+        key=lambda one: (
+            not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -(overall[one.model] or 0.0),
+        )
+    )  # fmt: skip
     return Board(
         protocol=run.protocol,
         edition=visible(run.data.edition),
@@ -238,26 +256,6 @@ def build(
         entries=tuple(entries),
         notes=tuple(_notes(entries, labels, results)),
     )
-
-
-def _scores(
-    stack: ScoreStack,
-    views: Mapping[str, Sequence[str]],
-    shares: Mapping[int, float],
-    unranked: Sequence[int],
-) -> list[Cells]:
-    """Return the scores and ranks of each run in all views and columns; rank 0 is none."""
-    columns = {ALL: {length: share for length, share in shares.items() if share}}
-    columns |= {str(length): {length: 1.0} for length in shares}
-    scores: list[Cells] = [{} for _ in stack.configs]
-    for (view, names), (key, column) in product(views.items(), columns.items()):
-        ranks = pairs_of(stack, names, column).ranks(unranked)
-        means = stack.estimates((names,), column)
-        for rank, mean, found in zip(ranks, means, scores, strict=True):
-            if mean:
-                ends = (round(end, 4) for end in (mean.value, mean.low, mean.high))
-                found.setdefault(view, {})[key] = (*ends, *(rank or (0, 0)))
-    return scores
 
 
 def _notes(
@@ -275,14 +273,6 @@ def _notes(
         yield from (f"{label}: {caveat}" for caveat in caveats(one.run))
     if any(one.run.data.sample for one in results):
         yield "rows of the small sample corpus; not comparable with RULER scores"
-
-
-def _tasks(tables: Iterable[RunScores]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {category: [] for category in CATEGORIES}
-    for table in tables:
-        for category, tasks in found.items():
-            tasks += [task for task in table.of_category(category) if task not in tasks]
-    return {category: tuple(tasks) for category, tasks in found.items() if tasks}
 
 
 def size_of(model: str) -> float | None:

@@ -49,6 +49,12 @@ class Statistic:
     lowest: float | Floats = 0.0
     added: float | Floats = 1.0
 
+    def at(self, mask: npt.NDArray[np.bool_]) -> "Statistic":
+        """Return those of an array of statistics that a mask selects."""
+        parts = (np.asarray(part)[mask] for part in (self.value, self.variance, self.rows))
+        value, variance, rows = parts
+        return Statistic(value, variance, rows, self.lowest, np.asarray(self.added)[mask])
+
     def interval(self) -> tuple[Floats, Floats]:
         """Return the ends of the 95 % interval; it always has a width."""
         right, wrong = self._counts()

@@ -86,8 +86,10 @@ class Pairs:
 
     @cached_property
     def p(self) -> Floats:
-        """The two-sided p-values."""
-        return np.asarray(np.minimum(1.0, 2 * np.minimum(self.above, self.above.T)))
+        """The two-sided p-values: 1 unless one of the two runs is better in its lower bound."""
+        found, better = np.ones_like(self.value), (self.lower.value > 0) & ~self.same
+        found[better] = np.minimum(1.0, 2 * self.lower.at(better).p_above())
+        return np.minimum(found, found.T)
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats]:
@@ -188,7 +190,7 @@ class PairTable:
     def order(self) -> list[int]:
         """Return the runs by their mean, the best first; unanswered rows count against a run."""
         means = self.stack.lowest(self.tasks, _evenly(self.lengths))
-        return sorted(range(len(self.runs)), key=lambda run: -means[run])
+        return sorted(range(len(self.runs)), key=lambda run: -(means[run] or 0.0))
 
     @cached_property
     def _p(self) -> dict[Name, tuple[Floats, Floats]]:
@@ -244,7 +246,8 @@ def pairs_of(stack: ScoreStack, tasks: Sequence[str], lengths: Mapping[int, floa
         _, first, second, _ = ends  # the bounds that hurt the second run
         spread = first.variance[:, None] + second.variance
         if stack.paired(int(one[0]), int(other[0])):
-            spread -= 2 * sum(first.errors[k] @ second.errors[k].T for k in first.errors)
+            errors = (np.concatenate([*mean.errors.values()], axis=-1) for mean in (first, second))
+            spread -= 2 * np.inner(*errors)
         floors = (stack.noise[one] / first.rows)[:, None] + stack.noise[other] / second.rows
         variance[where] = np.maximum(spread, 0) + floors
         lower[where] = second.value - first.value[:, None]

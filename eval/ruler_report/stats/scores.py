@@ -90,10 +90,10 @@ class ScoreStack:
         if not self.complete:
             self.high = {task: np.where(x < 0, 1.0, x) for task, x in self.low.items()}
             self.low = {task: np.where(x < 0, 0.0, x) for task, x in self.low.items()}
-        self._means = [
-            {key: _mean_of_answered(config) for key, config in configs.items()}
-            for configs in self.configs
-        ]
+        self._means, self._lowest = (
+            [{key: mean(config) for key, config in configs.items()} for configs in self.configs]
+            for mean in (_mean_of_answered, _mean_of_all)
+        )
         groups: dict[object, list[int]] = {}
         for run in range(len(results)):
             asked = b"".join(mask.tobytes() for mask in self.asked(run).values())
@@ -133,7 +133,7 @@ class ScoreStack:
                     self.configs[run][t, n] for group in groups for t in group for n in lengths
                 ]
                 found[run] = Estimate(
-                    self._value(run, groups, lengths),
+                    _weighted(self._means[run], groups, lengths),
                     100 * float(lows[place]),
                     100 * float(highs[place]),
                     sum(cell.scored for cell in cells),
@@ -141,20 +141,14 @@ class ScoreStack:
                 )
         return found
 
-    def _value(self, run: int, groups: Groups, lengths: Mapping[int, float]) -> float:
-        """Return a mean in percent, added up in upstream's order of operations."""
-        known = self._means[run]
-        values = []
-        for length in lengths:
-            means = [sum(known[task, length] for task in group) / len(group) for group in groups]
-            values.append(sum(means) / len(means))
-        return float(np.array(values) @ np.array([*lengths.values()]))
-
-    def lowest(self, tasks: Sequence[str], lengths: Mapping[int, float]) -> Floats:
-        """Return each run's mean over tasks and lengths, in [0, 1], unanswered rows as 0."""
-        columns = [self.lengths.index(length) for length in lengths]
-        means = [np.nanmean(self.low[task][:, :, columns], axis=1) for task in tasks]
-        return np.asarray(np.mean(means, axis=0) @ np.array([*lengths.values()]))
+    def lowest(self, tasks: Sequence[str], lengths: Mapping[int, float]) -> list[float | None]:
+        """Return each run's mean in percent, unanswered rows counted as wrong; None as above."""
+        return [
+            _weighted(known, (tasks,), lengths)
+            if all(cell in known for cell in product(tasks, lengths))
+            else None
+            for known in self._lowest
+        ]
 
     def bounds(
         self,
@@ -240,6 +234,22 @@ def _mean_of_answered(config: ConfigResult) -> float:
     """Return the mean of the answered rows, in percent; without any the middle of the bounds."""
     known = [score for score in config.headline_scores if score is not None]
     return mean_percent(known) if known else 50.0
+
+
+def _mean_of_all(config: ConfigResult) -> float:
+    """Return the mean of all rows, in percent; those without an answer score 0."""
+    return mean_percent([score or 0.0 for score in config.headline_scores])
+
+
+def _weighted(
+    known: Mapping[tuple[str, int], float], groups: Groups, lengths: Mapping[int, float]
+) -> float:
+    """Return a mean of cells, added up in upstream's order of operations."""
+    values = []
+    for length in lengths:
+        means = [sum(known[task, length] for task in group) / len(group) for group in groups]
+        values.append(sum(means) / len(means))
+    return float(np.array(values) @ np.array([*lengths.values()]))
 
 
 def _places(runs: Sequence[Configs]) -> tuple[list[dict[tuple[str, int], Ints]], int]:

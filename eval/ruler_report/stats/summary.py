@@ -267,17 +267,13 @@ class RunScores:
         side of the threshold, in percent. If that is the run's `own`, a share of the mean at the
         shortest length, the differences from this share are tested; the shortest always passes.
         """
-        means = self.by_length(tasks)
-        values = {length: one.value for length, one in means.items()}
-        bounds = {}
-        for length in means:
+        values, bounds = {}, {}
+        for length in self.complete_lengths(tasks):
+            (value,) = self._stack.lowest(tasks, {length: 1.0})
             found = self._stack.bounds(0, 0, (tasks,), {length: 1.0})
-            if found is None:
-                raise ValueError(tasks, length)
-            bounds[length] = low, high = found[:2]
-            if low.value < high.value:  # unanswered rows count against the length
-                values[length] = 100 * float(low.value)
-        shortest = min(means)
+            if found and value is not None:
+                values[length], bounds[length] = value, found[:2]
+        shortest = min(values)
         intervals = {
             n: (low.interval()[0], high.interval()[1]) for n, (low, high) in bounds.items()
         }
