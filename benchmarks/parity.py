@@ -30,7 +30,7 @@ from ruler_data.manifest import FILENAME, Manifest, TokenizerInfo
 from ruler_data.names import config_file, parse_config
 from ruler_data.version import DATA_VERSION, __version__
 from ruler_eval.data import open_dataset
-from ruler_report.prediction_formats import Line, parse_line
+from ruler_report.prediction_formats import Place, parse_record
 from ruler_report.predictions import pair_rows, read_run
 
 #: What upstream's script imports beside pandas, in the little that it uses of it.
@@ -67,7 +67,8 @@ def of_run(run: Path, data: Path) -> Iterator[Said]:
 def of_samples(path: Path) -> Iterator[Said]:
     """Yield the answers of a file of the harness."""
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
-        answer, doc = parse_line(line, Line(path, 0, number)), json.loads(line)["doc"]
+        record = json.loads(line)
+        answer, doc = parse_record(record, Place(path, number), ()), record["doc"]
         yield Said(
             answer.config, answer.index, answer.text or "", doc["input"], answer.outputs or ()
         )

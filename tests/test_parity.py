@@ -5,7 +5,6 @@ samples of lm-evaluation-harness, or a run in `run` and its rows in `data`. Neit
 project.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_report.prediction_formats import Line, parse_line
+from ruler_report.prediction_formats import Place, parse_record
 from tests.conftest import ROOT
 from tests.runs import make_run
 from tests.test_score import adversarial
@@ -63,5 +62,5 @@ def test_the_harness_s_own_tasks_are_told_by_file_and_length(name: str, config: 
             "doc": {"index": 3, "input": "?", "outputs": ["a"], "length": 900, "max_length": 1000,
                     "gen_prefix": ""}}  # fmt: skip
     path = Path(f"samples_{name}_2025-06-27T14-58-32.284616.jsonl")
-    found = parse_line(json.dumps(line).encode(), Line(path, 0, 1))
+    found = parse_record(line, Place(path, 1), ())
     assert (found.config, found.index, found.outputs) == (config, 3, ("a",))

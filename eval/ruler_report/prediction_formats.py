@@ -8,16 +8,14 @@
     *.eval, *.json                              Inspect
     details_*.parquet                           lighteval
 
-`READERS` opens the files that are not of lines; `_FORMS` says where a record has the row, the text
+`READERS` reads the records of each kind of file; `_FORMS` says where a record has the row, the text
 and the gold answers. Most tools also draw rows of their own under the same names, so their gold
 answers are kept: `ruler_report.predictions` compares them with those of the frozen rows.
 """
 
-import csv
 import json
 import re
 import zipfile
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,41 +41,30 @@ class ImportedPrediction(Answer):
     outputs: tuple[str, ...] | None = None
 
 
-class Line(NamedTuple):
-    """Where a prediction stands: its file, offset in bytes, and number from 1.
-
-    `unit` is `row` in a file that is not of lines, and `record` in no file. Neither has an offset.
-    """
+class Place(NamedTuple):
+    """Where a prediction stands: its file, and its number there, from 1."""
 
     path: Path
-    offset: int
     number: int
-    unit: str = "line"
 
     def __str__(self) -> str:
-        return f"{self.path.name} {self.unit} {self.number}".lstrip()
+        unit = "row" if self.path.suffix in READERS and self.path.suffix != ".jsonl" else "line"
+        return f"{self.path.name} {unit} {self.number}"
 
 
-def parse_line(line: bytes, where: Line, configs: Collection[str] = ()) -> ImportedPrediction:
-    """Return the prediction of a line of any form that another tool writes.
-
-    `configs` are those of the data: a file whose name gives only a task is of its only length.
-
-    Raises:
-        RulerError: the line has none of the forms, or a field is missing or of another type.
-    """
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        msg = f"{where}: not JSON ({type(error).__name__})"
-        raise RulerError(msg) from error
-    return parse_record(record, where, configs)
-
-
-#: Stands for a carriage return; no text has this code point.
-_RETURN = "\ufdd0"
 #: Most bytes of one sample of an Inspect log, uncompressed.
 LARGEST_SAMPLE = 2**29
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """Yield what the lines of a file hold; None for an empty line."""
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield json.loads(line) if line.strip() else None
+            except (ValueError, RecursionError) as error:
+                msg = f"{Place(path, number)}: not JSON ({type(error).__name__})"
+                raise RulerError(msg) from error
 
 
 def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -85,27 +72,26 @@ def _kvpress(path: Path) -> Iterator[Mapping[str, Any]]:
 
     The gold answers were written by numpy: `['a' 'b']`.
     """
-    csv.field_size_limit(2**28)
+    import pandas as pd
+
     settings = path.with_name("config.yaml")
     text = settings.read_text("utf-8", "replace") if settings.is_file() else ""
     length = re.search(r"^data_dir: *['\"]?([0-9]+)", text, re.MULTILINE)
-    seen: Counter[str] = Counter()
-    with path.open(encoding="utf-8", newline="\n") as file:
-        # pandas does not quote a text for its carriage returns, which end a line for the reader.
-        lines = (line.replace("\r\n", "\n").replace("\r", _RETURN) for line in file)
-        for record in csv.DictReader(lines):
-            if "predicted_answer" not in record:
-                return
-            task = record.get("task") or ""
-            gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
-            yield {
-                **record,
-                "predicted_answer": record["predicted_answer"].replace(_RETURN, "\r"),
-                "answer": [re.sub(r"\\(.)", r"\1", one or other) for one, other in gold],
-                "name": record.get("config") or f"{task}_{length[1]}" if length else task,
-                "index": int(record.get("index") or seen[task]),
-            }
-            seen[task] += 1
+    # pandas wrote it, and does not quote a text for its carriage returns.
+    table = pd.read_csv(path, dtype=str, keep_default_na=False, lineterminator="\n")
+    table.columns = table.columns.str.strip()
+    if "predicted_answer" not in table or "answer" not in table:
+        return
+    task = table.get("task", pd.Series("", table.index))
+    counted = table.groupby(task).cumcount()
+    for record, name, number in zip(table.to_dict("records"), task, counted, strict=True):
+        gold = re.findall(r"""'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)\"""", record["answer"])
+        yield {
+            **record,
+            "answer": [re.sub(r"\\(.)", r"\1", one or other) for one, other in gold],
+            "name": record.get("config") or f"{name}_{length[1]}" if length else name,
+            "index": int(record.get("index") or number),
+        }
 
 
 def _inspect_json(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -141,8 +127,9 @@ def _lighteval(path: Path) -> Iterator[Mapping[str, Any]]:
                 yield from batch.to_pylist()
 
 
-#: Files that are not of lines, by suffix: yields their records, none of a file of something else.
-READERS: Mapping[str, Callable[[Path], Iterator[Mapping[str, Any]]]] = {
+#: By suffix, how the records of a file are read; none of a file of something else.
+READERS: Mapping[str, Callable[[Path], Iterator[Any]]] = {
+    ".jsonl": read_lines,
     ".csv": _kvpress,
     ".eval": _inspect_zip,
     ".json": _inspect_json,
@@ -191,7 +178,7 @@ _LENGTH = re.compile(
 
 def parse_record(
     record: Any,  # noqa: ANN401
-    where: Line,
+    where: Place,
     configs: Collection[str],
 ) -> ImportedPrediction:
     """Return the prediction of a record; errors say where it is."""
@@ -226,7 +213,7 @@ def _inspect_error(record: Mapping[str, Any]) -> str | None:
 
 
 def _row(
-    form: Form, record: Mapping[str, Any], where: Line, configs: Collection[str]
+    form: Form, record: Mapping[str, Any], where: Place, configs: Collection[str]
 ) -> tuple[str, int]:
     """Return config and index of a record."""
     if form.row == "id" and "id" in record:
