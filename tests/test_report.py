@@ -1,6 +1,7 @@
 """`ruler-eval report`: what it writes, what it says, and that it can be made again."""
 
 import csv
+import gzip
 import io
 import json
 import re
@@ -8,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -46,6 +48,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     ruler_report.report([few("one", 0.95), few("two", 0.6)], folder / "out")
     return folder / "out"
+
+
+def results_in(report: Path, number: int) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(gzip.decompress(
+        (report / f"results-{number}.json.gz").read_bytes()))  # fmt: skip
+    return body
 
 
 class Page(HTMLParser):
@@ -93,7 +101,7 @@ def test_tables_and_pictures_can_be_heard(report: Path) -> None:
 def test_the_figures_of_the_page_are_those_of_the_results(report: Path) -> None:
     page = Page((report / "index.html").read_text(encoding="utf-8"))
     for number in (1, 2):
-        summary = json.loads((report / f"results-{number}.json").read_text())["summary"]
+        summary = results_in(report, number)["summary"]
         for figure in (*summary["overall"].values(), *summary["averages"].values()):
             low, high = figure["low"], figure["high"]
             assert f"{figure['value']:.1f} [{low:.1f}, {high:.1f}]" in page.said
@@ -167,7 +175,7 @@ def test_every_picture_is_there_twice_and_in_the_markdown(report: Path) -> None:
 
 
 def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: Path) -> None:
-    results = [report / "results-1.json", report / "results-2.json"]
+    results = [report / "results-1.json.gz", report / "results-2.json.gz"]
     assert evaluate("report", *results, "--out", tmp_path / "again").returncode == 0
     again, first = ((folder / "report.csv").read_text() for folder in (tmp_path / "again", report))
     assert again.replace(" [claimed]", "") == first
@@ -181,7 +189,7 @@ def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: P
 def test_the_spreadsheet_reads_back(report: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((report / "report.csv").read_text(encoding="utf-8"))))
     assert len(rows) == 2 * 2 * 2 and len({len(row) for row in rows}) == 1
-    cells = json.loads((report / "results-2.json").read_text())["summary"]["cells"]
+    cells = results_in(report, 2)["summary"]["cells"]
     (one,) = (row for row in rows if (row["model"], row["task"], row["length"])
               == ("org/two", "cwe", "8192"))  # fmt: skip
     for name, column in (("value", "score"), ("low", "low"), ("high", "high")):
@@ -198,7 +206,7 @@ def test_pandas_reads_the_spreadsheet(report: Path) -> None:
 
 def test_the_results_keep_to_their_schema(report: Path) -> None:
     schema = json.loads((ROOT / "docs" / "results.schema.json").read_text(encoding="utf-8"))
-    jsonschema.validate(json.loads((report / "results-1.json").read_text()), schema)
+    jsonschema.validate(results_in(report, 1), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"run": {}}, schema)
 

@@ -95,7 +95,8 @@ def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: 
     done = evaluate("report", *runs, "--no-pictures", "--out", tmp_path / "again")
     assert done.returncode == 0 and f"0 pictures, {len(report.tables)} tables" in done.stdout
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"index.html", "report.md", "report.csv", "results-1.json", "results-2.json"}
+    results = {f"results-{number}.json.gz" for number in (1, 2)}
+    assert names == {"index.html", "report.md", "report.csv", *results}
     for name in names:
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     assert "org/one" in str(report) and "<table>" in report._repr_html_()

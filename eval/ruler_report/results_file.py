@@ -5,6 +5,7 @@ sent and compared without data and predictions. docs/results.md describes its fi
 docs/results.schema.json is generated from these classes.
 """
 
+import gzip
 import json
 import math
 from dataclasses import dataclass, field, replace
@@ -15,16 +16,18 @@ from typing import Any, Literal, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import write_file
+from ruler_data.files import write_bytes
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote
 from ruler_data.version import __version__
-from ruler_eval.answers import Validity
+from ruler_eval.answers import Answer, Validity
 from ruler_eval.run_dir import RunInfo
 
 #: Version of the layout of the file.
 FORMAT = 1
 FILENAME = "results.json"
+#: Bytes of a file that are read; one of 39,000 rows has 1.5 million.
+LARGEST = 1 << 28
 #: Identifies the schema of the format; nothing is downloaded from it.
 SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 #: Cells that depth is counted in.
@@ -47,6 +50,33 @@ class Depth:
     pieces: tuple[int, ...]
     shown: tuple[int, ...]
     rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What answers cost, by their records.
+
+    Attributes:
+        rows: number of answers whose records say so.
+        calls: of the model.
+        tokens: read and generated, in all calls.
+        seconds: from request to last token, summed; requests may have run at the same time.
+    """
+
+    rows: int = 0
+    calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def plus(self, answer: Answer) -> "Cost":
+        """Return the cost with that of one more answer; unchanged if it is not recorded."""
+        tokens = answer.total_tokens
+        if tokens is None and None not in (answer.prompt_tokens, answer.answer_tokens):
+            tokens = (answer.prompt_tokens or 0) + (answer.answer_tokens or 0)
+        if tokens is None or answer.seconds is None:
+            return self
+        calls, seconds = self.calls + (answer.calls or 1), self.seconds + answer.seconds
+        return Cost(self.rows + 1, calls, self.tokens + tokens, round(seconds, 4))
 
 
 @dataclass(frozen=True)
@@ -83,6 +113,7 @@ class ConfigResult:
         floor: what answers score that ignore the question; None in results of older versions.
         questions: the question digest of each row, 16 hexadecimal digits, one after the other;
             empty in results of versions that did not record it.
+        cost: of the answers; None in results of versions that did not record it.
     """
 
     digest: str
@@ -108,6 +139,7 @@ class ConfigResult:
     samples: tuple[float, ...] = ()
     floor: Floor | None = None
     questions: str = ""
+    cost: Cost | None = None
 
     @property
     def headline_scores(self) -> tuple[float | None, ...]:
@@ -249,8 +281,9 @@ def to_json(results: Results, summary: dict[str, Any]) -> str:
 
 
 def write_results(path: Path, results: Results, summary: dict[str, Any]) -> None:
-    """Write the file atomically; `summary` as in `to_json`."""
-    write_file(path, to_json(results, summary))
+    """Write the file atomically, compressed if it ends in `.gz`; `summary` as in `to_json`."""
+    body = to_json(results, summary).encode()
+    write_bytes(path, gzip.compress(body, mtime=0) if path.suffix == ".gz" else body)
 
 
 #: A run: its folder, the path of its `results.json`, or its results (also as `results` of it).
@@ -275,8 +308,9 @@ def read_results(run: Run) -> Results:
         msg = f"{quote(str(path))}: does not exist; create it with `ruler-eval score`"
         raise UsageError(msg)
     try:
-        results = parse(path.read_bytes())
-    except RulerError as error:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            results = parse(file.read(LARGEST))
+    except (RulerError, OSError, EOFError) as error:
         msg = f"{path}: {error}; score the run again"
         raise RulerError(msg) from error
     return replace(results, claimed=f"only {FILENAME} was read")

@@ -28,7 +28,7 @@ from ruler_eval.scoring import PREDICTIONS
 from ruler_report.exact import exact_scores
 from ruler_report.failures import example_end, failure_of
 from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
-from ruler_report.results_file import BINS, ConfigResult, Depth, Example, Param, Results
+from ruler_report.results_file import BINS, ConfigResult, Cost, Depth, Example, Param, Results
 
 #: Example rows of each kind of failure of a config.
 EXAMPLES = 2
@@ -131,6 +131,7 @@ def _score_config(
     scored: list[_Scored] = []
     examples: list[Example] = []
     questions: list[str] = []
+    cost = Cost()
     others = bare.of(config, count) if bare else repeat(None, count)
     pairs = pair_rows(data, predictions, config, run.samples)
     for (row, records), other in zip(pairs, others, strict=True):
@@ -147,6 +148,8 @@ def _score_config(
             for text, one in zip(texts, records, strict=True)
             if one and text is not None
         ]
+        for _, one in answers:
+            cost = cost.plus(one)
         if len(answers) < len(records):
             scored.append(_Scored(failed=any(records), missing=not any(records)))
             continue
@@ -159,7 +162,8 @@ def _score_config(
             examples.append(Example(config, row.index, kind, found.scores or 0.0, *texts_shown))
     if whole:
         info = replace(info, question_digest=whole.question_hexdigest())
-    return replace(_config_result(task, info, scored), questions="".join(questions)), examples
+    result = replace(_config_result(task, info, scored), questions="".join(questions))
+    return replace(result, cost=cost if cost.rows else None), examples
 
 
 def _score_row(

@@ -184,7 +184,7 @@ def report(
     summaries = {id(run.results): run.summary for run in made.runs}
     for number, one in enumerate(results, 1):
         summary = summaries.get(id(one)) or summarize(one)
-        name = FILENAME if len(results) == 1 else f"results-{number}.json"
+        name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
         write_results(folder / name, one, summary.to_record())
     write_file(folder / "report.csv", csv_text(made.runs))
     if form == "latex":

@@ -3,9 +3,12 @@
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 from typing import Any
+
+from scipy.optimize import isotonic_regression
 
 from ruler_report.figures.style import (
     GRID,
@@ -19,7 +22,8 @@ from ruler_report.figures.style import (
     stroke,
 )
 from ruler_report.format import format_length
-from ruler_report.results_file import Param
+from ruler_report.results_file import Cost, Param
+from ruler_report.stats.cost import cost_of
 from ruler_report.stats.depth import shown_by_depth
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
 from ruler_report.stats.scores import Estimate
@@ -47,6 +51,7 @@ def draw_lines(
     ticks: Mapping[float, str],
     threshold: float | None = None,
     floor: float | None = None,
+    top: float = 100,
 ) -> None:
     """Draw lines with their intervals, each labelled with its number at its end.
 
@@ -71,18 +76,16 @@ def draw_lines(
         axes.plot(xs, [cell.value for cell in cells], **look)
     axes.set_xticks(places, ticks.values())
     axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
-    axes.set_yticks(range(0, 101, 25))
-    axes.set_ylim(-4, 104)
-    if len(lines) > 1:
-        _number_ends(axes, lines)
-
-
-def _number_ends(axes: Axes, lines: Sequence[Line]) -> None:
+    if top == 100:
+        axes.set_yticks(range(0, 101, 25))
+    axes.set_ylim(-0.04 * top, 1.04 * top)
+    if len(lines) < 2:
+        return
     ends = {number: [*line.values()][-1].value for number, line in enumerate(lines) if line}
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
     columns = 1 + (len(lines) > MANY)
-    places = apart(ends, 108 * 6.5 / height / columns)
-    for rank, (number, y) in enumerate(places.items()):
+    heights = apart(ends, 1.08 * top * 6.5 / height / columns)
+    for rank, (number, y) in enumerate(heights.items()):
         axes.annotate(
             str(number + 1),
             (1, y),
@@ -99,33 +102,23 @@ def _number_ends(axes: Axes, lines: Sequence[Line]) -> None:
 def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
     """Return the heights of labels, moved as little as possible so that they are a gap apart.
 
-    Each height less its rank in gaps must not fall: this is isotonic regression, here by its
-    max-min formula (Robertson, Wright and Dykstra 1988).
+    Each height less its rank in gaps must not fall: this is isotonic regression.
 
     >>> apart({0: 50.0, 1: 52.0, 2: 90.0}, gap=6.0)
     {0: 48.0, 1: 54.0, 2: 90.0}
     """
     order = sorted(ends, key=lambda number: ends[number])
-    wanted = [ends[number] - gap * rank for rank, number in enumerate(order)]
-    return {
-        number: gap * rank
-        + max(
-            min(fmean(wanted[low:high]) for high in range(rank + 1, len(wanted) + 1))
-            for low in range(rank + 1)
-        )
-        for rank, number in enumerate(order)
-    }
+    fitted = isotonic_regression([ends[n] - gap * rank for rank, n in enumerate(order)]).x
+    return {n: float(fitted[rank] + gap * rank) for rank, n in enumerate(order)}
 
 
 def _panels(
-    parts: Mapping[str, Sequence[Line]],
-    ticks: Mapping[float, str],
-    threshold: float | None = None,
-    floor: float | None = None,
+    parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str], **more: float | None
 ) -> list[Panel]:
     """Return a panel for each title and its lines."""
+    draw: Any = draw_lines  # mypy cannot see that `more` is not among the first
     return [
-        partial(draw_lines, title=title, lines=lines, ticks=ticks, threshold=threshold, floor=floor)
+        partial(draw, title=title, lines=lines, ticks=ticks, **more)
         for title, lines in parts.items()
     ]
 
@@ -148,7 +141,7 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     panels, overall = _panels(parts, ticks), [_logarithmic(mean) for mean in means]
     if len(tasks) > 1 and any(means):
         title = f"mean of {len(tasks)} tasks"
-        panels = [*_panels({title: overall}, ticks, threshold), *panels]
+        panels = [*_panels({title: overall}, ticks, threshold=threshold), *panels]
     scores = (
         f"{shown_name(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
@@ -234,19 +227,18 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
 
 
 def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
-    """Yield the mean of each category against the training step, or against an option.
+    """Yield score, retention and cost against the training step, or against an option.
 
     An option is a number among those of the engine, e.g. a compression ratio, that differs between
-    runs of one model; other options that differ make a line each, e.g. a method. Runs without the
-    option are a dashed line: that of full attention.
+    runs of one model; other options that differ make a line each, e.g. a method. A run without the
+    option is a dashed line, that of full attention, of which the others retain a share.
     """
     name = "training step"
-    value_of: Callable[[ScoredRun], float | None] = step_of
-    if all(step_of(run) is None for run in runs):
+    places = {id(run): float(step) for run in runs if (step := step_of(run)) is not None}
+    if not places:
         name = _varied(runs)
-        value_of = partial(_option, name=name)
-    places = {id(run): value for run in runs if (value := value_of(run)) is not None}
-    values = sorted(map(float, {*places.values()}))
+        places = {id(run): value for run in runs if (value := _option(run, name)) is not None}
+    values = sorted({*places.values()})
     rest = [run for run in runs if id(run) not in places]
     if len(values) < 2 or len(rest) > (name != "training step"):
         return
@@ -255,22 +247,27 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         groups.setdefault(_method(run, runs, name), {})[places[id(run)]] = run
     shown = values if len(values) <= 6 else values[:: -(-len(values) // 5)]
     ticks = {value: f"{value:,g}" for value in dict.fromkeys((*shown, values[-1]))}
-    means = [{x: one.summary.mean for x, one in group.items()} for group in groups.values()]
-    overall = [{x: mean for x, mean in line.items() if mean} for line in means]
-    parts: dict[str, list[Line]] = {"all tasks": [*overall]}
-    for category in CATEGORIES:
-        parts[category] = [
-            {x: cells[category] for x, one in group.items()
-             if category in (cells := one.summary.by_category)}
-            for group in groups.values()
-        ]  # fmt: skip
+
+    def lines(of: Callable[[ScoredRun], Estimate | None]) -> list[Line]:
+        every = [{x: of(run) for x, run in group.items()} for group in groups.values()]
+        return [{x: cell for x, cell in line.items() if cell} for line in every]
+
+    overall = lines(lambda run: run.summary.mean)
     full = next((run.summary.mean.value for run in rest if run.summary.mean), None)
-    floors = [
-        100 * config.floor.score for config in runs[0].results.configs.values() if config.floor
-    ]
+    configs = runs[0].results.configs.values()
+    floors = [100 * config.floor.score for config in configs if config.floor]
     floor = fmean(floors) if floors else None
-    panels = _panels({"all tasks": parts.pop("all tasks")}, ticks, full, floor)
-    panels += _panels({name: lines for name, lines in parts.items() if any(lines)}, ticks)
+    panels = _panels({"all tasks": overall}, ticks, threshold=full, floor=floor)
+    if full:
+        kept = [{x: _scaled(cell, 100 / full) for x, cell in line.items()} for line in overall]
+        panels += _panels({"retained, in percent": kept}, ticks, threshold=100)
+    for category in CATEGORIES:
+        part = lines(lambda run, category=category: run.summary.by_category.get(category))  # type: ignore[misc]
+        panels += _panels({category: part} if any(part) else {}, ticks)
+    for title, speed in SPEEDS.items():
+        part = lines(lambda run, speed=speed: _exactly(speed(cost_of(run.results))))  # type: ignore[misc]
+        highest = max((cell.value for line in part for cell in line.values()), default=0)
+        panels += _panels({title: part} if highest else {}, ticks, top=highest)
     labels = {value: f"{'step ' if name == 'training step' else ''}{value:,g}" for value in values}
     scores = "; ".join(
         f"{series} {_values(line, labels)}".strip()
@@ -281,6 +278,56 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     series = [*groups] if len(groups) > 1 else ()
     kind = "steps" if name == "training step" else f"option-{slug(name)}"
     yield Drawing(kind, title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9), series)
+
+
+#: What a panel shows of the cost of a run; None if its journals do not tell.
+SPEEDS: Mapping[str, Callable[[Cost], float | None]] = {
+    "seconds a row": lambda cost: cost.seconds / cost.rows if cost.rows else None,
+    "tokens a second": lambda cost: cost.tokens / cost.seconds if cost.seconds else None,
+}
+
+
+def _exactly(value: float | None) -> Estimate | None:
+    return None if value is None else Estimate(value, value, value, 0, 0)
+
+
+def _scaled(cell: Estimate, by: float) -> Estimate:
+    return replace(cell, value=cell.value * by, low=cell.low * by, high=cell.high * by)
+
+
+def by_cost(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+    """Yield the mean score of every run against its seconds a row and tokens a second."""
+    parts, words = [], []
+    for title, value in SPEEDS.items():
+        costs = [value(cost_of(run.results)) for run in runs]
+        points = [(cost, run.summary.mean) for cost, run in zip(costs, runs, strict=True)]
+        if sum(bool(cost and mean) for cost, mean in points) > 1:
+            parts.append(partial(_draw_points, title=title, points=points))
+            words += [
+                f"{shown_name(run.label)} {mean.value:.1f} at {cost:,.2f} {title}"
+                for run, (cost, mean) in zip(runs, points, strict=True)
+                if cost and mean
+            ]
+    if parts:
+        title = "Mean score in percent against cost, of one request, with 95 % intervals"
+        yield Drawing("cost", title, f"{title}: {'; '.join(words)}.", parts, (3.2, 2.1),
+                      names_of(runs))  # fmt: skip
+
+
+def _draw_points(
+    axes: Axes, title: str, points: Sequence[tuple[float | None, Estimate | None]]
+) -> None:
+    for number, (cost, mean) in enumerate(points):
+        if cost and mean:
+            look = stroke(number)
+            axes.vlines(cost, mean.low, mean.high, color=look["color"], linewidth=0.8, alpha=0.5)
+            axes.plot(cost, mean.value, **look)
+            axes.annotate(str(number + 1), (cost, mean.value), (4, 2), textcoords="offset points",
+                          fontsize="small", fontweight="bold")  # fmt: skip
+    axes.set_title(title)
+    axes.set_ylim(-4, 104)
+    axes.set_xlim(0, 1.12 * max(cost for cost, _ in points if cost))
+    axes.grid()
 
 
 def _options(run: ScoredRun) -> Mapping[str, Any]:
@@ -296,21 +343,18 @@ def _option(run: ScoredRun, name: str) -> float | None:
 
 def _varied(runs: Sequence[ScoredRun]) -> str:
     """Return the option with most numbers among runs of one model; empty for none."""
-    models = {run.results.run.model for run in runs}
-    names = sorted({name for run in runs for name in _options(run)}) if len(models) == 1 else []
+    if len({run.results.run.model for run in runs}) > 1:
+        return ""
+    names = sorted({name for run in runs for name in _options(run)})
     counts = {name: len({_option(run, name) for run in runs} - {None}) for name in names}
-    best = max(counts, key=lambda name: counts[name], default="")
-    return best if best and counts[best] > 1 else ""
+    return max((name for name in names if counts[name] > 1), key=lambda n: counts[n], default="")
 
 
 def _method(run: ScoredRun, runs: Sequence[ScoredRun], name: str) -> str:
     """Return what tells a line from others: the options that differ, but for the one drawn."""
     given = _options(run)
-    differ = [
-        one for one in given
-        if one != name and len({str(_options(other).get(one)) for other in runs}) > 1
-    ]  # fmt: skip
-    return ", ".join(str(given[one]) for one in differ)
+    varied = [one for one in given if len({str(_options(run).get(one)) for run in runs}) > 1]
+    return ", ".join(str(given[one]) for one in varied if one != name)
 
 
 def step_of(run: ScoredRun) -> int | None:

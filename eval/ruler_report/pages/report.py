@@ -17,6 +17,7 @@ from ruler_report.results_file import Example, Results
 from ruler_report.stats.baseline import retention_table
 from ruler_report.stats.comparison import Comparison, caveats, compared, labels_of, pair_table
 from ruler_report.stats.correlation import correlation_study
+from ruler_report.stats.cost import cost_table
 from ruler_report.stats.depth import DepthTable, depth_grids
 from ruler_report.stats.effective_length import OVERALL, OWN, RULER
 from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
@@ -294,6 +295,8 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
 def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_number(runs))
+    costs = cost_table({run.label: run.results for run in runs})
+    yield Section("Score beside cost", curves.by_cost(runs), [costs])
     yield Section("Tasks by length", curves.by_length(runs))
     yield Section(
         "Tasks",

@@ -15,7 +15,8 @@ from ruler_data.names import quote
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
-from ruler_report.results_file import Results, Run, ScoreName, read_results
+from ruler_report.results_file import Cost, Results, Run, ScoreName, read_results
+from ruler_report.stats.cost import cost_of, cost_table
 from ruler_report.stats.pairs import (
     CANNOT_TELL,
     CONTAMINATED,
@@ -74,6 +75,7 @@ class Comparison(Shown):
         validity: a line for each run: what its scores rest on.
         notes: everything that a reader must know before the numbers, warnings included.
         exact: difference of the mean exact scores, if another score is compared; not corrected.
+        costs: of the answers of each run; `cost` is a table of them beside the scores.
     """
 
     runs: tuple[RunInfo, RunInfo]
@@ -90,11 +92,14 @@ class Comparison(Shown):
     validity: tuple[str, ...]
     notes: tuple[str, ...] = ()
     exact: Difference | None = None
+    costs: tuple[Cost, ...] = ()
+    cost: Table | None = None
 
     def shown(self) -> tuple[Table | str, ...]:
         """Return the differences, the conclusions, and how the runs were compared."""
         exact = [f"exact score: {self._conclude(self.exact)}"] if self.exact else []
-        return self.table(), self.conclusion, *exact, self.basis, *self.validity
+        cost = [self.cost] if self.cost and self.cost.rows else []
+        return self.table(), *cost, self.conclusion, *exact, self.basis, *self.validity
 
     @property
     def overall(self) -> Difference:
@@ -122,6 +127,7 @@ class Comparison(Shown):
             "overall": plain[None, None],
             **runs,
             **({"exact": self._plain(self.exact)} if self.exact else {}),
+            "cost": list(map(asdict, self.costs)),
             **{name: list(getattr(self, name)) for name in
                ("lengths", "tasks", "left_out", "warnings", "notes", "validity")},
         }  # fmt: skip
@@ -227,6 +233,8 @@ def compared(table: PairTable, first: int, second: int) -> Comparison:
         validity=tuple(
             f"{label}: {one.validity_line}" for label, one in zip(labels, runs, strict=True)
         ),
+        costs=(cost_of(runs[0]), cost_of(runs[1])),
+        cost=cost_table(dict(zip(labels, runs, strict=True))),
     )
 
 
