@@ -160,7 +160,7 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
             "neither a run nor a .jsonl file",
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
-        (lambda: ruler_eval.score(run, sample_build, protocol="x"), "not known; known: completion"),
+        (lambda: ruler_eval.score(run, sample_build, protocol="x"), "a run has its own"),
     ]
     for call, message in cases:
         with pytest.raises(UsageError, match=message):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from ruler_eval import scoring
@@ -18,74 +18,66 @@ if TYPE_CHECKING:
     from ruler_eval.repeat import Repeat
     from ruler_eval.run_status import Run
 
-Data = Annotated[str | Path, typer.Option(help="Frozen rows: a folder, or a Hub repo.")]
+Data = Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
 Model = Annotated[
     str | Path,
-    typer.Option(
+    Option(
         help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
         show_default=False,
     ),
 ]
 EngineOption = Annotated[
     str,
-    typer.Option(
+    Option(
         help="vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
     ),
 ]
 ProtocolOption = Annotated[
     str,
-    typer.Option(
+    Option(
         help="How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
     ),
 ]
-Revision = Annotated[str | None, typer.Option(help="Tag or commit of the data's repo.")]
+Revision = Annotated[str | None, Option(help="Tag or commit of the data's repo.")]
 Configs = Annotated[
     str | Iterable[str] | None,
-    typer.Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
+    Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
 ]
-Tasks = Annotated[
-    str | Iterable[str] | None, typer.Option(help="Tasks, e.g. vt,cwe [default: all].")
-]
+Tasks = Annotated[str | Iterable[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")]
 Lengths = Annotated[
-    str | Iterable[int] | None, typer.Option(help="Lengths, e.g. 4k,131072 [default: all].")
+    str | Iterable[int] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
 ]
 Rows = Annotated[
     str | int | Mapping[int, int] | None,
-    typer.Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+    Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
 ]
-TensorParallel = Annotated[int, typer.Option(help="GPUs that share one copy of the model.", min=1)]
+TensorParallel = Annotated[int, Option(help="GPUs that share one copy of the model.", min=1)]
 Options = Annotated[
     list[str] | Mapping[str, Any] | None,
-    typer.Option("--option", help="NAME=VALUE for the engine; repeatable."),
+    Option("--option", help="NAME=VALUE for the engine; repeatable."),
 ]
 ExtraTokens = Annotated[
     int | None,
-    typer.Option(
+    Option(
         help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
         min=0,
     ),
 ]
-Samples = Annotated[int, typer.Option(help="Answers to each row; needs a temperature.", min=1)]
-Temperature = Annotated[
-    float | None, typer.Option(help="Of sampling [default: 0, greedy decoding].", min=0)
-]
+Samples = Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)]
+Temperature = Annotated[float | None, Option(help="Of sampling [default: 0, greedy].", min=0)]
 TopP = Annotated[
-    float | None, typer.Option(help="Share of the probability that sampling keeps [default: 1].")
+    float | None, Option(help="Share of the probability that sampling keeps [default: 1].")
 ]
-NoContext = Annotated[bool, typer.Option(help="Leave the context out, as a baseline.")]
+NoContext = Annotated[bool, Option(help="Leave the context out, as a baseline.")]
 BaseUrl = Annotated[
-    str | None,
-    typer.Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`."),
+    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
 ]
 Tokenizer = Annotated[
-    str | Path | None,
-    typer.Option(help="Tokenizer that renders prompts [default: the model's own]."),
+    str | Path | None, Option(help="Tokenizer that renders prompts [default: the model's own].")
 ]
-ModelName = Annotated[
-    str | None, typer.Option(help="Name to record [default: the folder's, or the id].")
-]
-ModelRevision = Annotated[str | None, typer.Option(help="Tag or commit of the model's repo.")]
-RunFolderArgument = Annotated[str | Path, typer.Argument(help="Folder of a run.")]
+ModelName = Annotated[str | None, Option(help="Name to record [default: the folder's, or the id].")]
+ModelRevision = Annotated[str | None, Option(help="Tag or commit of the model's repo.")]
+RunFolderArgument = Annotated[str | Path, Argument(help="Folder of a run.")]
 
 
 def doctor(
@@ -99,13 +91,13 @@ def doctor(
     tasks: Tasks = None,
     lengths: Lengths = None,
     rows: Rows = None,
-    sample: Annotated[int, typer.Option(help="Rows of each config to examine.", min=1)] = 20,
-    everything: Annotated[bool, typer.Option("--all", help="Examine every row.")] = False,
+    sample: Annotated[int, Option(help="Rows of each config to examine.", min=1)] = 20,
+    everything: Annotated[bool, Option("--all", help="Examine every row.")] = False,
     gpu: Annotated[
-        str | None, typer.Option(help="Estimate time and memory on this GPU, e.g. h100.")
+        str | None, Option(help="Estimate time and memory on this GPU, e.g. h100.")
     ] = None,
     price: Annotated[
-        float | None, typer.Option(help="Of one hour of the GPU, to estimate the cost.")
+        float | None, Option(help="Of one hour of the GPU, to estimate the cost.")
     ] = None,
     tensor_parallel: TensorParallel = 1,
     options: Options = None,
@@ -137,7 +129,7 @@ def doctor(
 def run(
     data: Data,
     *,
-    out: Annotated[str | Path, typer.Option(help="Folder of the run.", metavar="<path>")],
+    out: Annotated[str | Path, Option(help="Folder of the run.", metavar="<path>")],
     model: Model = "",
     engine: EngineOption = "vllm",
     protocol: ProtocolOption = "completion",
@@ -148,19 +140,17 @@ def run(
     rows: Rows = None,
     until_decided: Annotated[
         str | None,
-        typer.Option(
-            help="Ask rows in random order until this is decided: effective[=85.6], not-worse[=1] "
+        Option(
+            help="Run rows in random order until this is decided: effective[=85.6], not-worse[=1] "
             "than --baseline, or within[=1] points."
         ),
     ] = None,
     baseline: Annotated[
-        str | Path | None, typer.Option(help="Folder of a run, for --until-decided not-worse.")
+        str | Path | None, Option(help="Folder of a run, for --until-decided not-worse.")
     ] = None,
-    shard: Annotated[str, typer.Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1",
+    shard: Annotated[str, Option(help="Run only shard I of N, e.g. 0/8.")] = "0/1",
     tensor_parallel: TensorParallel = 1,
-    data_parallel: Annotated[
-        int, typer.Option(help="Copies of the model on this machine.", min=1)
-    ] = 1,
+    data_parallel: Annotated[int, Option(help="Copies of the model on this machine.", min=1)] = 1,
     options: Options = None,
     extra_tokens: ExtraTokens = None,
     samples: Samples = 1,
@@ -230,21 +220,19 @@ def status(run: RunFolderArgument) -> Run:
 
 def repeat(
     run: RunFolderArgument,
-    rows: Annotated[int, typer.Option(help="Rows to ask again, by turns of each config.")] = 40,
+    rows: Annotated[int, Option(help="Rows to generate again, drawn at random.")] = 40,
     *,
     tensor_parallel: Annotated[
-        int | None, typer.Option(help="Another number of GPUs for one copy.", min=1)
+        int | None, Option(help="Another number of GPUs for one copy.", min=1)
     ] = None,
     options: Annotated[
         list[str] | Mapping[str, Any] | None,
-        typer.Option(
-            "--option", help="NAME=VALUE for the engine, e.g. enable_prefix_caching=false."
-        ),
+        Option("--option", help="NAME=VALUE for the engine, e.g. enable_prefix_caching=false."),
     ] = None,
     base_url: BaseUrl = None,
     generate: Callable[..., Any] | None = None,
 ) -> Repeat:
-    """Ask some rows of a run again in other company, to see how much it differs from itself.
+    """Generate some rows of a run again in other company, to see how much it differs from itself.
 
     The rows come alone and in another order; options may change more. The answers lie beside the
     journal in repeat-*.json; `compare` and `gate` add the difference to their intervals.

@@ -4,7 +4,6 @@ Each process writes a file of its own, and nothing is ever removed. A line that 
 ignored, and its row is asked again; the next line begins on a new one.
 """
 
-import calendar
 import json
 import os
 import secrets
@@ -61,18 +60,6 @@ class Journal:
         with suppress(OSError):
             os.fsync(self._file)
         self._file.close()
-
-
-def started(journal: Path) -> float | None:
-    """Return when the process of a journal started, in seconds since 1970; None if not known.
-
-    >>> started(Path("answers-0-of-8.19700101T000101Z-9f3c0a51.jsonl"))
-    61.0
-    """
-    with suppress(ValueError, IndexError):
-        text = journal.name.split(".")[1].partition("-")[0]
-        return float(calendar.timegm(time.strptime(text, TIME)))
-    return None
 
 
 def to_line(answer: Answer) -> bytes:

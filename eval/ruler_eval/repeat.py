@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from itertools import chain, zip_longest
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -179,7 +178,9 @@ def repeat(
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
     if job.data.info.digests != info.data.digests or job.model.revision != info.model_revision:
         raise RulerError(folder, "the rows or the model are not those of the run any more")
-    chosen = sorted(requests(job, _choose(before, rows)), key=lambda one: _hash(one.key))
+    drawn = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
+    items = [Item(config, index, 0) for config, index, _ in drawn]
+    chosen = sorted(requests(job, items), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
         job.engine.open()
     again = {one.key: job.reasoning_apart(one) for one in job.engine.generate(iter(chosen))}
@@ -193,16 +194,6 @@ def repeat(
     record = {**found.to_record(), "answers": [asdict(one) for one in again.values()]}
     write_file(folder / FILES.replace("*", unique), json.dumps(record, indent=1) + "\n")
     return found
-
-
-def _choose(keys: Iterable[Key], rows: int) -> list[Item]:
-    """Return rows, by turns of each config, in an order by hash; no sample but the first."""
-    by_config: dict[str, list[Key]] = {}
-    for key in sorted(keys, key=_hash):
-        if key[2] == 0:
-            by_config.setdefault(key[0], []).append(key)
-    turns = chain.from_iterable(zip_longest(*(by_config[name] for name in sorted(by_config))))
-    return [Item(config, index, 0) for config, index, _ in [key for key in turns if key][:rows]]
 
 
 def _hash(key: Key) -> bytes:

@@ -250,13 +250,14 @@ class RunFolder:
 
     def rows_per_second(self) -> float | None:
         """Return the rows that running processes finish in a second; None if none runs."""
+        begun = {start["shard"]: start["at"] for start in self.starts() if "shard" in start}
         speeds = []
         for shard in self.running():
-            journals = sorted(self.path.glob(journal.NAME.format(shard.name, "*")))
-            if journals and (started := journal.started(journals[-1])):
-                seconds = journals[-1].stat().st_mtime - started
-                lines = journals[-1].read_bytes().count(b"\n")
-                speeds.append(lines / seconds if seconds > 0 else 0.0)
+            newest = max(self.path.glob(journal.NAME.format(shard.name, "*")), default=None)
+            if newest is not None and str(shard) in begun:
+                start = datetime.fromisoformat(begun[str(shard)]).timestamp()
+                seconds = max(newest.stat().st_mtime - start, 1.0)
+                speeds.append(newest.read_bytes().count(b"\n") / seconds)
         return sum(speeds) if speeds else None
 
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:

@@ -28,7 +28,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_eval.answers import Answer, Key, Tally, Validity
-from ruler_eval.data import DataInfo, Dataset, open_dataset
+from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.reasoning import opens
@@ -128,15 +128,14 @@ def score(
     partial: bool = False,
 ) -> Scores:
     """Return the official scores of answers; see `ruler_eval.score`."""
-    if protocol and protocol not in PROTOCOLS:
-        msg = f"--protocol {quote(protocol)}: not known; known: {', '.join(PROTOCOLS)}"
-        raise UsageError(msg)
     torn: list[str] = []
     place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
-    if place is not None and (place / RUN_FILE).is_file():
-        if protocol:
-            msg = "--protocol is for predictions; a run has its own"
-            raise UsageError(msg)
+    is_run = place is not None and (place / RUN_FILE).is_file()
+    if protocol and (is_run or protocol not in PROTOCOLS):
+        known = f"predictions, and one of {', '.join(PROTOCOLS)}; a run has its own"
+        msg = f"--protocol {quote(protocol)}: is for {known}"
+        raise UsageError(msg)
+    if place is not None and is_run:
         run = read_info(place)
         answers, rows = RunFolder(place).answers(torn), rows_of_run(place, run, data, revision)
     else:
@@ -184,26 +183,24 @@ def rows_of_run(
 ) -> Dataset:
     """Return the rows of a run, fetched; their digests must be those that it recorded.
 
-    Args:
-        folder: of the run.
-        run: its description.
-        data: where the rows are; by default where the run read them.
-        revision: of a Hub repo.
+    They are looked for in `data`; by default where the run read them.
     """
     # A repo without a revision may be the one whose index led the run to another repo.
     is_repo_name = isinstance(data, str) and not Path(data).is_dir() and is_repo(data)
     led = revision is None and run.data.repo and is_repo_name
-    source = run.data.repo if led else data or run.data.repo or _folder_of(folder)
+    starts = reversed([*RunFolder(folder).starts()])
+    folders = (str(start["data"]) for start in starts if "data" in start)
+    here = next((path for path in folders if Path(path, FILENAME).is_file()), None)
+    source = run.data.repo if led else data or run.data.repo or here
     commit = run.data.revision if source == run.data.repo else None
     found = open_rows(source, revision or commit)
-    _check_rows(found, run.data)
+    for config, digest in run.data.digests.items():
+        info = found.manifest.configs.get(config)
+        if info is None or info.digest != digest:
+            there = info.digest if info else "no such config"
+            wrong = f"the run used rows {digest}, the data has {there}"
+            raise RulerError(config, f"{wrong}; give --data the dataset of the run")
     return replace(found, rows=run.data.rows).fetch()
-
-
-def _folder_of(run: Path) -> str | None:
-    """Return the last folder that a run read its rows from, of those that are on this machine."""
-    folders = [str(start["data"]) for start in RunFolder(run).starts() if "data" in start]
-    return next((path for path in reversed(folders) if Path(path, FILENAME).is_file()), None)
 
 
 def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
@@ -218,21 +215,6 @@ def open_rows(data: Data | None, revision: str | None = None) -> Dataset:
     if isinstance(data, LoadedDataset):
         return Dataset(data.source, {name: data.manifest.configs[name].rows for name in data})
     return open_dataset(str(data), revision)
-
-
-def _check_rows(data: Dataset, run: DataInfo) -> None:
-    for config, count in run.rows.items():
-        info, digest = data.manifest.configs.get(config), run.digests.get(config)
-        if info is None or info.digest != digest:
-            found = info.digest if info else "no such config"
-            msg = (
-                f"{config}: the run used rows {digest}, the data has {found}; "
-                "give --data the dataset of the run"
-            )
-            raise RulerError(msg)
-        if count > info.rows:
-            msg = f"{config}: the run used {count} rows, the data has {info.rows}"
-            raise RulerError(msg)
 
 
 def _records(path: Path) -> Iterator[Mapping[str, Any]]:
