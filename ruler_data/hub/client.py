@@ -97,11 +97,16 @@ def _wanted_pause(response: httpx2.Response) -> float | None:
     return wanted
 
 
+def time_limits() -> httpx2.Timeout:
+    """Return the seconds in which to connect, and without a byte, that a request may take."""
+    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
+    return httpx2.Timeout(limit, connect=min(CONNECT, limit))
+
+
 def patient_client() -> PatientClient:
     """Return a client for `huggingface_hub.set_client_factory`."""
-    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
     return PatientClient(
         event_hooks={"request": [hf_request_event_hook]},
         follow_redirects=True,
-        timeout=httpx2.Timeout(limit, connect=min(CONNECT, limit)),
+        timeout=time_limits(),
     )

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import HubDown, client, with_retries
+from ruler_data.hub.retry import HubDown, client, use_xet_if_reachable, with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
 from ruler_data.names import check_name, check_repo, check_revision, config_file, quote
 from ruler_data.terminal import warn
@@ -263,6 +263,8 @@ def _download(
     why = "downloads are off"
     try:
         if not offline():
+            if name.endswith(".parquet"):
+                use_xet_if_reachable(repo, "dataset", f"{repo} at {revision}", "read")
             return with_retries(where, work)
     except HubDown as error:
         why = str(error).removeprefix(f"{where}: ")

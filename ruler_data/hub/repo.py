@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.retry import client, with_retries
+from ruler_data.hub.retry import client, use_xet_if_reachable, with_retries
 
 if TYPE_CHECKING:
     from huggingface_hub import CommitOperationAdd, RepoFile
@@ -166,7 +166,7 @@ def put_files(
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    additions = {} if uploaded is None else uploaded
+    additions, doing = {} if uploaded is None else uploaded, f"{repo}: commit"
 
     def settle() -> tuple[str, list[str]]:
         info = client().repo_info(repo, repo_type=kind, revision=BRANCH)
@@ -181,6 +181,7 @@ def put_files(
                 data = file.source()
                 content = data if isinstance(data, bytes) else str(data)
                 additions[file.path, file.sha256] = CommitOperationAdd(file.path, content)
+        use_xet_if_reachable(repo, kind, doing, "write")
         adding = [additions[file.path, file.sha256] for file in new]
         done = client().create_commit(
             repo,
@@ -192,7 +193,6 @@ def put_files(
         )
         return done.oid, [*(file.path for file in new), *gone]
 
-    doing = f"{repo}: commit"
     with_retries(doing, lambda: client().repo_info(repo, repo_type=kind))  # 404: no such repo
     return with_retries(doing, settle, also={MOVED, EXISTS, UNKNOWN})
 

@@ -15,8 +15,9 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
+from importlib.util import find_spec
 from traceback import walk_tb
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -119,6 +120,57 @@ def client() -> "HfApi":
     return HfApi(library_name="ruler-data", library_version=__version__)
 
 
+@cache
+def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read", "write"]) -> None:
+    """Go without Xet in this process if its host does not answer a first, small request.
+
+    The limits of Xet's own client hold for each of its requests; a host behind a firewall would
+    take as many of them as a transfer has, one after the other.
+
+    Args:
+        repo: id of the repo that files are sent to or taken from.
+        kind: of the repo, `dataset` or `model`.
+        doing: the step, for the warning.
+        right: of the token, whose response names the host.
+    """
+    from httpx2 import HTTPError
+    from huggingface_hub import constants
+    from huggingface_hub.utils._headers import build_hf_headers
+    from huggingface_hub.utils._http import get_session
+
+    client()
+    if constants.HF_HUB_DISABLE_XET or find_spec("hf_xet") is None:
+        return
+    address = f"{constants.ENDPOINT}/api/{kind}s/{repo}/xet-{right}-token/main"
+    with suppress(HTTPError, RulerError):  # the step itself will say what is wrong with the Hub
+        given = get_session().get(address, headers=build_hf_headers())
+        host = given.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
+        if host.startswith("http") and not _answers(host):
+            _go_without_xet(doing, urlsplit(host).netloc)
+
+
+def _answers(address: str) -> bool:
+    """Whether a host sends any response at all within the time limits."""
+    from httpx2 import TransportError, head
+
+    from ruler_data.hub.client import time_limits
+
+    try:
+        head(address, timeout=time_limits())
+    except TransportError:
+        return False
+    return True
+
+
+def _go_without_xet(doing: str, host: str) -> None:
+    from huggingface_hub import constants
+
+    if not constants.HF_HUB_DISABLE_XET:  # else another thread has said so
+        constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
+        what = f"{host}, which stores large files (Xet), did not answer"
+        warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
+
+
 def check_network(doing: str) -> None:
     """Find out in seconds, before long work, that there is no network.
 
@@ -182,13 +234,8 @@ def _wait(error: Exception, doing: str, also: Collection[int], patience: Patienc
     Raises:
         RulerError: there is none.
     """
-    from huggingface_hub import constants
-
     if host := _silent_xet_host(error):  # no attempt from here on uses Xet, so this ends
-        if not constants.HF_HUB_DISABLE_XET:  # else another thread has said so
-            constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
-            what = f"{host}, which stores large files (Xet), did not answer"
-            warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
+        _go_without_xet(doing, host)
         return
     response = getattr(root(error), "response", None)
     wanted = retry_after(response.headers) if response is not None else None
