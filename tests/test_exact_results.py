@@ -89,24 +89,3 @@ def test_results_of_versions_without_it_are_still_read(
     assert compare(runs[0], old).exact is None
     said = refused(evaluate("compare", runs[0], tmp_path, "--score", "f1"), code=2)
     assert "was scored by a version without it" in said
-
-
-def test_predictions_do_not_overwrite_the_scores_of_others(
-    sample_build: Path, runs: tuple[Path, Path], tmp_path: Path
-) -> None:
-    lines = [f'{{"id": "vt_4096/{index}", "prediction": "x{index}"}}\n' for index in range(6)]
-    options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_text("".join(lines), encoding="utf-8")
-    assert evaluate("score", tmp_path / "a.jsonl", *options).returncode == 0
-    before = (tmp_path / "results.json").read_bytes()
-    said = refused(evaluate("score", tmp_path / "b.jsonl", *options), code=2)
-    assert "holds the scores of 'a.jsonl', not of 'b.jsonl'; give --out FILE" in said
-    assert (tmp_path / "results.json").read_bytes() == before
-    other = tmp_path / "b.json"
-    assert evaluate("score", tmp_path / "b.jsonl", *options, "--out", other).returncode == 0
-    assert read_results(other).predictions == "b.jsonl"
-    assert evaluate("score", tmp_path / "a.jsonl", *options).returncode == 0
-    (runs[0] / "more.jsonl").write_text("".join(lines), encoding="utf-8")
-    said = refused(evaluate("score", runs[0] / "more.jsonl", *options), code=2)
-    assert "holds the scores of 'org/model-7b'" in said

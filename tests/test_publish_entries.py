@@ -11,7 +11,7 @@ from huggingface_hub import parse_eval_result_entries
 from ruler_builders.card import eval_yaml
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import TASKS, RulerError
-from ruler_report.publication import entries, file_name, kind_of, to_yaml
+from ruler_report.publication import entries, file_name, to_yaml
 from ruler_report.results_file import Results
 from ruler_report.stats.summary import summarize
 from tests.results import coin, results_of
@@ -33,7 +33,7 @@ def full(**changes: Any) -> Results:  # noqa: ANN401 - fields of RunInfo
 def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
     results = full()
     summary = summarize(results)
-    text = to_yaml(entries(results, summary, FULL, "https://hub/datasets/org/preds", boards()))
+    text = to_yaml(entries(results, summary, FULL, boards(), "https://hub/datasets/org/preds"))
     found = {one.task_id: one for one in parse_eval_result_entries(yaml.safe_load(text))}
     kind = "completion_balanced"
     assert set(found) == boards()
@@ -50,11 +50,13 @@ def test_entries_are_in_the_hub_s_format_with_the_figures_of_the_run() -> None:
 
 def test_entries_of_another_edition_stand_beside_the_first() -> None:
     runs = [full(), of_data(edition="upstream-2026-07")]
-    kinds = [kind_of(one) for one in runs]
-    assert len({file_name("org/ruler", kind) for kind in kinds}) == 2
+    names = {
+        f".eval_results/ruler_completion_{one}.yaml" for one in ("balanced", "upstream-2026-07")
+    }
+    assert {file_name(one) for one in runs} == names
     known = boards() | boards("completion_upstream-2026-07")
     ids = [one["dataset"]["task_id"] for run in runs  # type: ignore[index]
-           for one in entries(run, summarize(run), FULL, "https://hub/x", known)]  # fmt: skip
+           for one in entries(run, summarize(run), FULL, known, "https://hub/x")]  # fmt: skip
     assert len(ids) == len(set(ids)) == 6
 
 
@@ -64,16 +66,16 @@ def test_only_leaderboards_that_the_dataset_has_get_an_entry(sample_build: Path)
     info = next(iter(manifest.configs.values()))
     whole = replace(manifest, configs=dict.fromkeys(FULL, info))
     known = {task["id"] for task in yaml.safe_load(eval_yaml(whole))["tasks"]}
-    named = entries(full(), summarize(full()), FULL, "https://hub/x", known)
+    named = entries(full(), summarize(full()), FULL, known, "https://hub/x")
     assert {one["dataset"]["task_id"] for one in named} == known  # type: ignore[index]
     for run, held in [(full(protocol="chat"), known), (full(), set[str]())]:
         with pytest.raises(RulerError, match=r"eval\.yaml of org/ruler has no leaderboard"):
-            entries(run, summarize(run), FULL, "https://hub/x", held)
+            entries(run, summarize(run), FULL, held, "https://hub/x")
 
 
 def test_a_run_of_some_lengths_enters_no_mean_over_all() -> None:
     wider = [*FULL, "vt_131072"]
-    found = entries(full(), summarize(full()), wider, "https://hub/x", boards())
+    found = entries(full(), summarize(full()), wider, boards(), "https://hub/x")
     assert [one["dataset"]["task_id"] for one in found] == [  # type: ignore[index]
         "ruler_4096_completion_balanced",
         "ruler_8192_completion_balanced",
@@ -98,4 +100,4 @@ NO_SCORE: list[tuple[Results, str]] = [
 @pytest.mark.parametrize(("results", "why"), NO_SCORE, ids=[why for _, why in NO_SCORE])
 def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, why: str) -> None:
     with pytest.raises(RulerError, match=why):
-        entries(results, summarize(results), FULL, "https://hub/x", boards())
+        entries(results, summarize(results), FULL, boards(), "https://hub/x")

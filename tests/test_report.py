@@ -125,17 +125,6 @@ def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: P
     assert "org/hard has the highest mean over the configs that all runs have (1); it is b" in said
 
 
-def test_pictures_of_an_earlier_report_go_and_other_files_stay(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    place = save(tmp_path / "run", few("one", rows=4))
-    assert evaluate("report", place, "--out", out).returncode == 0
-    (out / "figures" / "mine.png").write_bytes(b"x")
-    assert len(list((out / "figures").iterdir())) > 3
-    done = evaluate("report", place, "--out", out, "--no-pictures")
-    assert done.returncode == 0, done.stderr
-    assert [path.name for path in (out / "figures").iterdir()] == ["mine.png"]
-
-
 def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> None:
     ruler_report.report(few("one", tasks=TASKS), tmp_path / "out", pictures=False)
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")

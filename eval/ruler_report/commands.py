@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ruler_report.stats.comparison import Comparison
     from ruler_report.stats.gate_plan import GatePlan
     from ruler_report.stats.summary import ScoredRun
-    from ruler_report.write import Format
 
 RUN = "Folder of a run, or its results.json."
 Data = Annotated[
@@ -124,7 +123,7 @@ def report(
         runs,
         out,
         baseline=baseline,
-        form=cast("Format", form),
+        form=form,
         pictures=pictures,
         force=force,
         data=data,

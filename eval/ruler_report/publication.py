@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -45,8 +45,7 @@ CARD_TABLES = {"headline", "effective", "tasks", "failures"}
 CARD_TABLES |= {"published-aligned-3", "published-base-12"}
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(NamedTuple):
     """The files of the dataset by path, and the file for the model's repo; empty for none."""
 
     files: dict[str, bytes]
@@ -57,12 +56,21 @@ class Bundle:
 def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None) -> Bundle:
     """Return everything to publish; nothing is written yet.
 
-    `repo` is a dataset for the predictions. The page of `model_repo` will show the scores, unless
-    it is empty. `data` are the rows, if they are not where the run read them.
+    Raises:
+        RulerError: the scores are only claimed, of no model, or of no row.
     """
     for name in filter(None, (repo, model_repo)):
         check_repo(name)
-    results, answers = _load(run, data)
+    _, answers = read_run(run)
+    results = derive(run, data)
+    for wrong, why in (
+        (results.claimed, f"{results.claimed}; give --data, the rows of the run"),
+        (results.run.engine == "oracle", "its answers are the gold answers, of no model"),
+        (not results.scored, "no row has a score"),
+    ):
+        if wrong:
+            msg = f"{quote(str(run))}: {why}"
+            raise RulerError(msg)
     summary = summarize(results)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
@@ -73,9 +81,8 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
-    configs, boards = _published(results)
-    text = to_yaml(entries(results, summary, configs, source, boards))
-    return Bundle(files, text, file_name(str(results.run.data.repo), kind_of(results)))
+    text = to_yaml(entries(results, summary, *_leaderboards(results), source))
+    return Bundle(files, text, file_name(results))
 
 
 @dataclass(frozen=True, repr=False)
@@ -107,8 +114,7 @@ def publish(
     if not dry_run:
         return Publication(tuple(push(bundle, repo, model_repo, private=private)))
     files = (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
-    entries = (f"{model_repo}: {line}" for line in bundle.entries.splitlines())
-    return Publication((*files, *entries))
+    return Publication((*files, *(f"{model_repo}: {line}" for line in bundle.entries.splitlines())))
 
 
 def push(
@@ -126,24 +132,8 @@ def push(
         yield f"{model_repo}: {bundle.entries_file} {done}, commit {commit}"
 
 
-def _load(folder: Path, data: str | None) -> tuple[Results, Predictions]:
-    """Return what answers and rows give; nothing that is only claimed is published."""
-    _, answers = read_run(folder)
-    results = derive(folder, data)
-    if results.claimed:
-        msg = f"{quote(str(folder))}: {results.claimed}; give --data, the rows of the run"
-        raise RulerError(msg)
-    if results.run.engine == "oracle":
-        msg = f"{quote(str(folder))}: its answers are the gold answers, of no model"
-        raise RulerError(msg)
-    if not results.scored:
-        msg = f"{quote(str(folder))}: no row has a score"
-        raise RulerError(msg)
-    return results, answers
-
-
-def _published(results: Results) -> tuple[list[str], set[str]]:
-    """Return the dataset's configs, which hold the scored rows, and its leaderboards' ids.
+def _leaderboards(results: Results) -> tuple[list[str], set[str]]:
+    """Return the configs of the dataset, and the ids of its leaderboards.
 
     Raises:
         RulerError: the dataset does not hold exactly the scored rows.
@@ -152,16 +142,16 @@ def _published(results: Results) -> tuple[list[str], set[str]]:
     if data.repo is None or data.revision is None:
         return list(results.configs), set()
     release = open_release(data.repo, data.revision)
-    manifest = release.manifest
+    configs = release.manifest.configs
     for name, config in results.configs.items():
-        info = manifest.configs.get(name)
+        info = configs.get(name)
         if info is None or (info.digest, info.rows) != (config.digest, config.rows):
             msg = f"{data.repo} at {data.revision}: {name} does not have exactly the scored rows"
             raise RulerError(msg)
-    if EVAL not in manifest.files:  # the Hub refused it
-        return list(manifest.configs), set()
+    if EVAL not in release.manifest.files:  # the Hub refused it
+        return list(configs), set()
     registered = yaml.safe_load((release.fetch((), [EVAL]) / EVAL).read_text(encoding="utf-8"))
-    return list(manifest.configs), {task["id"] for task in registered["tasks"]}
+    return list(configs), {task["id"] for task in registered["tasks"]}
 
 
 SCHEMA = pa.schema(
@@ -212,8 +202,8 @@ def entries(
     results: Results,
     summary: Summary,
     configs: Collection[str],
-    source: str,
     boards: Collection[str],
+    source: str,
 ) -> list[dict[str, object]]:
     """Return the entries of a run, one for each leaderboard that the dataset has.
 
@@ -221,22 +211,31 @@ def entries(
         results: of the run.
         summary: of the results.
         configs: all of the dataset.
-        source: URL of the predictions.
         boards: ids of the leaderboards in the dataset's `eval.yaml`.
+        source: URL of the predictions.
 
     Raises:
         RulerError: the results are no RULER score, or the dataset has no leaderboard for them.
     """
-    run, data, kind = results.run, results.run.data, kind_of(results)
-    _check(results, summary)
+    run, data = results.run, results.run.data
+    kind = f"{run.protocol}_{data.edition}"  # what scores must share to be compared
     values = {f"ruler_{length}_{kind}": figure for length, figure in summary.overall.items()}
-    lengths = {length for _, length in map(parse_config, configs)}
-    if lengths == set(summary.overall) and "avg" in summary.averages:
+    if {parse_config(name)[1] for name in configs} == {*summary.overall} and summary.averages:
         values = {f"ruler_{kind}": summary.averages["avg"], **values}
     values = {board: figure for board, figure in values.items() if board in boards}
-    if not values:
-        why = f"{EVAL} of {data.repo} has no leaderboard for {kind}"
-        raise _no_entry(why)
+    for wrong, why in (
+        (data.repo is None, "its rows are of a folder, and a leaderboard needs a Hub repo"),
+        (data.sample, "its rows are of the sample corpus"),
+        (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
+        (run.no_context, "it was run without context"),
+        (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
+        ({*summary.tasks} != {*TASKS}, "it does not have exactly the 13 tasks"),
+        (not summary.overall, "it has no length with all 13 tasks"),
+        (not values, f"{EVAL} of {data.repo} has no leaderboard for {kind}"),
+    ):
+        if wrong:
+            msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
+            raise RulerError(msg)
     version = run.engine_info.get("version")
     engine = f"{run.engine} {version}" if isinstance(version, str) else run.engine
     how = (
@@ -260,39 +259,11 @@ def to_yaml(value: object) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=False, width=100)
 
 
-def kind_of(results: Results) -> str:
-    """Return protocol and edition of a run, which scores must share to be compared."""
-    return f"{results.run.protocol}_{results.run.data.edition}"
-
-
-def file_name(repo: str, kind: str) -> str:
-    """Return the path of the entries for a dataset in a model's repo.
-
-    >>> file_name("org/ruler-qwen3", "chat_balanced")
-    '.eval_results/ruler-qwen3_chat_balanced.yaml'
-    """
-    return f".eval_results/{repo.rpartition('/')[2]}_{kind}.yaml"
-
-
-def _check(results: Results, summary: Summary) -> None:
+def file_name(results: Results) -> str:
+    """Return the path of a run's entries in its model's repo: one for each dataset and kind."""
     data = results.run.data
-    wrong = [
-        (data.repo is None, "its rows are of a folder, and a leaderboard needs a Hub repo"),
-        (data.sample, "its rows are of the sample corpus"),
-        (data.suite != "ruler", f"its suite is {data.suite}, not ruler"),
-        (results.run.no_context, "it was run without context"),
-        (results.scored < results.rows, f"{results.scored:,} of {results.rows:,} rows are scored"),
-        (set(summary.tasks) != set(TASKS), "it does not have exactly the 13 tasks"),
-        (not summary.overall, "it has no length with all 13 tasks"),
-    ]
-    for failed, why in wrong:
-        if failed:
-            raise _no_entry(why)
-
-
-def _no_entry(why: str) -> RulerError:
-    msg = f"not a RULER score for a model's page: {why}; publish without --model-repo"
-    return RulerError(msg)
+    repo = str(data.repo).rpartition("/")[2]
+    return f".eval_results/{repo}_{results.run.protocol}_{data.edition}.yaml"
 
 
 def results_card(results: Results, repo: str) -> str:

@@ -1,6 +1,7 @@
 """Heat maps: differences between runs, evidence by depth and length, grids, correlations."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,50 +17,46 @@ from ruler_report.stats.summary import ScoredRun
 from ruler_report.stats.sweeps import Study, format_value
 
 
-def draw_heat(
-    axes: Axes,
-    title: str,
-    values: Floats,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    texts: Sequence[Sequence[str]] | None = None,
-    limits: tuple[float, float] = (0.0, 100.0),
-) -> None:
-    """Draw a table with its headings as coloured cells; NaN is an empty one.
+@dataclass(frozen=True)
+class Heat:
+    """A panel: a table with its headings as coloured cells; NaN is an empty one.
 
     White is the middle of the limits if the first is below 0.
     """
-    low, high = limits
-    colours = shades(two_sided=low < 0)
-    axes.pcolormesh(
-        values,
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-        edgecolors="face",
-        linewidth=0.2,
-    )
-    axes.invert_yaxis()
-    for (row, column), value in np.ndenumerate(values):
-        if np.isnan(value):
-            continue
-        share = float(np.clip((value - low) / (high - low), 0, 1))
-        axes.text(
-            column + 0.5,
-            row + 0.5,
-            texts[row][column] if texts else f"{value:.0f}",
-            ha="center",
-            va="center",
-            fontsize="small",
-            linespacing=0.95,
-            in_layout=False,  # it is inside the cells; measuring it takes most of the time
-            color=ink_on(colours(share)),
-        )
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.set_title(title)
-    axes.set_xticks(np.arange(len(columns)) + 0.5, columns)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, rows)
+
+    title: str
+    values: Floats
+    rows: Sequence[str]
+    columns: Sequence[str]
+    texts: Sequence[Sequence[str]] | None = None
+    limits: tuple[float, float] = (0.0, 100.0)
+
+    def __call__(self, axes: Axes) -> None:
+        """Draw it."""
+        low, high = self.limits
+        colours = shades(two_sided=low < 0)
+        look = {"cmap": colours, "edgecolors": "face", "linewidth": 0.2}
+        axes.pcolormesh(self.values, vmin=low, vmax=high, **look)
+        axes.invert_yaxis()
+        for (row, column), value in np.ndenumerate(self.values):
+            if np.isnan(value):
+                continue
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                self.texts[row][column] if self.texts else f"{value:.0f}",
+                ha="center",
+                va="center",
+                fontsize="small",
+                linespacing=0.95,
+                in_layout=False,  # it is inside the cells; measuring it takes most of the time
+                color=ink_on(colours(float(np.clip((value - low) / (high - low), 0, 1)))),
+            )
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        axes.set_title(self.title)
+        axes.set_xticks(np.arange(len(self.columns)) + 0.5, self.columns)
+        axes.set_yticks(np.arange(len(self.rows)) + 0.5, self.rows)
 
 
 def differences(
@@ -68,29 +65,19 @@ def differences(
     """Yield the differences between runs and a base by task and length, a panel for each run."""
     panels, words = [], []
     for name, one in zip(names, comparisons, strict=True):
+        rows, columns = [*one.tasks, "all tasks"], [*map(format_length, one.lengths), "mean"]
         keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
         cells = [[one.differences[key] for key in row] for row in keys]
-        panels.append(partial(
-            draw_heat,
-            title=shown_name(name, 30),
-            values=np.array([[cell.value for cell in row] for row in cells]),
-            texts=[[_points(cell) for cell in row] for row in cells],
-            rows=[*one.tasks, "all tasks"],
-            columns=[*map(format_length, one.lengths), "mean"],
-            limits=(-50.0, 50.0),
-        ))  # fmt: skip
+        values = np.array([[cell.value for cell in row] for row in cells])
+        texts = [[_points(cell) for cell in row] for row in cells]
+        panels.append(Heat(shown_name(name, 30), values, rows, columns, texts, (-50.0, 50.0)))
         words.append(f"{shown_name(name)} {one.overall}")
     if panels:
-        most = max(len(one.lengths) for one in comparisons)
-        tasks = max(len(one.tasks) for one in comparisons)
+        columns_most = max(len(panel.columns) for panel in panels)
+        size = (1.3 + 0.36 * columns_most, 0.45 + 0.19 * max(len(panel.rows) for panel in panels))
         title = f"Minus {shown_name(base)}, in percentage points; * significant after correction"
-        yield Drawing(
-            "differences",
-            title,
-            f"{title}. Over all tasks: {'; '.join(words)}.",
-            panels,
-            (1.3 + 0.36 * (most + 1), 0.45 + 0.19 * (tasks + 1)),
-        )
+        alt = f"{title}. Over all tasks: {'; '.join(words)}."
+        yield Drawing("differences", title, alt, panels, size)
 
 
 def _points(cell: Difference) -> str:
@@ -111,48 +98,35 @@ def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         blank = [np.nan] * bins
         values = np.array([[cell.value for cell in column] or blank for column in columns]).T
         edges = [f"{100 * edge // bins}-{100 * (edge + 1) // bins}" for edge in range(bins)]
-        panels.append((run.label, values, edges, lengths))
+        panels.append(Heat(run.label, values, edges, [*map(format_length, lengths)]))
     if panels:
         title = "Evidence shown, in percent, by its depth in the context and by length"
-        size = (0.8 + 0.4 * len(runs[0].summary.lengths), 0.45 + 0.2 * 10)
-        yield _depths("depth-length", title, panels, size)
+        yield _depths("depth-length", title, panels)
 
 
 def depth_grid(runs: Sequence[ScoredRun], tables: Sequence[DepthTable]) -> Drawing:
     """Return the scores of a task on a grid of depths, a panel for each run."""
-    table = tables[0]
     panels = [
-        (run.label, one.values, one.depths, one.lengths)
+        Heat(run.label, one.values, one.depths, [*map(format_length, one.lengths)])
         for run, one in zip(runs, tables, strict=True)
     ]
-    title = f"{table.task}: score in percent by depth and length"
-    size = (0.8 + 0.42 * len(table.lengths), 0.45 + 0.19 * len(table.values))
-    return _depths(f"depth-{slug(table.task)}", title, panels, size, " percent")
+    task = tables[0].task
+    title = f"{task}: score in percent by depth and length"
+    return _depths(f"depth-{slug(task)}", title, panels, " percent")
 
 
-def _depths(
-    name: str,
-    title: str,
-    tables: Sequence[tuple[str, Floats, Sequence[str], Sequence[int]]],
-    size: tuple[float, float],
-    unit: str = "",
-) -> Drawing:
-    """Return tables of percentages by depth and length, a panel each: label, values, headings."""
-    panels, words = [], []
-    for label, values, depths, lengths in tables:
-        panels.append(partial(
-            draw_heat,
-            title=shown_name(label, 30),
-            values=values,
-            rows=depths,
-            columns=list(map(format_length, lengths)),
-        ))  # fmt: skip
-        row, column = divmod(int(np.nanargmin(values)), len(lengths))
+def _depths(name: str, title: str, panels: Sequence[Heat], unit: str = "") -> Drawing:
+    """Return the drawing of percentages by depth and length."""
+    words = []
+    for one in panels:
+        row, column = divmod(int(np.nanargmin(one.values)), len(one.columns))
         words.append(
-            f"{shown_name(label)}: lowest {values[row, column]:.0f} at depth {depths[row]}{unit} "
-            f"and {format_length(lengths[column])}"
+            f"{shown_name(one.title)}: lowest {one.values[row, column]:.0f} at depth "
+            f"{one.rows[row]}{unit} and {one.columns[column]}"
         )
-    return Drawing(name, title, f"{title}. {'; '.join(words)}.", panels, size)
+    size = (0.8 + 0.4 * len(panels[0].columns), 0.45 + 0.2 * len(panels[0].rows))
+    named = [replace(panel, title=shown_name(panel.title, 30)) for panel in panels]
+    return Drawing(name, title, f"{title}. {'; '.join(words)}.", named, size)
 
 
 def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:
@@ -161,25 +135,17 @@ def study_grid(runs: Sequence[ScoredRun], study: Study) -> Drawing:
     rows, columns = (list(map(format_value, axis.values)) for axis in study.axes)
     shape = (len(rows), len(columns))
     panels, words = [], []
-    for run in runs:
-        for length in run.summary.lengths:
-            cells = [run.summary.cells[point.task].get(length) for point in study.points]
-            values = np.array([cell.value if cell else np.nan for cell in cells]).reshape(shape)
-            texts = [f"{c.value:.0f}\n{c.low:.0f}-{c.high:.0f}" if c else "" for c in cells]
-            at = f"{shown_name(run.label, 24)}, {format_length(length)}"
-            panels.append(partial(
-                draw_heat,
-                title=at,
-                values=values,
-                texts=np.array(texts).reshape(shape).tolist(),
-                rows=rows,
-                columns=columns,
-            ))  # fmt: skip
-            scores = "; ".join(
-                f"{row} {', '.join(f'{value:.0f}' for value in line)}"
-                for row, line in zip(rows, values, strict=True)
-            )
-            words.append(f"{at}: {scores}")
+    for run, length in [(one, length) for one in runs for length in one.summary.lengths]:
+        cells = [run.summary.cells[point.task].get(length) for point in study.points]
+        values = np.array([cell.value if cell else np.nan for cell in cells]).reshape(shape)
+        texts = [f"{c.value:.0f}\n{c.low:.0f}-{c.high:.0f}" if c else "" for c in cells]
+        at = f"{shown_name(run.label, 24)}, {format_length(length)}"
+        panels.append(Heat(at, values, rows, columns, np.array(texts).reshape(shape).tolist()))
+        scores = "; ".join(
+            f"{row} {', '.join(f'{value:.0f}' for value in line)}"
+            for row, line in zip(rows, values, strict=True)
+        )
+        words.append(f"{at}: {scores}")
     title = f"{study.title}; {first.label} down, {second.label} across, with 95 % intervals"
     size = (1.0 + 0.6 * len(columns), 0.5 + 0.36 * len(rows))
     alt = f"{title}, in percent; columns are {', '.join(columns)}. {'. '.join(words)}."
@@ -204,7 +170,7 @@ def correlations(study: CorrelationStudy) -> Drawing:
 def _draw_correlations(axes: Axes, study: CorrelationStudy) -> None:
     names, values = study.tasks, study.matrix
     texts = [[f"{value:.2f}" for value in line] for line in values]
-    draw_heat(axes, "", values, names, names, texts, (0.0, 1.0))
+    Heat("", values, names, names, texts, (0.0, 1.0))(axes)
     axes.tick_params(axis="x", rotation=90)
     tree = axes.inset_axes((0, 1.01, 1, 0.15))
     for places, distances in study.branches:
