@@ -23,14 +23,22 @@ from ruler_report.figures.style import (
     thin_ticks,
 )
 from ruler_report.pages.tables import correlations, depth_grid
-from ruler_report.results_file import Depth, Results
+from ruler_report.results_file import Cost, Depth, Results
 from ruler_report.stats.comparison import compare
 from ruler_report.stats.correlation import clustered, correlation_study
+from ruler_report.stats.cost import cost_table
 from ruler_report.stats.depth import depth_grids, shown_by_depth
 from ruler_report.stats.summary import ScoredRun, summarize
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192, 16384, 32768)
+
+
+def with_cost(results: Results, seconds: float) -> Results:
+    """Return results whose rows, two or more, took these seconds together."""
+    for name, one in results.configs.items():
+        results.configs[name] = replace(one, cost=Cost(2, 3, 8000, seconds))
+    return results
 
 
 def scored(results: Results, label: str = "org/model") -> ScoredRun:
@@ -184,7 +192,7 @@ def test_scores_against_steps_are_drawn_for_checkpoints_only() -> None:
 def test_scores_against_an_option_have_a_line_for_each_method_and_one_without_it() -> None:
     def of(chance: float, **options: object) -> ScoredRun:
         scores = {"vt_4096": coin(str(options), chance, 30)}
-        return scored(results_of(scores, engine_info={"arguments": options}))
+        return scored(with_cost(results_of(scores, engine_info={"arguments": options}), 9))
 
     presses = [of(1 - r / 2, compression_ratio=r, press=name)
                for name in ("snapkv", "knorm") for r in (0.25, 0.5, 0.75)]  # fmt: skip
@@ -192,8 +200,21 @@ def test_scores_against_an_option_have_a_line_for_each_method_and_one_without_it
     assert drawing.series == ["snapkv", "knorm"] and "by compression_ratio" in drawing.title
     assert drawing.title.endswith("dashed: without compression_ratio")
     assert drawing.alt.index("at 0.25") < drawing.alt.index("at 0.75")
-    assert render(drawing, "page").panels
+    found = texts(render(drawing, "page"))
+    assert "retained, in percent" in found
+    assert "seconds a row" in found and "tokens a second" in found
     assert not list(curves.by_number([of(1.0), of(0.9, press="snapkv")]))
+
+
+def test_scores_stand_against_what_the_answers_cost() -> None:
+    runs = [scored(with_cost(results_of({"vt_4096": [1.0, 0.0]}), seconds), f"m{seconds}")
+            for seconds in (2, 8)]  # fmt: skip
+    (drawing,) = curves.by_cost(runs)
+    assert "m2 50.0 at 1.00 seconds a row" in drawing.alt
+    assert "m8 50.0 at 1,000.00 tokens a second" in drawing.alt
+    table = cost_table({run.label: run.results for run in runs})
+    assert table.rows[1] == ("m8", "50.0", "1.5", "4,000", "4.00", "1,000", "8")
+    assert not list(curves.by_cost([scored(results_of({"vt_4096": [1.0]}))]))
 
 
 def test_labels_of_an_axis_never_touch() -> None:
@@ -202,7 +223,7 @@ def test_labels_of_an_axis_never_touch() -> None:
     ticks = {float(place): f"{4 * 2**place}K" for place in range(6)}
     for width in (0.6, 0.9, 1.2, 2.3):
         axes = Figure(figsize=(width, 1)).subplots()
-        curves.draw_lines(axes, "one", [{}], ticks)
+        curves.Lines("one", [{}], ticks)(axes)
         thin_ticks([axes])
         boxes = [label.get_window_extent() for label in axes.get_xticklabels()
                  if label.get_visible()]  # fmt: skip

@@ -12,6 +12,7 @@ from ruler_data import RulerError, UsageError
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
 from tests.test_contamination import run_of
+from tests.test_pictures import with_cost
 from tests.test_report import Page, few, save
 
 
@@ -47,6 +48,13 @@ def test_a_comparison_shows_and_returns_what_the_command_prints(runs: list[Path]
     assert repr(comparison) == str(comparison)
     record = json.loads(evaluate("compare", *runs, "--json").stdout)
     assert record == json.loads(json.dumps(comparison.to_record()))
+
+
+def test_a_comparison_shows_score_beside_cost() -> None:
+    first, second = (with_cost(few(name), seconds) for name, seconds in (("one", 2), ("two", 8)))
+    comparison = ruler_report.compare(first, second)
+    assert "tokens/s" in str(comparison)
+    assert [one["seconds"] for one in comparison.to_record()["cost"]] == [8, 32]
 
 
 def test_a_comparison_is_a_record_for_each_difference(runs: list[Path]) -> None:

@@ -2,8 +2,8 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -15,7 +15,6 @@ from ruler_report.figures.style import (
     INK,
     Axes,
     Drawing,
-    Panel,
     names_of,
     shown_name,
     slug,
@@ -44,59 +43,63 @@ STEP = re.compile(r"(?:steps?|checkpoint|ckpt|iter)[-_ ]?(\d+)(?![\d.]*[bB])", r
 Line = Mapping[float, Estimate]
 
 
-def draw_lines(
-    axes: Axes,
-    title: str,
-    lines: Sequence[Line],
-    ticks: Mapping[float, str],
-    threshold: float | None = None,
-    floor: float | None = None,
-    top: float = 100,
-) -> None:
-    """Draw lines with their intervals, each labelled with its number at its end.
+@dataclass(frozen=True)
+class Lines:
+    """A panel: lines with their intervals, each labelled with its number at its end.
 
     The threshold is dashed and the floor, what answers score that ignore the question, dotted.
     """
-    places = [*ticks]
-    span = (places[-1] - places[0]) or 1.0
-    axes.set_title(title)
-    axes.grid(axis="y")
-    if threshold is not None:
-        axes.axhline(threshold, color=INK, linewidth=0.7, linestyle=(0, (4, 3)))
-    if floor is not None:
-        axes.axhline(floor, color=INK, linewidth=0.7, linestyle=(0, (1, 3)))
-    for number, line in enumerate(lines):
-        # Shifted a little, so that intervals of different lines do not overlap.
-        shift = (number - (len(lines) - 1) / 2) * min(0.015, 0.09 / len(lines)) * span
-        xs, cells = [place + shift for place in line], line.values()
-        look = stroke(number)
-        lows, highs = [cell.low for cell in cells], [cell.high for cell in cells]
-        if len(lines) <= MANY:
-            axes.vlines(xs, lows, highs, color=look["color"], linewidth=0.8, alpha=0.5)
-        axes.plot(xs, [cell.value for cell in cells], **look)
-    axes.set_xticks(places, ticks.values())
-    axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
-    if top == 100:
-        axes.set_yticks(range(0, 101, 25))
-    axes.set_ylim(-0.04 * top, 1.04 * top)
-    if len(lines) < 2:
-        return
-    ends = {number: [*line.values()][-1].value for number, line in enumerate(lines) if line}
-    height = axes.get_window_extent().height / axes.figure.dpi * 72  # in points
-    columns = 1 + (len(lines) > MANY)
-    heights = apart(ends, 1.08 * top * 6.5 / height / columns)
-    for rank, (number, y) in enumerate(heights.items()):
-        axes.annotate(
-            str(number + 1),
-            (1, y),
-            (3 + 10 * (rank % columns), 0),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-            fontweight="bold",
-            annotation_clip=False,
-        )
+
+    title: str
+    lines: Sequence[Line]
+    ticks: Mapping[float, str]
+    threshold: float | None = None
+    floor: float | None = None
+    top: float = 100
+
+    def __call__(self, axes: Axes) -> None:
+        """Draw it."""
+        places, many = [*self.ticks], len(self.lines)
+        span = (places[-1] - places[0]) or 1.0
+        axes.set_title(self.title)
+        axes.grid(axis="y")
+        for height, dashes in ((self.threshold, (4, 3)), (self.floor, (1, 3))):
+            if height is not None:
+                axes.axhline(height, color=INK, linewidth=0.7, linestyle=(0, dashes))
+        for number, line in enumerate(self.lines):
+            # Shifted a little, so that intervals of different lines do not overlap.
+            shift = (number - (many - 1) / 2) * min(0.015, 0.09 / many) * span
+            xs, cells = [place + shift for place in line], line.values()
+            look = stroke(number)
+            if many <= MANY:
+                ends = [cell.low for cell in cells], [cell.high for cell in cells]
+                axes.vlines(xs, *ends, color=look["color"], linewidth=0.8, alpha=0.5)
+            axes.plot(xs, [cell.value for cell in cells], **look)
+        axes.set_xticks(places, self.ticks.values())
+        axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
+        if self.top == 100:
+            axes.set_yticks(range(0, 101, 25))
+        axes.set_ylim(-0.04 * self.top, 1.04 * self.top)
+        if many > 1:
+            self._number_ends(axes)
+
+    def _number_ends(self, axes: Axes) -> None:
+        ends = {n: [*line.values()][-1].value for n, line in enumerate(self.lines) if line}
+        points = axes.get_window_extent().height / axes.figure.dpi * 72
+        columns = 1 + (len(self.lines) > MANY)
+        places = apart(ends, 1.08 * self.top * 6.5 / points / columns)
+        for rank, (number, y) in enumerate(places.items()):
+            axes.annotate(
+                str(number + 1),
+                (1, y),
+                (3 + 10 * (rank % columns), 0),
+                xycoords=("axes fraction", "data"),
+                textcoords="offset points",
+                va="center",
+                fontsize="small",
+                fontweight="bold",
+                annotation_clip=False,
+            )
 
 
 def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
@@ -112,17 +115,6 @@ def apart(ends: Mapping[int, float], gap: float) -> dict[int, float]:
     return {n: float(fitted[rank] + gap * rank) for rank, n in enumerate(order)}
 
 
-def _panels(
-    parts: Mapping[str, Sequence[Line]], ticks: Mapping[float, str], **more: float | None
-) -> list[Panel]:
-    """Return a panel for each title and its lines."""
-    draw: Any = draw_lines  # mypy cannot see that `more` is not among the first
-    return [
-        partial(draw, title=title, lines=lines, ticks=ticks, **more)
-        for title, lines in parts.items()
-    ]
-
-
 def _values(line: Line, labels: Mapping[float, str]) -> str:
     return ", ".join(f"{cell.value:.1f} at {labels[x]}" for x, cell in line.items())
 
@@ -135,28 +127,23 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     ticks = {math.log2(length): format_length(length) for length in lengths}
     groups = {run.summary.group for run in runs if OVERALL in run.summary.effective}
     threshold = THRESHOLDS[groups.pop()][OVERALL] if len(groups) == 1 else None
-    tasks, means = tasks_of(runs), [run.summary.overall for run in runs]
-    columns = {task: [run.summary.cells.get(task, {}) for run in runs] for task in tasks}
-    parts = {title: [_logarithmic(one) for one in column] for title, column in columns.items()}
-    panels, overall = _panels(parts, ticks), [_logarithmic(mean) for mean in means]
-    if len(tasks) > 1 and any(means):
-        title = f"mean of {len(tasks)} tasks"
-        panels = [*_panels({title: overall}, ticks, threshold=threshold), *panels]
+
+    def lines(columns: Iterable[Mapping[int, Estimate]]) -> list[Line]:
+        return [{math.log2(length): one[length] for length in sorted(one)} for one in columns]
+
+    tasks, overall = tasks_of(runs), lines(run.summary.overall for run in runs)
+    panels = [
+        Lines(task, lines(run.summary.cells.get(task, {}) for run in runs), ticks) for task in tasks
+    ]
+    if len(tasks) > 1 and any(overall):
+        panels.insert(0, Lines(f"mean of {len(tasks)} tasks", overall, ticks, threshold))
     scores = (
         f"{shown_name(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
     )
-    yield Drawing(
-        "lengths",
-        "Score in percent by length in tokens, with 95 % intervals",
-        f"Mean score over all tasks, in percent: {'; '.join(scores)}.",
-        panels,
-        series=names_of(runs),
-    )
-
-
-def _logarithmic(column: Mapping[int, Estimate]) -> Line:
-    return {math.log2(length): column[length] for length in sorted(column)}
+    title = "Score in percent by length in tokens, with 95 % intervals"
+    alt = f"Mean score over all tasks, in percent: {'; '.join(scores)}."
+    yield Drawing("lengths", title, alt, panels, series=names_of(runs))
 
 
 def tasks_of(runs: Sequence[ScoredRun]) -> list[str]:
@@ -172,15 +159,12 @@ def dots(runs: Sequence[ScoredRun]) -> Drawing:
         f"{task} " + " and ".join(f"{cell.value:.1f}" for cell in cells if cell)
         for task, cells in tasks.items()
     )
-    return Drawing(
-        "tasks",
-        "Score of each task in percent, mean over its lengths"
-        + (", with 95 % intervals" if len(runs) <= FEW else ", from the lowest run to the highest"),
-        f"Score in percent, by run ({names}): {'; '.join(scores)}.",
-        [partial(_draw_dots, tasks=tasks)],
-        (4.6, 0.5 + 0.24 * len(tasks)),
-        names_of(runs),
+    title = "Score of each task in percent, mean over its lengths, " + (
+        "with 95 % intervals" if len(runs) <= FEW else "from the lowest run to the highest"
     )
+    alt = f"Score in percent, by run ({names}): {'; '.join(scores)}."
+    size = (4.6, 0.5 + 0.24 * len(tasks))
+    return Drawing("tasks", title, alt, [partial(_draw_dots, tasks=tasks)], size, names_of(runs))
 
 
 def _draw_dots(axes: Axes, tasks: Mapping[str, Sequence[Estimate | None]]) -> None:
@@ -204,8 +188,7 @@ def _draw_dots(axes: Axes, tasks: Mapping[str, Sequence[Estimate | None]]) -> No
 def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the evidence shown by depth, a panel for each category, pooled over lengths."""
     ticks = {float(depth): str(depth) for depth in range(0, 101, 25)}
-    parts: dict[str, list[Line]] = {}
-    words = []
+    panels, words = [], []
     for category in CATEGORIES:
         lines: list[Line] = []
         for run in runs:
@@ -219,11 +202,11 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
                     f"depth {100 * worst // len(cells)} to {100 * (worst + 1) // len(cells)}"
                 )
         if any(lines):
-            parts[category] = lines
-    if parts:
+            panels.append(Lines(category, lines, ticks))
+    if panels:
         title = "Evidence shown, in percent, by its depth in the context (0 is its beginning)"
         alt = f"{title}. {'; '.join(words)}."
-        yield Drawing("depth", title, alt, _panels(parts, ticks), (2.6, 1.9), names_of(runs))
+        yield Drawing("depth", title, alt, panels, (2.6, 1.9), names_of(runs))
 
 
 def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
@@ -257,17 +240,17 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     configs = runs[0].results.configs.values()
     floors = [100 * config.floor.score for config in configs if config.floor]
     floor = fmean(floors) if floors else None
-    panels = _panels({"all tasks": overall}, ticks, threshold=full, floor=floor)
+    panels = [Lines("all tasks", overall, ticks, full, floor)]
     if full:
         kept = [{x: _scaled(cell, 100 / full) for x, cell in line.items()} for line in overall]
-        panels += _panels({"retained, in percent": kept}, ticks, threshold=100)
+        panels.append(Lines("retained, in percent", kept, ticks, 100))
     for category in CATEGORIES:
-        part = lines(lambda run, category=category: run.summary.by_category.get(category))  # type: ignore[misc]
-        panels += _panels({category: part} if any(part) else {}, ticks)
+        part = lines(lambda run, name=category: run.summary.by_category.get(name))  # type: ignore[misc]
+        panels += [Lines(category, part, ticks)] if any(part) else []
     for title, speed in SPEEDS.items():
-        part = lines(lambda run, speed=speed: _exactly(speed(cost_of(run.results))))  # type: ignore[misc]
-        highest = max((cell.value for line in part for cell in line.values()), default=0)
-        panels += _panels({title: part} if highest else {}, ticks, top=highest)
+        part = lines(lambda run, of=speed: _exactly(of(cost_of(run.results))))  # type: ignore[misc]
+        if highest := max((cell.value for line in part for cell in line.values()), default=0):
+            panels.append(Lines(title, part, ticks, top=highest))
     labels = {value: f"{'step ' if name == 'training step' else ''}{value:,g}" for value in values}
     scores = "; ".join(
         f"{series} {_values(line, labels)}".strip()
@@ -370,7 +353,8 @@ def study_lines(runs: Sequence[ScoredRun], study: Study) -> Drawing:
     Of one run, a line for each length; of several, a panel for each length and a line for each run.
     """
     (axis,) = study.axes
-    labels = dict(zip(places_of(axis.values), map(format_value, axis.values), strict=True))
+    positions = axis_positions(axis.values)
+    labels = dict(zip(positions, map(format_value, axis.values), strict=True))
     ticks = {x: shown_name(label, SHORT) for x, label in labels.items()}
     lengths = sorted({length for run in runs for length in run.summary.lengths})
     table = {
@@ -392,15 +376,15 @@ def study_lines(runs: Sequence[ScoredRun], study: Study) -> Drawing:
     else:
         series = names_of(runs)
         parts = {f"{length} tokens": lines for length, lines in table.items()}
-    panels = _panels(parts, ticks)
+    panels = [Lines(title, lines, ticks) for title, lines in parts.items()]
     alt = f"{study.title}, in percent, by length: {'; '.join(scores)}."
     return Drawing(f"study-{slug(study.family)}", study.title, alt, panels, (3.2, 2.1), series)
 
 
-def places_of(values: Sequence[Param]) -> list[float]:
+def axis_positions(values: Sequence[Param]) -> list[float]:
     """Return the places of values on an axis: numbers to scale, words after them at equal steps.
 
-    >>> places_of([2, 4, 12]), places_of([1, 2, 8, "full"])
+    >>> axis_positions([2, 4, 12]), axis_positions([1, 2, 8, "full"])
     ([2.0, 4.0, 12.0], [0.0, 1.0, 3.0, 4.5])
     """
     numbers = [float(value) for value in values if not isinstance(value, str)]
