@@ -73,15 +73,18 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.build: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[build]' $(COUNTED)
+	@echo 'set-up: $(VENV), once (180 MB of packages)'
+	@$(PIP) --editable '.[build]' $(COUNTED)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[test]' $(COUNTED)
+	@echo 'set-up: $(VENV), once (200 MB of packages)'
+	@$(PIP) --editable '.[test]' $(COUNTED)
 	@touch $(VENV)/.build $@
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) $(VENV)/.made
-	$(PIP) --editable '.[dev]' $(COUNTED)
+	@echo 'set-up: $(VENV), once (240 MB of packages)'
+	@$(PIP) --editable '.[dev]' $(COUNTED)
 	@touch $(VENV)/.build $(VENV)/.test $@
 
 # For whoever must know what is installed, such as the workflows that publish: before `make setup`.
@@ -199,8 +202,8 @@ types: $(VENV)/.dev ## Check the types
 imports: $(VENV)/.dev ## Check who imports whom
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.test ## Measure what a build costs: TOKENIZER (a folder), SOURCES, ROWS
-	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' --sources '$(SOURCES)' --rows $(or $(ROWS),20)
+bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
+	$(BIN)/python benchmarks/build.py --tokenizer '$(TOKENIZER)' $(if $(SOURCES),--sources '$(SOURCES)') --rows $(or $(ROWS),20)
 
 regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py

@@ -28,11 +28,6 @@ def spent() -> float:
     return sum(use.ru_utime + use.ru_stime for use in map(resource.getrusage, kinds))
 
 
-def least(work: Callable[[], object], times: int) -> float:
-    """Return the CPU seconds of the cheapest of some calls; other work only adds to them."""
-    return min(cpu(work) for _ in range(times))
-
-
 @dataclass(frozen=True)
 class Run:
     """What a command took: seconds on the wall and of CPU, and bytes of its largest process."""

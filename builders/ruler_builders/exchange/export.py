@@ -100,6 +100,10 @@ def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> N
         write(source, about, folder)
     (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     where = f"{about['data']} at {about['revision']}" if release else "a local folder"
+    longest = max(names, key=lambda name: parse_config(name)[1])
+    task, length = parse_config(longest)
+    for word, value in {"CONFIG": longest, "TASK": task, "LENGTH": str(length)}.items():
+        usage = usage.replace(word, value)
     text = (
         f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {manifest.edition}, "
         f"tokenizer {manifest.tokenizer.name}.\n`ruler.json` has their limits, metrics and "
@@ -206,32 +210,33 @@ def _plain(name: str, row: Row) -> Mapping[str, Any]:
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"
 #: Tools that score the answers themselves.
 _SCORES = ("kvpress", "lm-eval", "inspect")
-#: For each tool: what writes its files, the module beside them, and how it is used.
+#: For each tool: what writes its files, the module beside them, and how it is used (TASK and LENGTH
+#: of the longest CONFIG).
 _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
     "kvpress": (
         _write_kvpress,
         "ruler_kvpress.py",
-        "cd kvpress/evaluation\npython EXPORT/ruler_kvpress.py --data_dir 4096 --model MODEL "
+        "cd kvpress/evaluation\npython EXPORT/ruler_kvpress.py --data_dir LENGTH --model MODEL "
         "--press_name knorm --compression_ratio 0.5" + _SCORE.format("results/RUN", "completion"),
     ),
     "lm-eval": (
         _write_lm_eval,
         "ruler_metric.py",
-        "lm-eval run --model hf --model_args pretrained=MODEL,max_length=131072 --tasks "
-        "ruler_131072 --include_path EXPORT --log_samples --output_path OUT"
+        "lm-eval run --model hf --model_args pretrained=MODEL,max_length=LENGTH --tasks "
+        "ruler_LENGTH --include_path EXPORT --log_samples --output_path OUT"
         + _SCORE.format("OUT", "base"),
     ),
     "inspect": (
         None,
         "ruler_inspect.py",
-        "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=vt_4096,cwe_4096 "
+        "inspect eval EXPORT/ruler_inspect.py --model MODEL -T configs=CONFIG "
         "--log-dir OUT" + _SCORE.format("OUT", "chat"),
     ),
     "upstream": (
         _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
         "",
-        "python pred/call_api.py --data_dir EXPORT/4096/data --save_dir OUT/4096/pred --benchmark "
-        "synthetic --task vt --temperature 0.0 --top_k 1 ..." + _SCORE.format("OUT", "base"),
+        "python pred/call_api.py --data_dir EXPORT/LENGTH/data --save_dir OUT/LENGTH/pred --benchmark "
+        "synthetic --task TASK --temperature 0.0 --top_k 1 ..." + _SCORE.format("OUT", "base"),
     ),
     "jsonl": (
         _lines("TASK_LENGTH.jsonl", _plain),
