@@ -305,7 +305,9 @@ def read_results(run: Run) -> Results:
         raise UsageError(msg)
     path = Path(run) / FILENAME if Path(run).is_dir() else Path(run)
     if not path.is_file():
-        remedy = "create it with `ruler-eval score`" if Path(run).is_dir() else "there is no such run"
+        remedy = (
+            "create it with `ruler-eval score`" if Path(run).is_dir() else "there is no such run"
+        )
         msg = f"{quote(str(path))}: does not exist; {remedy}"
         raise UsageError(msg)
     try:
