@@ -236,7 +236,8 @@ _TOOLS: Mapping[str, tuple[Write | None, str, str]] = {
         _lines("LENGTH/data/TASK/validation.jsonl", _upstream),
         "",
         "python pred/call_api.py --data_dir EXPORT/LENGTH/data --save_dir OUT/LENGTH/pred "
-        "--benchmark synthetic --task TASK --temperature 0.0 --top_k 1 ..." + _SCORE.format("OUT", "base"),
+        "--benchmark synthetic --task TASK --temperature 0.0 --top_k 1 ..."
+        + _SCORE.format("OUT", "base"),
     ),
     "jsonl": (
         _lines("TASK_LENGTH.jsonl", _plain),
