@@ -101,8 +101,8 @@ def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> N
     (folder / "ruler.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
     where = f"{about['data']} at {about['revision']}" if release else "a local folder"
     longest = max(names, key=lambda name: parse_config(name)[1])
-    task, length = parse_config(longest)
-    for word, value in {"CONFIG": longest, "TASK": task, "LENGTH": str(length)}.items():
+    of, length = parse_config(longest)
+    for word, value in (("CONFIG", longest), ("TASK", of), ("LENGTH", str(length))):
         usage = usage.replace(word, value)
     text = (
         f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {manifest.edition}, "
