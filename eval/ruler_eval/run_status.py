@@ -124,7 +124,10 @@ class Run:
 
     def __rich__(self) -> Group:
         """Return what `run` and `status` print."""
-        names, *lines = self.table()
+        known = [
+            column for column in zip(*self.table(), strict=True) if {*column[1:]} != {"unknown"}
+        ]
+        names, *lines = zip(*known, strict=True)
         widths = [max(map(len, name.split())) for name in names]  # no word of a head is cut
         heads = zip(names[1:], widths[1:], strict=True)
         columns = (Column(name, justify="right", min_width=width) for name, width in heads)
