@@ -17,11 +17,10 @@ BATCH, BF16 = 128, 2
 
 
 class Speed(NamedTuple):
-    """How well hardware is used; assumptions, not measurements.
+    """How well hardware is used: assumptions, not measurements.
 
-    With `WORST` and one row at a time the estimate covers a public report of 500 rows a task of
-    Mistral 7B on eight A100 with tensor parallelism (github.com/NVIDIA/RULER/issues/7, and 79 on
-    its setting): 4, 5, 10, 17, 40 and 120 minutes at 4,096 to 131,072 tokens.
+    With `WORST`, one row at a time, the range covers a public report of Mistral 7B on eight A100,
+    500 rows a task, 4,096 to 131,072 tokens: 4 to 120 minutes (NVIDIA/RULER issue 7).
     """
 
     prefill: float  # share of the peak that long prefills reach
@@ -47,18 +46,15 @@ class Gpu(NamedTuple):
 #: memory, from the data sheets of NVIDIA (A10, A100 80GB SXM, L4, L40S, H100 SXM, H200 SXM, B200 in
 #: HGX, "Ada" architecture white paper for the RTX 4090) and AMD (MI300X).
 GPUS = {
-    name: Gpu(teraflops * 1e12, bandwidth * 1e9, memory * 1e9)
-    for name, teraflops, bandwidth, memory in (
-        ("a10", 125, 600, 24),
-        ("l4", 121, 300, 24),
-        ("rtx4090", 165.2, 1008, 24),
-        ("l40s", 362, 864, 48),
-        ("a100", 312, 2039, 80),
-        ("h100", 989, 3350, 80),
-        ("h200", 989, 4800, 141),
-        ("b200", 2250, 8000, 180),
-        ("mi300x", 1307, 5300, 192),
-    )
+    "a10": Gpu(125e12, 600e9, 24e9),
+    "l4": Gpu(121e12, 300e9, 24e9),
+    "rtx4090": Gpu(165.2e12, 1008e9, 24e9),
+    "l40s": Gpu(362e12, 864e9, 48e9),
+    "a100": Gpu(312e12, 2039e9, 80e9),
+    "h100": Gpu(989e12, 3350e9, 80e9),
+    "h200": Gpu(989e12, 4800e9, 141e9),
+    "b200": Gpu(2250e12, 8000e9, 180e9),
+    "mi300x": Gpu(1307e12, 5300e9, 192e9),
 }
 
 _QWEN_MOE = {"decoder_sparse_step": 1, "mlp_only_layers": ()}
@@ -89,64 +85,33 @@ TYPES: Mapping[str, Mapping[str, Any]] = {
     },
     "llama4_text": {"no_rope_layer_interval": 4, "interleave_moe_layer_step": 1},
     "jamba": {},
-    "nemotron_h": {"norms": 1, "ungated": True},
+    "nemotron_h": {"norms": 1, "matrices": 2},
     "deepseek_v2": _MLA,
     "deepseek_v3": _MLA,
     "kimi_k2": _MLA,
 }  # fmt: skip
 
 
-#: Mixer and feed-forward part of each kind of layer of Nemotron-H: letters of older configs, names.
-_NEMOTRON_H = {
-    name: kind
-    for names, kind in (
-        ("M mamba linear_attention", ("mamba2", "")),
-        ("* attention full_attention", ("full", "")),
-        ("- mlp", ("", "mlp")),
-        ("E moe", ("", "moe")),
-    )
-    for name in names.split()
-}
-
-
 class Layer(NamedTuple):
-    """One layer: its parameters, and what it keeps of a row."""
+    """One layer, or a part of it: its parameters, and what it keeps of a row."""
 
     parameters: int
     active: int  # those that a token passes through
     kv: int = 0  # numbers kept for a token
     width: float = 0  # a token that sees another costs 4 operations for each unit
-    window: int | None = None  # tokens that it attends to; None for all
     state: int = 0  # numbers of a state that does not grow with the prompt
-
-    def held(self, tokens: int, item: int) -> int:
-        """Return the bytes kept of a row: no more than its window, and the state in bf16."""
-        return self.kv * min(tokens, self.window or tokens) * item + BF16 * self.state
-
-    def flops(self, tokens: int) -> float:
-        """Return the operations of a forward pass over a prompt.
-
-        2 for each active parameter and token; 4 (scores and sum) for each pair of tokens and unit
-        of width, where each token sees those before it (Kaplan et al. 2020, arXiv 2001.08361,
-        Table 1). Recurrences are left out; their projections are not.
-        """
-        seen = min(tokens, self.window or tokens)
-        return 2.0 * self.active * tokens + 4.0 * self.width * seen * (tokens - seen / 2)
+    window: int | None = None  # tokens that it attends to; None for all
 
 
-class Shape(NamedTuple):
+@dataclass(frozen=True)
+class Shape:
     """A decoder."""
 
     layers: tuple[Layer, ...]
-    embeddings: int  # parameters, of both if they are two
+    parameters: int
     head: int  # parameters that the last token of a prompt and each token of an answer passes
     weight_bytes: int  # of all weights, as they are stored
-    kv_item: int = BF16  # bytes of one number in the KV cache
-
-    @property
-    def parameters(self) -> int:
-        """All parameters."""
-        return sum(layer.parameters for layer in self.layers) + self.embeddings
+    kv_item: int  # bytes of one number in the KV cache
 
     @property
     def active(self) -> int:
@@ -154,12 +119,24 @@ class Shape(NamedTuple):
         return sum(layer.active for layer in self.layers) + self.head
 
     def kv_bytes(self, tokens: int) -> int:
-        """Return the bytes that are kept of a row: keys, values, and states of fixed size."""
-        return sum(layer.held(tokens, self.kv_item) for layer in self.layers)
+        """Return the bytes kept of a row: of keys and values no more than windows, and states."""
+        return sum(
+            layer.kv * min(tokens, layer.window or tokens) * self.kv_item + BF16 * layer.state
+            for layer in self.layers
+        )
 
     def prefill_flops(self, tokens: int) -> float:
-        """Return the operations of a forward pass over a prompt."""
-        return sum(layer.flops(tokens) for layer in self.layers) + 2.0 * self.head
+        """Return the operations of a forward pass over a prompt.
+
+        2 for each active parameter and token; 4 (scores and sum) for each pair of tokens and unit
+        of width, where each token sees those before it (Kaplan et al. 2020, arXiv 2001.08361,
+        Table 1). Recurrences are left out; their projections are not.
+        """
+        flops = 2.0 * self.head
+        for layer in self.layers:
+            seen = min(tokens, layer.window or tokens)
+            flops += 2.0 * layer.active * tokens + 4.0 * layer.width * seen * (tokens - seen / 2)
+        return flops
 
 
 def shape_of(
@@ -174,21 +151,28 @@ def shape_of(
         options: of the engine: `quantization` and `kv_cache_dtype` of vLLM count.
     """
     known = TYPES.get(str(config.get("model_type")))
-    quantized = "quantization" in options
-    if known is None or quantized or (config.get("quantization_config") and not checkpoint_bytes):
+    unknown_size = "quantization_config" in config and not checkpoint_bytes
+    if known is None or "quantization" in options or unknown_size:
         return None
     c = {**known, **{name: value for name, value in config.items() if value is not None}}
     try:
-        hidden, vocabulary = c["hidden_size"], c["vocab_size"]
+        head, hidden = c["vocab_size"] * c["hidden_size"], c["hidden_size"]
         layers = tuple(_layer(c, *kind) for kind in _kinds(c))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
         return None
-    head = vocabulary * hidden
     copies = 1 if c.get("tie_word_embeddings") else 2
     parameters = sum(layer.parameters for layer in layers) + copies * head + hidden
     kv_item = 1 if "8" in str(options.get("kv_cache_dtype")) else BF16
-    weights = checkpoint_bytes or BF16 * parameters
-    return Shape(layers, copies * head + hidden, head + hidden, weights, kv_item)
+    return Shape(layers, parameters, head + hidden, checkpoint_bytes or BF16 * parameters, kv_item)
+
+
+#: Mixer and feed-forward part of the layers of Nemotron-H: letters of older configs, and names.
+_NEMOTRON_H = {
+    **dict.fromkeys(("M", "mamba", "linear_attention"), ("mamba2", "")),
+    **dict.fromkeys(("*", "attention", "full_attention"), ("full", "")),
+    **dict.fromkeys(("-", "mlp"), ("", "mlp")),
+    **dict.fromkeys(("E", "moe"), ("", "moe")),
+}
 
 
 def _kinds(c: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -203,141 +187,133 @@ def _kinds(c: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _mixer(c: Mapping[str, Any], layer: int) -> str:
     if kinds := c.get("layer_types"):
         return str(kinds[layer]).partition("_")[0]
-    # One layer in so many, from this one on, has full attention.
-    for name, first, other in (
+    for period, first, other in (
         ("attn_layer_period", c.get("attn_layer_offset"), "mamba"),
         ("full_attention_interval", -1, "linear"),
         ("no_rope_layer_interval", -1, "chunked"),
         ("sliding_window_pattern", -1, "sliding"),
     ):
-        if name in c:
-            return "full" if layer % c[name] == first % c[name] else other
+        if period in c:
+            return "full" if layer % c[period] == first % c[period] else other
     return "sliding" if c.get("sliding_window") and c.get("use_sliding_window", True) else "full"
 
 
 def _feed_forward(c: Mapping[str, Any], layer: int) -> str:
-    if not _experts_of(c):
+    dense = not _experts(c) or layer in c.get("mlp_only_layers", ())
+    if dense or layer not in c.get("moe_layers", (layer,)):
         return "mlp"
-    if "expert_layer_period" in c:
-        sparse = layer % c["expert_layer_period"] == c["expert_layer_offset"]
-    elif "interleave_moe_layer_step" in c:
-        sparse = (layer + 1) % c["interleave_moe_layer_step"] == 0
-        sparse = layer in c["moe_layers"] if "moe_layers" in c else sparse
-    elif "decoder_sparse_step" in c:
-        sparse = (layer + 1) % c["decoder_sparse_step"] == 0 and layer not in c["mlp_only_layers"]
-    else:
-        sparse = layer >= c.get("first_k_dense_replace", 0)
-    return "moe" if sparse else "mlp"
+    for period, first in (
+        ("expert_layer_period", c.get("expert_layer_offset")),
+        ("interleave_moe_layer_step", -1),
+        ("decoder_sparse_step", -1),
+    ):
+        if period in c and "moe_layers" not in c:
+            return "moe" if layer % c[period] == first % c[period] else "mlp"
+    return "moe" if layer >= c.get("first_k_dense_replace", 0) else "mlp"
 
 
 def _layer(c: Mapping[str, Any], mixer: str, feed_forward: str) -> Layer:
-    hidden, inner = c["hidden_size"], c.get("intermediate_size_mlp") or c["intermediate_size"]
-    kv, width, window, state, mixed, all_experts = 0, 0.0, None, 0, 0, 0
-    if mixer in _RECURRENT:
-        mixed, state = _RECURRENT[mixer](c)
-    elif mixer:
-        mixed, kv, width = _latent_attention(c) if "kv_lora_rank" in c else _attention(c)
-        window = c.get(
-            {"sliding": "sliding_window", "chunked": "attention_chunk_size"}.get(mixer, "")
-        )
-    if feed_forward == "moe":
-        all_experts, fed = _moe(c)
-    else:
-        fed = _matrices(c) * hidden * inner if feed_forward else 0
-        fed += (_matrices(c) - 1) * inner + hidden if feed_forward and c.get("mlp_bias") else 0
-    shared = c.get("norms", 2) * hidden + mixed
-    return Layer(shared + (all_experts or fed), shared + fed, kv, width, window, state)
+    windows = {"sliding": c.get("sliding_window"), "chunked": c.get("attention_chunk_size")}
+    norms = c.get("norms", 2) * c["hidden_size"]
+    all_, active, kv, width, state, _ = _MIXERS.get(mixer, _attention)(c) if mixer else Layer(0, 0)
+    fed = Layer(0, 0)
+    if feed_forward:
+        size = c.get("intermediate_size_mlp") or c["intermediate_size"]
+        one = _mlp(c, c["hidden_size"], size, c.get("mlp_bias"))
+        fed = _moe(c) if feed_forward == "moe" else Layer(one, one)
+    all_, active = all_ + fed.parameters + norms, active + fed.active + norms
+    return Layer(all_, active, kv, width, state, windows.get(mixer))
 
 
-def _attention(c: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Return parameters, kept numbers and width of grouped-query attention."""
-    hidden, heads = c["hidden_size"], c["num_attention_heads"]
-    head = c.get("head_dim") or hidden // heads
-    q, kv = heads * head, 2 * c.get("num_key_value_heads", heads) * head
-    asked = 2 * q if c.get("gated_attention") else q
-    own = hidden * (asked + kv) + q * hidden
-    if c.get("attention_bias") or c.get("qkv_bias"):
-        own += asked + kv
-    own += hidden if c.get("attention_bias") else 0
-    own += 2 * head if c.get("qk_norm") else 0
-    return own + (heads if c.get("sinks") else 0), kv, q
+def _linear(inputs: int, outputs: int, bias: object = False) -> int:
+    """Return the parameters of a linear map."""
+    return (inputs + bool(bias)) * outputs
 
 
-def _latent_attention(c: Mapping[str, Any]) -> tuple[int, int, float]:
-    """Return the same of multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, table 1)."""
-    hidden, heads, rank = c["hidden_size"], c["num_attention_heads"], c["kv_lora_rank"]
-    rope, value = c["qk_rope_head_dim"], c["v_head_dim"]
-    query = c["qk_nope_head_dim"] + rope
-    low = c.get("q_lora_rank")
-    own = hidden * low + low + low * heads * query if low else hidden * heads * query
-    own += hidden * (rank + rope) + rank + rank * heads * (query - rope + value)
-    own += heads * value * hidden
-    if c.get("attention_bias"):
-        own += (low or 0) + rank + rope + hidden
-    return own, rank + rope, heads * (query + value) / 2
+def _mlp(c: Mapping[str, Any], outer: int, inner: int, bias: object = False) -> int:
+    """Return the parameters of an MLP, which has a gate where it has three matrices."""
+    return (c.get("matrices", 3) - 1) * _linear(outer, inner, bias) + _linear(inner, outer, bias)
 
 
-def _delta_net(c: Mapping[str, Any]) -> tuple[int, int]:
-    """Return parameters and state of a gated delta net (arXiv 2412.06464)."""
-    heads, size = c["linear_num_value_heads"], c["linear_value_head_dim"]
-    key, value = c["linear_num_key_heads"] * c["linear_key_head_dim"], heads * size
-    kernel, mixed = c["linear_conv_kernel_dim"], 2 * key + value
-    own = c["hidden_size"] * (mixed + value + 2 * heads + value) + mixed * kernel + 2 * heads + size
-    return own, mixed * (kernel - 1) + value * c["linear_key_head_dim"]
-
-
-def _mamba(c: Mapping[str, Any]) -> tuple[int, int]:
-    """Return parameters and state of Mamba (arXiv 2312.00752) with Jamba's three norms."""
-    hidden, size, kernel = c["hidden_size"], c["mamba_d_state"], c["mamba_d_conv"]
-    inner = c["mamba_expand"] * hidden
-    rank = c.get("mamba_dt_rank", "auto")
-    rank = ceil(hidden / 16) if rank == "auto" else rank
-    own = 3 * hidden * inner + inner * (kernel + rank + 2 * size) + rank * inner + inner
-    own += inner * size + inner + rank + 2 * size
-    own += inner if c.get("mamba_conv_bias", True) else 0
-    own += 2 * inner + hidden if c.get("mamba_proj_bias") else 0
-    return own, inner * (kernel - 1) + inner * size
-
-
-def _mamba2(c: Mapping[str, Any]) -> tuple[int, int]:
-    """Return parameters and state of Mamba-2 (arXiv 2405.21060)."""
-    hidden, heads, size = c["hidden_size"], c["mamba_num_heads"], c["ssm_state_size"]
-    kernel, inner = c["conv_kernel"], heads * c["mamba_head_dim"]
-    mixed = inner + 2 * c["n_groups"] * size
-    own = hidden * (inner + mixed + heads) + mixed * kernel + 3 * heads + inner + inner * hidden
-    own += mixed if c.get("use_conv_bias", True) else 0
-    own += inner + mixed + heads + hidden if c.get("use_bias") else 0
-    return own, mixed * (kernel - 1) + inner * size
-
-
-_RECURRENT = {"linear": _delta_net, "mamba": _mamba, "mamba2": _mamba2}
-
-
-def _matrices(c: Mapping[str, Any]) -> int:
-    return 2 if c.get("ungated") else 3
-
-
-def _experts_of(c: Mapping[str, Any]) -> int:
+def _experts(c: Mapping[str, Any]) -> int:
     names = ("num_experts", "num_local_experts", "n_routed_experts")
     return next((int(c[name]) for name in names if c.get(name)), 0)
 
 
-def _moe(c: Mapping[str, Any]) -> tuple[int, int]:
-    """Return all parameters of a layer's experts with their router, and those of a token."""
-    hidden, experts = c["hidden_size"], _experts_of(c)
+def _moe(c: Mapping[str, Any]) -> Layer:
+    """Return a router with its experts, those that each token passes included."""
+    hidden, experts, bias = c["hidden_size"], _experts(c), c.get("expert_bias")
     size = c.get("moe_intermediate_size") or c["intermediate_size"]
-    outer = c.get("moe_latent_size") or hidden
-    one = _matrices(c) * outer * size + (2 * size + hidden if c.get("expert_bias") else 0)
+    shared = c.get("shared_expert_intermediate_size", 0)
     if "n_shared_experts" in c:  # as wide as so many, unless it has a size of its own
-        inner = c.get("moe_shared_expert_intermediate_size") or c["n_shared_experts"] * size
-    else:
-        inner = c.get("shared_expert_intermediate_size", 0)
+        shared = c.get("moe_shared_expert_intermediate_size") or c["n_shared_experts"] * size
     if c["model_type"] == "llama4_text":
-        inner = size
-    around = experts * hidden + (experts if c.get("expert_bias") else 0)
-    around += _matrices(c) * hidden * inner + (hidden if c.get("shared_gate") else 0)
-    around += 2 * hidden * outer if c.get("moe_latent_size") else 0
-    return around + experts * one, around + c["num_experts_per_tok"] * one
+        shared = size
+    around = _linear(hidden, experts, bias) + _mlp(c, hidden, shared)
+    around += hidden if c.get("shared_gate") else 0
+    if latent := c.get("moe_latent_size"):
+        around += 2 * hidden * latent
+    one = _mlp(c, latent or hidden, size, bias)
+    return Layer(around + experts * one, around + c["num_experts_per_tok"] * one)
+
+
+def _attention(c: Mapping[str, Any]) -> Layer:
+    """Return grouped-query attention, or multi-head latent attention."""
+    if "kv_lora_rank" in c:
+        return _latent_attention(c)
+    hidden, heads, bias = c["hidden_size"], c["num_attention_heads"], c.get("attention_bias")
+    head = c.get("head_dim") or hidden // heads
+    q, kv = heads * head, 2 * c.get("num_key_value_heads", heads) * head
+    own = _linear(
+        hidden, (2 * q if c.get("gated_attention") else q) + kv, bias or c.get("qkv_bias")
+    )
+    own += _linear(q, hidden, bias)
+    own += (2 * head if c.get("qk_norm") else 0) + (heads if c.get("sinks") else 0)
+    return Layer(own, own, kv, q)
+
+
+def _latent_attention(c: Mapping[str, Any]) -> Layer:
+    """Return multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, table 1)."""
+    hidden, heads, rank = c["hidden_size"], c["num_attention_heads"], c["kv_lora_rank"]
+    rope, value, low = c["qk_rope_head_dim"], c["v_head_dim"], c.get("q_lora_rank")
+    query, bias = c["qk_nope_head_dim"] + rope, c.get("attention_bias")
+    own = _linear(hidden, low, bias) + low + low * heads * query if low else hidden * heads * query
+    own += _linear(hidden, rank + rope, bias) + rank + rank * heads * (query - rope + value)
+    own += _linear(heads * value, hidden, bias)
+    return Layer(own, own, rank + rope, heads * (query + value) / 2)
+
+
+def _delta_net(c: Mapping[str, Any]) -> Layer:
+    """Return a gated delta net (arXiv 2412.06464)."""
+    heads, size = c["linear_num_value_heads"], c["linear_value_head_dim"]
+    key, value = c["linear_num_key_heads"] * c["linear_key_head_dim"], heads * size
+    kernel, mixed = c["linear_conv_kernel_dim"], 2 * key + value
+    own = c["hidden_size"] * (mixed + 2 * value + 2 * heads) + mixed * kernel + 2 * heads + size
+    return Layer(own, own, state=mixed * (kernel - 1) + value * c["linear_key_head_dim"])
+
+
+def _mamba(c: Mapping[str, Any]) -> Layer:
+    """Return Mamba (arXiv 2312.00752) with Jamba's three norms."""
+    hidden, size, kernel = c["hidden_size"], c["mamba_d_state"], c["mamba_d_conv"]
+    inner, rank = c["mamba_expand"] * hidden, c.get("mamba_dt_rank", "auto")
+    rank, bias = ceil(hidden / 16) if rank == "auto" else rank, c.get("mamba_proj_bias")
+    own = _linear(hidden, 2 * inner, bias) + _linear(inner, hidden, bias)
+    own += _linear(kernel, inner, c.get("mamba_conv_bias", True)) + inner * (rank + 2 * size)
+    own += _linear(rank, inner, bias=True) + inner * size + inner + rank + 2 * size
+    return Layer(own, own, state=inner * (kernel - 1) + inner * size)
+
+
+def _mamba2(c: Mapping[str, Any]) -> Layer:
+    """Return Mamba-2 (arXiv 2405.21060)."""
+    hidden, heads, size = c["hidden_size"], c["mamba_num_heads"], c["ssm_state_size"]
+    kernel, inner, bias = c["conv_kernel"], heads * c["mamba_head_dim"], c.get("use_bias")
+    mixed = inner + 2 * c["n_groups"] * size
+    own = _linear(hidden, inner + mixed + heads, bias) + _linear(inner, hidden, bias)
+    own += _linear(kernel, mixed, c.get("use_conv_bias", True)) + 3 * heads + inner
+    return Layer(own, own, state=mixed * (kernel - 1) + inner * size)
+
+
+_MIXERS = {"linear": _delta_net, "mamba": _mamba, "mamba2": _mamba2}
 
 
 #: The least and the most of something.
@@ -377,29 +353,23 @@ def estimate(
     rows as fit beside the weights (Pope et al. 2022, arXiv 2211.05102, section 2). At best the
     samples of a row share one prefill.
 
-    Args:
-        shape: of the model.
-        rows: see above.
-        gpu: for time and memory; None to leave them out.
-        gpus: that share one copy of the model.
-        samples: answers to each row.
-        batch: rows answered at once, at most.
-        usable: share of the memory for weights, keys and values.
+    A copy of the model is on `gpus` of `gpu`; without one there is neither time nor memory. It
+    answers `samples` of each row, at most `batch` rows at once, and weights, keys and values may
+    take a share of `usable` of the memory.
     """
-    longest = shape.kv_bytes(max(length for length, _ in rows))
     flops = sum(shape.prefill_flops(length - answer) for length, answer in rows)
     cost = Estimate(
         prompt_tokens=samples * sum(length - answer for length, answer in rows),
         answer_tokens=samples * sum(answer for _, answer in rows),
         parameters=shape.parameters,
         weight_bytes=shape.weight_bytes,
-        kv_bytes_longest=longest,
+        kv_bytes_longest=shape.kv_bytes(max(length for length, _ in rows)),
         prefill_flops=samples * flops,
     )
     if gpu is None:
         return cost
     free = usable * gpu.memory * gpus - shape.weight_bytes
-    if free < longest:
+    if free < cost.kv_bytes_longest:
         return replace(cost, fits=False)
     read = 0.0
     for length, answer in rows:
@@ -416,12 +386,6 @@ def estimate(
         )
         return [each / 3600 for each in (*seconds, sum(seconds))]
 
-    prefill, decoding, loading, total = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
-    return replace(
-        cost,
-        fits=True,
-        prefill_hours=prefill,
-        decoding_hours=decoding,
-        loading_hours=loading,
-        gpu_hours=total,
-    )
+    ranges = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
+    names = ("prefill_hours", "decoding_hours", "loading_hours", "gpu_hours")
+    return replace(cost, fits=True, **dict(zip(names, ranges, strict=True)))

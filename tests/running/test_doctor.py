@@ -106,27 +106,15 @@ def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -
     assert "40 rows of vt_2048, fwe_2048, 40 examined" in message
 
 
-def test_thinking_with_a_template_that_ignores_it_is_told(frozen: Path, tmp_path: Path) -> None:
-    def said(folder: Path, protocol: str) -> str:
-        more = ("--sample", 1, "--protocol", protocol, "--tokenizer", folder, "--extra-tokens", 99)
-        found = examine(frozen, folder, *more)
-        return " ".join(one["message"] for one in found["findings"] if one["about"] == "template")
-
-    folders = {
-        name: with_template(tmp_path / name, getattr(tiny, name))
-        for name in ("LLAMA", "QWEN3", "REASONER")
-    }
-    assert "ignores enable_thinking" in said(folders["LLAMA"], "thinking")
-    assert not said(folders["QWEN3"], "thinking") and not said(folders["REASONER"], "thinking")
-    assert not said(folders["QWEN3"], "chat") and not said(folders["LLAMA"], "completion")
+def test_a_template_that_opens_a_block_is_refused_as_a_run_refuses_it(
+    frozen: Path, tmp_path: Path
+) -> None:
     opens = tiny.LLAMA.replace("assistant<|end|>\n\n", "assistant<|end|>\n\n<think>\n")
     always = with_template(tmp_path / "always", opens)
-    assert not said(always, "thinking")
-    for protocol in ("completion", "chat"):
-        asked = ("--data", frozen, "--model", always, "--protocol", protocol)
-        refused = refusal(evaluate("doctor", *asked, "--engine", "oracle"))
-        assert f"--protocol {protocol}: the chat template of always opens a block" in refused
-        assert "use --protocol thinking" in refused
+    asked = ("--data", frozen, "--model", always, "--protocol", "chat", "--engine", "oracle")
+    refused = refusal(evaluate("doctor", *asked))
+    assert "--protocol chat: the chat template of always opens a block" in refused
+    assert "use --protocol thinking" in refused
 
 
 def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path) -> None:
@@ -273,7 +261,8 @@ def test_a_server_is_asked_the_longest_row(
         assert note.startswith("note: server: read 20") and "were rendered here" in note
         assert len(server.seen) == 1 and len(server.seen[0]["prompt"]) >= 1900
         server.refuses = {"min_tokens"}
-        assert examined(frozen, server)[0].startswith("warning: server: refuses min_tokens")
+        done = evaluate("doctor", "--data", frozen, "--model", "m", "--base-url", server.url)
+        assert "refuses min_tokens; it is left out" in done.stderr
         server.refuses = set()
         server.reads = lambda body: min(1024, len(body["prompt"]))
         (error,) = [one for one in examined(frozen, server) if one.startswith("error")]
@@ -287,8 +276,7 @@ def test_a_server_is_asked_the_longest_row(
             tokenizer.count([body["messages"][0]["content"]])[0] + 40 if "messages" in body else 9
         )
         chat = ("--protocol", "chat", "--option", "api=chat")
-        window, template = examined(frozen, server, *chat)
-        assert "does not list its window" in window
+        (template,) = examined(frozen, server, *chat)
         assert "its template differs from the one here by +" in template
 
 
