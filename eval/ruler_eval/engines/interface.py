@@ -59,51 +59,29 @@ class Request:
         finish: str | None,
         answer_tokens: int | None,
         seconds: float,
-        cached_tokens: int | None = None,
-        *,
         slack: int = 0,
         **known: Any,  # noqa: ANN401 - fields of `Answer`
     ) -> Answer:
         """Return the record of what was generated; an error if it does not answer the row.
 
-        Args:
-            text: generated; None if there is none.
-            finish: why the model stopped.
-            answer_tokens: generated.
-            seconds: from sending the request to the last token.
-            cached_tokens: prompt tokens that a prefix cache held.
-            slack: tokens by which a server's count of the prompt may differ.
-            known: more fields of `Answer`; `prompt_tokens` are those of `ids` if not given.
+        `known` are more fields of `Answer`; the prompt's tokens are those of `ids` if not given. By
+        up to `slack` tokens a server's count of the prompt may differ.
         """
-        answer = Answer(
-            self.config,
-            self.row.index,
-            text,
-            finish,
-            known.pop("prompt_tokens", len(self.ids)),
-            answer_tokens,
-            round(seconds, 4),
-            cached_tokens=_whole(cached_tokens),
-            sample=self.sample,
-            question_digest=question_digest(self.row),
-            **known,
-        )
+        known = {"prompt_tokens": len(self.ids), **known, "answer_tokens": answer_tokens}
+        generated = {"text": text, "finish": finish, "seconds": round(seconds, 4)}
+        answer = replace(self.failed(""), error=None, **generated, **known)
         error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
         if error is None:
             return answer
-        read, made = _whole(answer.prompt_tokens), _whole(answer_tokens)
-        return replace(answer, text=None, error=error, prompt_tokens=read, answer_tokens=made)
+        counts = ("prompt_tokens", "answer_tokens")  # a server may send anything as such
+        whole = {name: n if type(n := known[name]) is int else None for name in counts}
+        return replace(answer, text=None, error=error, **whole)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""
         digest = question_digest(self.row)
         place = self.config, self.row.index
         return Answer(*place, error=error, sample=self.sample, question_digest=digest)
-
-
-def _whole(value: object) -> int | None:
-    """Return a number of tokens; a server may send anything as such."""
-    return value if type(value) is int else None
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead
@@ -148,9 +126,9 @@ def check_options(engine: str, known: Iterable[str], options: Mapping[str, Any])
 
 def take_options(kind: type[T], options: Mapping[str, Any]) -> tuple[T, dict[str, Any]]:
     """Return the options that are fields of an engine's dataclass, as such, and all others."""
-    names = [one.name for one in fields(kind)]
+    names = {one.name for one in fields(kind)} & options.keys()
     try:
-        own = TypeAdapter(kind).validate_python({n: options[n] for n in names if n in options})
+        own = TypeAdapter(kind).validate_python({name: options[name] for name in names})
     except ValidationError as error:
         first = error.errors()[0]
         option = f"--option {'.'.join(map(str, first['loc']))}={quote(str(first['input']))}"

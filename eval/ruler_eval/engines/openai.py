@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain, repeat
-from queue import Empty, Queue
+from itertools import chain, count
+from queue import Queue
+from random import uniform
 from threading import Event, Thread
 from time import monotonic
 from typing import Any, Literal, NamedTuple
@@ -21,16 +22,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 from pydantic import PositiveInt
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    sleep_using_event,
-    stop_any,
-    stop_before_delay,
-    stop_when_event_set,
-    wait_random_exponential,
-)
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.retry import retry_after
@@ -66,7 +57,8 @@ TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 REFUSED = (401, 403, 404)
 #: Seconds that a server may take to be there when a run starts.
 START = 5.0
-PAUSES = wait_random_exponential(multiplier=0.5, max=60.0, min=0.25)
+#: Seconds of the longest pause before another try.
+PAUSE = 60.0
 
 
 @dataclass(frozen=True)
@@ -194,18 +186,17 @@ class Client:
         done: Queue[Answer] = Queue()
         stop, most, waiting, failures = Event(), self.options.concurrency, 0, 0
         try:
-            for request in chain(filter(None, requests), repeat(None)):
+            for request in chain(filter(None, requests), [None]):
                 if request is not None:
                     Thread(target=self._ask, args=(request, done, stop), daemon=True).start()
                     waiting += 1
-                elif not waiting:
-                    return
-                for prediction in _ready(done, wait=request is None or waiting == most):
+                while waiting and (request is None or waiting == most or not done.empty()):
+                    answer = done.get()
                     waiting -= 1
-                    failures = 0 if prediction.error is None else failures + 1
-                    yield prediction
+                    failures = 0 if answer.error is None else failures + 1
+                    yield answer
                     if failures == 2 * most:
-                        reason = f"{failures} rows failed, one after the other: {prediction.error}"
+                        reason = f"{failures} rows failed, one after the other: {answer.error}"
                         raise RulerError(self.name, f"{reason}; run the same command again")
         finally:
             stop.set()
@@ -236,15 +227,16 @@ class Client:
         read = usage.get("prompt_tokens")
         if read is None:
             self._tell(f"{self.name}: does not report how many tokens of a prompt it read")
+        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
         share = int(self.options.tolerance * len(request.ids))
         return request.answered(
             text,
             finish,
             usage.get("completion_tokens"),
             seconds,
-            (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
             slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
+            cached_tokens=cached if isinstance(cached, int) else None,
             reasoning=reasoning,
             model=_text(reply.get("model")),
             system_fingerprint=_text(reply.get("system_fingerprint")),
@@ -259,27 +251,21 @@ class Client:
         patience: float | None = None,
     ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries until `stop` is set or patience runs out."""
-
-        def pause(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome else None
-            asked = getattr(error, "pause", None)
-            return PAUSES(state) if asked is None else float(asked)
-
         stop, patience = stop or Event(), patience or self.options.patience
-        try:
-            reply: Mapping[str, Any] = Retrying(
-                retry=retry_if_exception(lambda error: getattr(error, "temporary", False)),
-                wait=pause,
-                stop=stop_any(stop_when_event_set(stop), stop_before_delay(patience)),
-                sleep=sleep_using_event(stop),
-                reraise=True,
-            )(self._send, method, path, body)
-        except RequestError as error:
-            if (error.pause or 0.0) >= patience:
-                waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
-                error.reason += f"; {waits} (--option patience)"
-            raise
-        return reply
+        end = monotonic() + patience
+        for tries in count():
+            try:
+                return self._send(method, path, body)
+            except RequestError as error:
+                pause = error.pause
+                if pause is None:
+                    pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
+                elif error.temporary and pause >= patience:
+                    waits = f"it asks to wait {pause:.0f} s, the patience is {patience:.0f} s"
+                    error.reason += f"; {waits} (--option patience)"
+                if not error.temporary or monotonic() + pause > end or stop.wait(pause):
+                    raise
+        raise AssertionError
 
     def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
         try:
@@ -303,14 +289,6 @@ class Client:
             reason = f"the server reports an error: {quote(str(message), 300)}"
             raise RequestError(reason, 200, reply.text, temporary=True)
         return found
-
-
-def _ready(done: "Queue[Answer]", *, wait: bool) -> Iterator[Answer]:
-    """Yield the predictions that have arrived; the first is waited for if asked to."""
-    with suppress(Empty):
-        yield done.get(block=wait)
-        while True:
-            yield done.get_nowait()
 
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
