@@ -232,7 +232,8 @@ def _linear(inputs: int, outputs: int, bias: object = False) -> int:
 
 def _mlp(c: Mapping[str, Any], outer: int, inner: int, bias: object = False) -> int:
     """Return the parameters of an MLP, which has a gate where it has three matrices."""
-    return (c.get("matrices", 3) - 1) * _linear(outer, inner, bias) + _linear(inner, outer, bias)
+    entering = int(c.get("matrices", 3)) - 1
+    return entering * _linear(outer, inner, bias) + _linear(inner, outer, bias)
 
 
 def _experts(c: Mapping[str, Any]) -> int:
@@ -388,4 +389,5 @@ def estimate(
 
     ranges = zip(hours(BEST, 1), hours(WORST, samples), strict=True)
     names = ("prefill_hours", "decoding_hours", "loading_hours", "gpu_hours")
-    return replace(cost, fits=True, **dict(zip(names, ranges, strict=True)))
+    found: Any = dict(zip(names, ranges, strict=True))
+    return replace(cost, fits=True, **found)

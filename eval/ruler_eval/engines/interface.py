@@ -68,13 +68,13 @@ class Request:
         up to `slack` tokens a server's count of the prompt may differ.
         """
         known = {"prompt_tokens": len(self.ids), **known, "answer_tokens": answer_tokens}
-        generated = {"text": text, "finish": finish, "seconds": round(seconds, 4)}
-        answer = replace(self.failed(""), error=None, **generated, **known)
+        known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
+        answer = replace(self.failed(""), error=None, **known)
         error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
         if error is None:
             return answer
         counts = ("prompt_tokens", "answer_tokens")  # a server may send anything as such
-        whole = {name: n if type(n := known[name]) is int else None for name in counts}
+        whole: Any = {name: n if type(n := known[name]) is int else None for name in counts}
         return replace(answer, text=None, error=error, **whole)
 
     def failed(self, error: str) -> Answer:

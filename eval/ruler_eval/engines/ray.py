@@ -1,14 +1,12 @@
 """Copies of another engine on a Ray cluster. No other module of the evaluator imports Ray.
 
 Each copy is an actor in a placement group of its own: GPUs of one node, or of several where vLLM
-spreads a model over nodes. This process renders prompts, hands them out and writes the journal. A
-copy that finds no room waits for it, so nodes may join. One that is lost is started again, and its
-rows are asked again after all others, each alone: a row that crashes its copies takes no other one
-with it. Ray Data is not used; docs/decisions/0007-rows-on-ray.md has the reasons.
+spreads a model over nodes. This process renders prompts, dispatches them and writes the journal. A
+copy that finds no room waits for it, so nodes may join. A lost copy is replaced. Its rows are asked
+again after all others, each alone, so that a row that crashes its copies takes no other with it.
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,9 +28,8 @@ from ruler_eval.models import Model
 
 #: Rows that a copy has at once: more than an engine computes by default, so that it never waits.
 WINDOW = 160
-#: Times that a row is handed out before it is unanswered, if its copy is lost each time; copies
-#: that may be lost with no answer in between, besides one loss of each.
-TRIES, LOSSES = 3, 5
+#: Copies that may be lost with no row answered in between, besides one loss of each.
+LOSSES = 5
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,7 @@ class RayOptions:
 
     engine: Literal["vllm", "transformers", "oracle"] = "vllm"  # of each copy
     copies: PositiveInt | None = None  # of the model; None for as many as the cluster's GPUs hold
-    #: Of each copy; by default its tensor-parallel times its pipeline-parallel size, and none for
-    #: the oracle. 0 for a cluster of CPUs.
-    gpus: int | None = None
+    gpus: int | None = None  # of each copy; None for those that its engine needs
     wait: float = 30.0  # seconds for a copy to find room
 
 
@@ -52,9 +47,6 @@ def prepare(
 ) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
     options, rest = take_options(RayOptions, config.engine_options)
-    if options.gpus is None:
-        size = config.tensor_parallel * int(rest.get("pipeline_parallel_size", 1))
-        options = replace(options, gpus=0 if options.engine == "oracle" else size)
     inner = replace(config, engine=options.engine, options=rest)
     make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
     engine = make(inner)
@@ -112,17 +104,19 @@ def _generate(
     make: Callable[[EvalConfig], Engine],
     requests: Iterator[Request | None],
 ) -> Iterator[Answer]:
-    ray, gpus = connect(), options.gpus or 0
+    ray, own = connect(), config.engine_options
+    gpus = options.gpus
+    if gpus is None:
+        size = config.tensor_parallel * int(own.get("pipeline_parallel_size", 1))
+        gpus = 0 if options.engine == "oracle" else size
     try:
         nodes = [int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"]]
-        backend = config.engine_options.get("distributed_executor_backend")
-        spread = gpus > 1 and (backend == "ray" or gpus > max(nodes, default=0) > 0)
+        spread = gpus > max(nodes) > 0 or own.get("distributed_executor_backend") == "ray"
         fitting = sum(n // gpus for n in ([sum(nodes)] if spread else nodes)) if gpus else 1
-        bundles: list[dict[str, float]] = [{"CPU": 1, "GPU": 1 if spread else gpus}]
-        bundles += [{"GPU": 1}] * (gpus - 1 if spread else 0)
+        bundles = [{"CPU": 1, "GPU": 1 if spread else gpus}, *[{"GPU": 1}] * (spread * (gpus - 1))]
         if gpus > 1 and config.engine == "vllm":
-            own = {"distributed_executor_backend": "ray" if spread else "mp"}
-            config = replace(config, options={**own, **config.engine_options})
+            backend = {"distributed_executor_backend": "ray" if spread else "mp"}
+            config = replace(config, options={**backend, **own})
 
         def start() -> Copy:
             group = ray.util.placement_group(bundles, strategy="PACK")
@@ -138,8 +132,8 @@ def _generate(
         what = f"{gpus} GPUs{'' if spread else ' on one node'}" if gpus else "1 CPU"
         short = f"with {what} each; GPUs of its nodes, free or not: {nodes}; ask for less, wait "
         short += "longer (--option wait=900), or use its CPUs (--option gpus=0); see `ray status`"
-        window = max(WINDOW, int(config.engine_options.get("max_num_seqs") or 0) + 32)
         copies = [start() for _ in range(options.copies or max(1, fitting))]
+        window = max(WINDOW, int(own.get("max_num_seqs") or 0) + 32)
         yield from dispatch(ray, copies, start, requests, options.wait, short, window)
     finally:
         ray.shutdown()
@@ -160,17 +154,17 @@ def dispatch(
         RulerError: there is no room for a copy, an engine failed, or copies are lost one after the
             other.
     """
-    again, lost, losses = list[Request](), Counter[Key](), 0
-    begun, told = time.monotonic(), False
+    again, suspects, losses = list[Request](), set[Key](), 0
+    deadline: float | None = time.monotonic() + wait
     while True:
         ready = [copy for copy in copies if copy.ready]
         _supply(ready, requests, again, window)
         if ready and not any(copy.requests for copy in ready):
             return
-        if not told and time.monotonic() - begun > wait:
-            table = ray.util.placement_group_table
+        if deadline is not None and time.monotonic() > deadline:
+            deadline, table = None, ray.util.placement_group_table
             late = [one for one in copies if table(one.group)["state"] != "CREATED"]
-            told, room = True, f"after {wait:.0f} s the cluster has no room for "
+            room = f"after {wait:.0f} s the cluster has no room for "
             room += f"{counted(len(late), 'actor')} {short}"
             if len(late) == len(copies):
                 raise RulerError(room)
@@ -186,27 +180,26 @@ def dispatch(
                 failed = f"a copy of the model failed: {type(error.cause).__name__}"
                 raise RulerError(failed, reason) from error
             except ray.exceptions.RayActorError as error:
-                losses, begun, told = losses + 1, time.monotonic(), False
+                losses, deadline = losses + 1, time.monotonic() + wait
                 if losses > LOSSES + len(copies):
                     several = f"{losses} copies of the model were lost, one after the other"
                     raise RulerError(several, "see `ray status`, then run it again") from error
                 ray.kill(copy.actor)
                 ray.util.remove_placement_group(copy.group)
                 copies[copies.index(copy)] = start()
-                lost.update(list(copy.requests))
-                for request in copy.requests.values():
-                    if lost[request.key] < TRIES:
+                for key, request in copy.requests.items():
+                    if key in suspects:  # it was alone
+                        losses = 0
+                        yield request.failed("2 copies of the model were lost with this row")
+                    else:
                         again.append(request)
-                        continue
-                    losses = 0  # it was the row
-                    yield request.failed(f"{TRIES} copies of the model were lost with this row")
-                again.sort(key=lambda request: -lost[request.key])  # first what may crash copies
-                continue
-            copy.ready = True
-            if answer is not None:
-                losses = 0
-                del copy.requests[answer.key]
-                yield answer
+                suspects.update(copy.requests)
+            else:
+                copy.ready = True
+                if answer is not None:
+                    losses = 0
+                    del copy.requests[answer.key]
+                    yield answer
 
 
 def _supply(
