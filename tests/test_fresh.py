@@ -54,11 +54,11 @@ def test_a_fresh_build_that_was_killed_goes_on_with_its_seed(asked: Asked, tmp_p
     out = tmp_path / "out"
     order = (*asked, "--out", out, "--tasks", "vt,fwe,cwe", "--rows", 200)
     with started(*order) as process:
-        until((out / ".build" / "inputs.json").exists, process)
+        until((out / ".build" / "manifest.json").exists, process)
     unfinished = BuildDir(out).unfinished()
     assert unfinished
     assert run(*order).returncode == 0
-    assert manifest_of(out).seed == unfinished[0].seed
+    assert manifest_of(out).seed == unfinished.seed
 
 
 def test_the_seed_is_in_the_manifest_alone(asked: Asked, fresh: Path) -> None:

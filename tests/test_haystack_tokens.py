@@ -3,10 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ruler_builders.sources.user_texts import UserTexts
 from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run
 from tests.commands import one_line
@@ -69,22 +66,3 @@ def test_the_library_of_mistral_reads_no_text_as_a_control_token(name: str) -> N
     spelled = "".join(tokenizer.decode([number]) for number in range(20))
     assert "</s>" in spelled and tokenizer.special_tokens == ()
     assert min(tokenizer.prompt_ids(spelled, "", None)[1:]) > 20
-
-
-@given(st.text("<s|>/ \n", max_size=60))
-def test_the_first_line_that_spells_a_mark_is_found_and_the_longest_mark_there(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
-    folder = tmp_path_factory.mktemp("texts")
-    (folder / "a.txt").write_text(text, encoding="utf-8")
-    marks = ("<s", "<s>", "</s>", "")
-    found = UserTexts(folder, {"d": ("a.txt",)}).spelled("d", marks)
-    starts = {
-        at: mark for mark in marks[:3] for at in range(len(text)) if text[at:].startswith(mark)
-    }
-    if not starts:
-        assert found is None
-    else:
-        first = min(starts)
-        longest = "<s>" if text[first:].startswith("<s>") else starts[first]
-        assert found == ("a.txt", len(text[:first].split("\n")), longest)

@@ -42,7 +42,7 @@ def put_dangling_link(folder: Path) -> None:
 
 def leave_build(folder: Path) -> None:
     (folder / ".build").mkdir()
-    (folder / ".build" / "inputs.json").write_text("{}", encoding="ascii")
+    (folder / ".build" / "manifest.json").write_text("{}", encoding="ascii")
 
 
 def no_utf8(folder: Path) -> None:

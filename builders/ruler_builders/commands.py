@@ -137,8 +137,12 @@ def build(
     """
     from ruler_builders.pipeline.build import build_folder
     from ruler_builders.pipeline.build_dir import BuildDir
-    from ruler_builders.pipeline.plan import BuildPlan, default_folder, select_suite
-    from ruler_builders.pipeline.validate import check_options
+    from ruler_builders.pipeline.plan import (
+        BuildPlan,
+        check_options,
+        default_folder,
+        select_suite,
+    )
 
     chosen = select_suite(suite, tasks, lengths, rows, haystack)
     folder = Path(out) if out else default_folder(tokenizer, chosen.name, edition, fresh=fresh)

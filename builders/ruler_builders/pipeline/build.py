@@ -4,7 +4,8 @@ check the options -> read sources -> lock the folder -> keep what is intact
 -> build what is missing (`build_one`) -> card and licences -> manifest, last
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ruler_builders.pipeline.build_context import BuildContext, open_context
-from ruler_builders.pipeline.build_dir import BuildDir, locked
-from ruler_builders.pipeline.build_one import Built, build_in_worker, build_one
+from ruler_builders.pipeline.build_dir import BuildDir
+from ruler_builders.pipeline.build_one import build_in_worker, build_one
+from ruler_builders.pipeline.fit import need
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, run_jobs
-from ruler_builders.pipeline.validate import check_domains, check_inputs
-from ruler_data.errors import RulerError, UsageError
-from ruler_data.manifest import FILENAME, Manifest, shown_seed
-from ruler_data.names import counted, parse_config
-from ruler_data.tasks import TASKS, Task, config_place, task_place
+from ruler_builders.sources.domains import PREFIX
+from ruler_builders.sources.text_files import read_text
+from ruler_builders.sources.user_texts import absent
+from ruler_data.errors import BudgetError, RulerError, UsageError
+from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_seed
+from ruler_data.names import counted, parse_config, quote
+from ruler_data.tasks import OWN_FILE, TASKS, Niah, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -70,22 +74,14 @@ class BuiltManifest(Manifest):
                 f"{self.folder}: built from a private seed, which its manifest contains: do not "
                 "share the folder; the same command resumes with this seed"
             )
-        return Group(self._table(), *lines)
-
-    def _table(self) -> Table:
         table = Table("config", "rows", "fill mean", "fill min", "MB", "seconds", box=None)
         for column in table.columns[1:]:
             column.justify = "right"
         for name, info in self.configs.items():
-            table.add_row(
-                name,
-                str(info.rows),
-                f"{info.fill_mean:.4f}",
-                f"{info.fill_min:.4f}",
-                f"{info.bytes / 1e6:.2f}",
-                f"{self.seconds[name]:.1f}" if name in self.seconds else "kept",
-            )
-        return table
+            fills = (f"{info.fill_mean:.4f}", f"{info.fill_min:.4f}", f"{info.bytes / 1e6:.2f}")
+            took = f"{self.seconds[name]:.1f}" if name in self.seconds else "kept"
+            table.add_row(name, str(info.rows), *fills, took)
+        return Group(table, *lines)
 
 
 def build_folder(
@@ -106,34 +102,40 @@ def build_folder(
     folder = BuildDir(plan.folder)
     folder.check()
     context = open_context(plan, warn)
-    check_domains(plan, context)
+    _check_domains(plan, context)
     wanted = empty_manifest(plan, context)
-    check_inputs(plan, context, wanted.sources, warn)
-    with locked(folder):
+    if plan.edition == BALANCED:
+        _check_texts(plan, context)
+        _check_lengths(plan, context)
+        _check_rows(plan, context)
+    else:
+        _check_pinned(wanted.sources, warn, strict=plan.strict_sources)
+    with folder.locked():
         finished, manifest = _resume(folder, wanted, plan.suite.rows, force=force)
         missing = [name for name in plan.configs if name not in manifest.configs]
         if finished is not None and not missing and folder.is_whole(finished):
             return BuiltManifest(**vars(finished), folder=plan.folder, seconds={})
-        folder.start(manifest, plan.suite.rows)
+        folder.start(manifest)
         for name, info in manifest.configs.items():
             progress(name, info.rows)
-        infos, seconds = dict(manifest.configs), dict[str, float]()
+        seconds = dict[str, float]()
         longest_first = sorted(missing, key=lambda name: -parse_config(name)[1])
-        work = partial(_build_configs, plan, context, longest_first, workers, progress)
-        for name, info, took in work(on_ray=on_ray):
-            infos[name], seconds[name] = info, took
-        configs = {name: infos[name] for name in sorted(infos, key=config_place)}
-        return BuiltManifest(
-            **vars(_seal(folder, replace(manifest, configs=configs))),
-            folder=plan.folder,
-            seconds=seconds,
-        )
+        if on_ray:
+            from ruler_builders.pipeline.ray_build import build_on_ray
 
+            built = build_on_ray(plan, context, longest_first, workers, progress)
+        else:
+            work, here = partial(build_in_worker, plan), partial(build_one, plan, context)
+            built = run_jobs(work, longest_first, workers, progress, here)
+        for name, info, seconds[name] in built:
+            manifest = replace(manifest, configs={**manifest.configs, name: info})
+            folder.save(manifest)
+        from ruler_builders.card import card_files  # slow to load, and needed last
 
-def _seal(folder: BuildDir, manifest: Manifest) -> Manifest:
-    from ruler_builders.card import card_files  # slow to load, and needed last
-
-    return folder.seal(manifest, card_files(manifest, folder.path.joinpath))
+        names = sorted(manifest.configs, key=config_place)
+        manifest = replace(manifest, configs={name: manifest.configs[name] for name in names})
+        sealed = folder.seal(manifest, card_files(manifest, plan.folder.joinpath))
+        return BuiltManifest(**vars(sealed), folder=plan.folder, seconds=seconds)
 
 
 def empty_manifest(plan: BuildPlan, context: BuildContext) -> Manifest:
@@ -165,52 +167,29 @@ def in_order(tasks: Mapping[str, Task]) -> dict[str, Task]:
     return {name: tasks[name] for name in sorted(tasks.keys() - TASKS.keys(), key=task_place)}
 
 
-def _build_configs(
-    plan: BuildPlan,
-    context: BuildContext,
-    names: Sequence[str],
-    workers: int,
-    progress: Progress,
-    *,
-    on_ray: bool,
-) -> Iterable[Built]:
-    """Build configs on this machine or on a Ray cluster."""
-    if on_ray:
-        from ruler_builders.pipeline.ray_build import build_on_ray
-
-        return build_on_ray(plan, context, names, workers, progress)
-    here = partial(build_one, plan, context)
-    return run_jobs(partial(build_in_worker, plan), names, workers, progress, here)
-
-
 def _resume(
     folder: BuildDir, wanted: Manifest, rows: int, *, force: bool
 ) -> tuple[Manifest | None, Manifest]:
     """Return the manifest of a finished build, if any, and `wanted` with the intact configs."""
     try:
         finished = folder.manifest()
+        if finished is not None:
+            finished.check(FILENAME)
     except RulerError:
         if not force:
             raise
         folder.clear()
         finished = None
-    if finished is None:
-        unfinished = folder.unfinished()
-        if unfinished is None:  # without inputs, configs could be of any build
-            return None, wanted
-        earlier, earlier_rows = unfinished
-    else:
-        finished.check(FILENAME)
-        earlier = finished
-        earlier_rows = min((info.rows for info in finished.configs.values()), default=0)
-    differing = _difference(earlier, earlier_rows, wanted, rows)
-    if differing and not force:
-        msg = (
-            f"{folder.path}: holds a build with other inputs ({differing}); choose another "
-            "--out, or --force to replace it"
-        )
-        raise UsageError(msg)
-    if differing:
+    earlier = finished or folder.unfinished()
+    if earlier is None:
+        return None, wanted
+    if differing := _difference(earlier, wanted, rows):
+        if not force:
+            msg = (
+                f"{folder.path}: holds a build with other inputs ({differing}); choose another "
+                "--out, or --force to replace it"
+            )
+            raise UsageError(msg)
         folder.clear()
         return None, wanted
     sources = {source.name: source for source in (*earlier.sources, *wanted.sources)}
@@ -222,13 +201,14 @@ def _resume(
     )
 
 
-def _difference(earlier: Manifest, earlier_rows: int, wanted: Manifest, rows: int) -> str:
+def _difference(earlier: Manifest, wanted: Manifest, rows: int) -> str:
     """Return the first input in which two builds differ, in words; empty if none.
 
     The inputs are all that decides the bytes of a config. Builds of different tasks may use
     different sources, so only those that both use are compared.
     """
-    before, now = _values(earlier, earlier_rows), _values(wanted, rows)
+    fewest = min((info.rows for info in earlier.configs.values()), default=rows)
+    before, now = _inputs(earlier, fewest), _inputs(wanted, rows)
     if earlier.tokenizer.counts_like(wanted.tokenizer):
         now["tokenizer files"] = before["tokenizer files"]
     for name, value in now.items():
@@ -245,7 +225,7 @@ def _difference(earlier: Manifest, earlier_rows: int, wanted: Manifest, rows: in
     return ""
 
 
-def _values(manifest: Manifest, rows: int) -> dict[str, Any]:
+def _inputs(manifest: Manifest, rows: int) -> dict[str, Any]:
     """Return the inputs of a build besides sources and tasks, by the name that errors use."""
     tokenizer = manifest.tokenizer
     return {
@@ -261,3 +241,88 @@ def _values(manifest: Manifest, rows: int) -> dict[str, Any]:
         "reserve": tokenizer.extra_reserve,
         "pyarrow": manifest.pyarrow,
     }
+
+
+def _check_domains(plan: BuildPlan, context: BuildContext) -> None:
+    """Refuse domains that neither the package nor the user provides; no text is read yet."""
+    for name, task in plan.suite.tasks.items():
+        for domain in task.params.domains if isinstance(task.params, Niah) else ():
+            if wrong := absent(domain, context.sources.library.own):
+                msg = f"suite {plan.suite.name}: tasks.{name}.domains: {wrong}"
+                raise UsageError(msg)
+
+
+def _check_pinned(
+    sources: Sequence[SourceInfo], warn: Callable[[str], None], *, strict: bool
+) -> None:
+    """Warn of files that are not those of upstream; its rows could not be made of them."""
+    for source in (source for source in sources if not source.pinned):
+        msg = f"source {source.name}: sha256 {source.sha256} is not a known file of upstream"
+        if strict:
+            raise RulerError(msg)
+        warn(f"{msg}; rows are upstream's for this file, and the manifest says pinned: false")
+
+
+def _check_texts(plan: BuildPlan, context: BuildContext) -> None:
+    """Refuse user texts that contain a special token of the tokenizer.
+
+    A needle hidden in such a text would stand before or after the end of the user's turn.
+    """
+    library, texts = context.sources.library, list[tuple[str, str]]()
+    used = {source for task in plan.suite.tasks.values() for source in task.sources}
+    if own := library.own:
+        for domain in (one for one in own.domains if PREFIX + one in used):
+            where = f"--haystack: domain {domain}: "
+            texts += [(where + quote(f), read_text(own.root / f)) for f in own.domains[domain]]
+    for name in sorted(filter(OWN_FILE.fullmatch, used)):
+        corpus = context.sources.corpus(name)
+        each = (*corpus.documents, *(question.text for question in corpus.questions))
+        texts += [(f"source {name}: {quote(text)}", text) for text in each]
+    tokens = sorted(filter(None, context.tokenizer.special_tokens), key=len, reverse=True)
+    pattern = re.compile("|".join(map(re.escape, tokens)) or r"(?!)")
+    for where, text in texts:
+        if found := pattern.search(text):
+            line = text.count("\n", 0, found.start()) + 1
+            msg = (
+                f"{where}, line {line}: {quote(found[0])}: {context.tokenizer_info.name} would "
+                "treat this text as a special token; remove it or spell it differently"
+            )
+            raise UsageError(msg)
+
+
+def _check_lengths(plan: BuildPlan, context: BuildContext) -> None:
+    """Refuse lengths at which a row of a task does not fit."""
+    short: dict[str, tuple[str, int, int]] = {}
+    for name, (task, length) in plan.configs.items():
+        # All rows show whether a task fits where it is close, a few elsewhere.
+        tried = plan.suite.rows
+        if length - plan.reserve >= ALWAYS_FITS:
+            tried = 0 if task.name in TASKS else min(tried, 8)
+        target = context.target(length)
+        needs = (need(task, context.sources, index, target) for index in range(tried))
+        least = max(needs, default=0)
+        if least > length:
+            short[name] = task.name, least, length
+    if short:
+        every = (f"{name} needs at least {least} tokens" for name, (_, least, _) in short.items())
+        msg = f"too short: {'; '.join(every)}; use a greater length or leave the task out"
+        raise BudgetError(*next(iter(short.values())), msg)
+
+
+#: Length (tokens) from which the thirteen tasks are known to fit in every known tokenizer.
+ALWAYS_FITS = 4096
+
+
+def _check_rows(plan: BuildPlan, context: BuildContext) -> None:
+    """Refuse more rows than questions for tasks whose rows differ in nothing but the question."""
+    for name, task in plan.suite.tasks.items():
+        if task.fills:
+            continue
+        source = task.sources[0]
+        questions = len(context.sources.corpus(source).questions)
+        if plan.suite.rows > questions:
+            msg = (
+                f"{name}: {source} has {questions} questions, and without documents, a repeated "
+                f"question gives an identical row; use --rows {questions} or fewer"
+            )
+            raise UsageError(msg)

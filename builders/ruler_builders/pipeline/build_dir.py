@@ -1,19 +1,17 @@
-"""The folder of a build: its manifest, the state of an unfinished build, and its locks.
+"""The folder of a build: its manifest, the one of an unfinished build, and its lock.
 
-While a build runs, `.build/` holds its inputs and one record for each finished config, so that it
-can resume after any interruption. The folder is removed once the manifest exists.
+While a build runs, `.build/` holds the manifest as far as it is, so that the build can resume after
+any interruption. The folder is removed once the manifest itself exists.
 """
 
-import json
 import os
 import secrets
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -25,15 +23,12 @@ from ruler_data.manifest import (
     FileInfo,
     Manifest,
     read_manifest,
-    reader_of,
+    read_manifest_file,
 )
-from ruler_data.names import config_file, parse_config, quote
+from ruler_data.names import config_file, quote
 from ruler_data.version import DEFAULT_SEED
 
 STATE = ".build"
-INPUTS = "inputs.json"
-#: End of the name of a finished config's record.
-RECORD = ".config.json"
 #: Bits of a private seed. The highest is set, which marks it as private.
 SEED_BITS = 128
 
@@ -46,7 +41,7 @@ class BuildDir:
 
     @property
     def state(self) -> Path:
-        """Folder of the records of an unfinished build."""
+        """Folder of the state of an unfinished build."""
         return self.path / STATE
 
     @property
@@ -61,6 +56,22 @@ class BuildDir:
             RulerError: it is damaged or cannot be read.
         """
         return read_manifest(self.path) if self.manifest_path.exists() else None
+
+    def unfinished(self) -> Manifest | None:
+        """Return the manifest of an unfinished build; None if there is none or it is damaged."""
+        try:
+            return read_manifest_file(self.state / FILENAME, FILENAME)
+        except RulerError:
+            return None
+
+    def start(self, manifest: Manifest) -> None:
+        """Begin to build: from now on the folder is not complete."""
+        self.save(manifest)
+        self.manifest_path.unlink(missing_ok=True)
+
+    def save(self, manifest: Manifest) -> None:
+        """Keep the manifest as far as it is, for a build that resumes this one."""
+        write_file(self.state / FILENAME, manifest.to_json())
 
     def seal(self, manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
         """Write the card and the files beside it, and last the manifest; return the manifest."""
@@ -91,49 +102,9 @@ class BuildDir:
             msg = f"{where}: cannot be written: {error.strerror}; choose another folder"
             raise UsageError(msg) from error
 
-    def unfinished(self) -> tuple[Manifest, int] | None:
-        """Return the manifest of an unfinished build, as far as it is, and its rows per config.
-
-        None if there is no such build or its state is damaged.
-        """
-        record = self.read(INPUTS)
-        try:
-            manifest, rows = Manifest.from_json(record["manifest"]), int(record["rows"])
-        except (RulerError, KeyError, TypeError, ValueError):
-            return None
-        return replace(manifest, configs=self._records()), rows
-
-    def start(self, manifest: Manifest, rows: int) -> None:
-        """Record the inputs of a build and the configs that exist; remove the old manifest."""
-        inputs = replace(manifest, configs={})
-        body = json.dumps({"rows": rows, "manifest": inputs.to_json()}, indent=1)
-        write_file(self.state / INPUTS, body)
-        for name, info in manifest.configs.items():
-            self.record(name, info)
-        self.manifest_path.unlink(missing_ok=True)
-
-    def record(self, config: str, info: ConfigInfo) -> None:
-        """Record that a config is finished."""
-        write_file(self.state / f"{config}{RECORD}", json.dumps(asdict(info)))
-
-    def _records(self) -> dict[str, ConfigInfo]:
-        """Return the configs that an unfinished build has finished."""
-        infos = {}
-        for path in sorted(self.state.glob(f"*{RECORD}")):
-            with suppress(ValueError):  # a record of something else
-                info = reader_of(ConfigInfo).validate_python(self.read(path.name))
-                infos[path.name.removesuffix(RECORD)] = info
-        return infos
-
     def intact(self, infos: Mapping[str, ConfigInfo]) -> dict[str, ConfigInfo]:
         """Return the configs whose files are as they were written."""
-        return {
-            name: info
-            for name, info in infos.items()
-            if _is_config(name)
-            and info.file == config_file(name)
-            and _is_intact(self.path / info.file, info)
-        }
+        return {n: info for n, info in infos.items() if _is_intact(self.path / info.file, info)}
 
     def is_whole(self, manifest: Manifest) -> bool:
         """Whether every file that the manifest names is as it was written."""
@@ -153,76 +124,53 @@ class BuildDir:
             msg = f"--fresh draws a seed of its own; leave out --seed {seed}"
             raise UsageError(msg)
         with suppress(RulerError):  # a damaged manifest: the build reports it
-            earlier = self.manifest() or (self.unfinished() or [None])[0]
+            earlier = self.manifest() or self.unfinished()
             if earlier is not None and earlier.is_private:
                 return earlier.seed
         return secrets.randbits(SEED_BITS) | 1 << (SEED_BITS - 1)
 
     def clear(self) -> None:
-        """Remove an earlier build: its manifest, its records and its configs."""
-        for folder in filter(_holds_only_a_config, self.path.iterdir()):
-            shutil.rmtree(folder, ignore_errors=True)
-        for file in (*self.state.glob(f"*{RECORD}"), self.manifest_path, self.state / INPUTS):
+        """Remove an earlier build, finished or not; what else is in the folder stays."""
+        for file in self.path.glob(config_file("*")):
+            file.unlink()
+            with suppress(OSError):  # the folder holds other things as well
+                file.parent.rmdir()
+        for file in (self.manifest_path, self.state / FILENAME):
             file.unlink(missing_ok=True)
 
-    def read(self, name: str) -> dict[str, Any]:
-        """Return a JSON object of the state; it is empty where it is missing or damaged."""
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the folder for one build; the kernel releases the lock when its process ends.
+
+        Raises:
+            UsageError: the folder cannot be written.
+            RulerError: another build holds the lock.
+        """
+        where = quote(str(self.path), 200)
         try:
-            body = json.loads((self.state / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return body if isinstance(body, dict) else {}
-
-
-def _is_config(name: str) -> bool:
-    try:
-        parse_config(name)
-    except UsageError:
-        return False
-    return True
-
-
-def _holds_only_a_config(folder: Path) -> bool:
-    """Whether a folder is named like a config and holds its file and nothing else."""
-    if not _is_config(folder.name) or folder.is_symlink() or not folder.is_dir():
-        return False
-    file = Path(config_file(folder.name)).name
-    return all(entry.name.startswith(file) for entry in folder.iterdir())
+            self.state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"--out {where}: cannot be written: {error.strerror}"
+            raise UsageError(msg) from error
+        lock, owner = FileLock(self.state / "lock"), self.state / "owner"
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            who = owner.read_text(encoding="utf-8") if owner.exists() else "an unknown process"
+            msg = f"{where}: another build is running in this folder ({who}); wait for it"
+            raise RulerError(msg) from error
+        try:
+            write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
+            for left in (*self.path.glob("*.partial"), *self.path.glob("*/*.partial")):
+                left.unlink()  # left by a killed build
+            yield
+        finally:
+            owner.unlink(missing_ok=True)
+            if self.manifest_path.exists():
+                shutil.rmtree(self.state, ignore_errors=True)
+            lock.release()
 
 
 def _is_intact(path: Path, info: ConfigInfo | FileInfo) -> bool:
     is_whole = path.is_file() and path.stat().st_size == info.bytes
     return is_whole and sha256_file(path) == info.sha256
-
-
-@contextmanager
-def locked(folder: BuildDir) -> Iterator[None]:
-    """Lock a folder for one build; the kernel releases the lock when its process ends.
-
-    Raises:
-        UsageError: the folder cannot be written.
-        RulerError: another build holds the lock.
-    """
-    where = quote(str(folder.path), 200)
-    try:
-        folder.state.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"--out {where}: cannot be written: {error.strerror}"
-        raise UsageError(msg) from error
-    lock, owner = FileLock(folder.state / "lock"), folder.state / "owner"
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        who = owner.read_text(encoding="utf-8") if owner.exists() else "an unknown process"
-        msg = f"{where}: another build is running in this folder ({who}); wait for it"
-        raise RulerError(msg) from error
-    try:
-        write_file(owner, f"process {os.getpid()} on {socket.gethostname()}")
-        for left in (*folder.path.glob("*.partial"), *folder.path.glob("*/*.partial")):
-            left.unlink()  # left by a killed build
-        yield
-    finally:
-        owner.unlink(missing_ok=True)
-        if folder.manifest_path.exists():
-            shutil.rmtree(folder.state, ignore_errors=True)
-        lock.release()

@@ -1,4 +1,4 @@
-"""Build one config: draw and fit its rows, check, write and record them."""
+"""Build one config: draw and fit its rows, check and write them."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,6 @@ from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.floors import FloorMeter, known_floor
 from ruler_builders.checks.row_check import column_findings, fill_finding, row_findings
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
-from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, no_cycles
@@ -35,7 +34,7 @@ def build_in_worker(plan: BuildPlan, name: str, progress: Progress) -> Built:
 
 @no_cycles()
 def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progress) -> Built:
-    """Build, check and record one config in this process.
+    """Build and check one config in this process.
 
     Raises:
         RulerError: a row is not what its task asks for, a count is wrong, or the disk is full.
@@ -71,7 +70,6 @@ def build_one(plan: BuildPlan, context: BuildContext, name: str, progress: Progr
         raise RulerError(msg)
     floor = meter.floor() if meter else floor
     info = replace(info, exhausted=tuple(sorted(notes)), floor=floor)
-    BuildDir(plan.folder).record(name, info)
     return name, info, time.monotonic() - started
 
 

@@ -7,16 +7,20 @@ from pathlib import Path
 
 from ruler_builders.sources.library import Kind
 from ruler_builders.sources.user_texts import find_user_texts
+from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
 from ruler_data.names import check_name, config_name, parse_config, parse_length, quote
 from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
-from ruler_data.tasks import Task
+from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers.counters import CounterName
+from ruler_data.version import DEFAULT_SEED
 
 #: Longest row, in tokens. cwe and needle haystacks draw from six million compound words; a longer
 #: row could use them all up and would search for unused ones without end.
 LONGEST = 16_777_216
+#: Seeds from this one on are refused by numpy, from which editions of upstream draw.
+LARGEST_SEED = 2**32
 
 
 @dataclass(frozen=True)
@@ -136,3 +140,27 @@ def _listed(text: str, what: str) -> list[str]:
         msg = f"--{what}s names no {what}"
         raise UsageError(msg)
     return parts
+
+
+def check_options(plan: BuildPlan, *, fresh: bool) -> None:
+    """Refuse options that exclude each other or that an edition of upstream does not have."""
+    if plan.edition == BALANCED:
+        if plan.template != "base":
+            msg = "--template: only for --edition upstream-...; balanced prompts contain none"
+            raise UsageError(msg)
+        return
+    edition = edition_of(plan.edition)
+    model_template(plan.template)
+    added = next((name for name in plan.suite.tasks if name not in TASKS), None)
+    refused = {
+        f"--tasks {added}": added is not None,
+        "--fresh": fresh,
+        "--haystack": plan.haystack is not None,
+        "--sources-kind sample": plan.sources_kind == "sample",
+        f"--reserve {plan.reserve}": plan.reserve and not edition.bisects,
+        f"--seed {plan.seed}": plan.seed >= LARGEST_SEED
+        or (edition.ignores_seed and plan.seed != DEFAULT_SEED),
+    }
+    if given := next((option for option, is_given in refused.items() if is_given), None):
+        msg = f"{given}: not possible with --edition {edition.name}; leave it out"
+        raise UsageError(msg)

@@ -13,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from ruler_builders.pipeline.build_context import BuildContext
-from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.build_one import Built, build_in_worker
 from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, silent
@@ -21,8 +20,6 @@ from ruler_data.errors import RulerError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.ray_cluster import connect
 
-#: Folders of an unpacked bundle.
-CACHE, SOURCES, HAYSTACK = "cache", "sources", "haystack"
 #: A plan without paths, and the files that the paths named, by path within the bundle.
 Bundle = tuple[BuildPlan, dict[str, bytes]]
 
@@ -33,12 +30,12 @@ def pack(plan: BuildPlan, context: BuildContext) -> Bundle:
     kept = cache_dir("tokenizers", info.fingerprint)
     paths = {f"{info.name}/{path.name}": path for path in kept.glob("*")}
     for name, used in (library.used | context.upstream.used).items():
-        folder = f"{SOURCES}/{name}" if len(used) > 1 else SOURCES  # a folder is found by its name
+        folder = f"sources/{name}" if len(used) > 1 else "sources"  # a folder is found by its name
         paths |= {f"{folder}/{path.name}": path for path in used}
     for path in cache_dir("sentences").glob("*.json"):
-        paths[f"{CACHE}/sentences/{path.name}"] = path
+        paths[f"cache/sentences/{path.name}"] = path
     if own := library.own:
-        root = f"{HAYSTACK}/{own.root.resolve().name}"  # may name a domain
+        root = f"haystack/{own.root.resolve().name}"  # may name a domain
         paths |= {f"{root}/{file}": own.root / file for one in own.domains.values() for file in one}
     files = {place: path.read_bytes() for place, path in paths.items()}
     tokenizer = info.name if kept.is_dir() else plan.tokenizer
@@ -49,13 +46,13 @@ def unpack(bundle: Bundle) -> BuildPlan:
     """Unpack a bundle on this machine and return its plan with the paths of this machine."""
     plan, files = bundle
     root = _unpacked(tuple(files.items()))
-    os.environ["RULER_CACHE"] = str(root / CACHE)
-    tokenizer, sources = root / plan.tokenizer, root / SOURCES
+    os.environ["RULER_CACHE"] = str(root / "cache")
+    tokenizer, sources = root / plan.tokenizer, root / "sources"
     return replace(
         plan,
         tokenizer=str(tokenizer) if tokenizer.is_dir() else plan.tokenizer,
         sources=sources if sources.is_dir() else None,
-        haystack=next((root / HAYSTACK).glob("*"), None),
+        haystack=next((root / "haystack").glob("*"), None),
     )
 
 
@@ -71,17 +68,8 @@ def _unpacked(files: tuple[tuple[str, bytes], ...]) -> Path:
 def build_on_ray(
     plan: BuildPlan, context: BuildContext, names: Sequence[str], workers: int, progress: Progress
 ) -> Iterator[Built]:
-    """Yield configs as a Ray cluster finishes them.
-
-    The cluster is the one that RAY_ADDRESS names, otherwise one on this machine with as many
-    processes as `workers`.
-
-    Raises:
-        UsageError: Ray is not installed, or no cluster answers at RAY_ADDRESS.
-        RulerError: a machine was lost more often than Ray retries.
-    """
+    """Yield configs as a Ray cluster finishes them; see `ray_cluster.connect` for which one."""
     ray = connect(workers)
-    folder = BuildDir(plan.folder)
     try:
         bundle = ray.put(pack(plan, context))
         remote = ray.remote(num_cpus=1, max_retries=3)(_build_remotely)
@@ -89,18 +77,14 @@ def build_on_ray(
         while pending:
             ready, pending = ray.wait(pending, timeout=1.0)
             for built, data in ray.get(ready):
-                name, info, _ = built
-                write_bytes(folder.path / info.file, data)
-                folder.record(name, info)
-                progress(name, info.rows)
+                write_bytes(plan.folder / built[1].file, data)
+                progress(built[0], built[1].rows)
                 yield built
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, RulerError):
-            raise error.cause from None
-        msg = f"a Ray task failed: {str(error).strip().splitlines()[-1]}"
-        raise RulerError(msg) from error
     except ray.exceptions.RayError as error:
-        msg = f"Ray failed ({type(error).__name__}); run the same command again to resume"
+        if isinstance(cause := getattr(error, "cause", None), RulerError):
+            raise cause from None
+        msg = f"Ray failed ({type(error).__name__}: {str(error).strip().splitlines()[-1]}); run "
+        msg += "the same command again to resume"
         raise RulerError(msg) from error
     finally:
         ray.shutdown()

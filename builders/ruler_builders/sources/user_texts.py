@@ -7,7 +7,7 @@ lead out of the folder or form a loop.
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -50,16 +50,6 @@ class UserTexts:
             msg = f"--haystack: domain {name}: its files hold no text"
             raise UsageError(msg)
         return domain
-
-    def spelled(self, name: str, marks: Sequence[str]) -> tuple[str, int, str] | None:
-        """Return the first occurrence of a mark in a domain: file, line (from 1) and mark."""
-        longest_first = sorted(filter(None, marks), key=len, reverse=True)
-        pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
-        for file in self.domains[name]:
-            text = read_text(self.root / file)
-            if found := pattern.search(text):
-                return file, text.count("\n", 0, found.start()) + 1, found[0]
-        return None
 
     def info(self, name: str) -> SourceInfo:
         """Return the entry of a domain for the manifest: a hash of its contents, and no path."""
