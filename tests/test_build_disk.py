@@ -13,7 +13,7 @@ from tests.builds import Asked, assert_nothing_torn, assert_same, run, snapshot
 from tests.commands import HANG, line, one_line, succeeded
 
 PAGE = 4096
-NOTES = 3 * PAGE  # what an unfinished build keeps: its manifest so far, and who builds
+NOTES = 2 * PAGE  # what an unfinished build keeps: its manifest so far, and who builds
 
 
 def root(*command: object) -> None:
