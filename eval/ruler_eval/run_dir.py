@@ -275,18 +275,20 @@ class RunFolder:
 
 
 def _differences(there: Any, here: Any) -> list[str]:  # noqa: ANN401 - JSON
-    """Return what differs between two descriptions, rows and model first.
+    """Return what differs between two descriptions, one line for each part; rows and model first.
 
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
     before, now = dict(_leaves(there)), dict(_leaves(here))
-    return [
-        f"{name} is {before.get(name, 'missing')} in the folder and {now.get(name, 'missing')} now"
-        for name in sorted(before | now, key=lambda name: not name.startswith(("data", "model")))
-        if before.get(name) != now.get(name)
-        and name.removeprefix("engine_info.options.") not in FREE  # older versions had these
-    ]
+    lines: dict[str, str] = {}
+    for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
+        old, new = (values.get(name, "missing") for values in (before, now))
+        is_free = name.removeprefix("engine_info.options.") in FREE  # older versions had these
+        if old != new and not is_free:
+            part = name.partition(".")[0]
+            lines.setdefault(part, f"{name} is {old} in the folder and {new} now")
+    return list(lines.values())
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
