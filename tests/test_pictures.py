@@ -213,7 +213,7 @@ def test_scores_stand_against_what_the_answers_cost() -> None:
     assert "m2 50.0 at 1.00 seconds a row" in drawing.alt
     assert "m8 50.0 at 1,000.00 tokens a second" in drawing.alt
     table = cost_table({run.label: run.results for run in runs})
-    assert table.rows[1] == ("m8", "50.0", "1.5", "4,000", "4.00", "1,000", "8")
+    assert table.rows[1] == ("m8", "50.0", "", "50 %", "0 %", "1.5", "4,000", "4.00", "1,000")
     assert not list(curves.by_cost([scored(results_of({"vt_4096": [1.0]}))]))
 
 

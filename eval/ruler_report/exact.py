@@ -170,17 +170,9 @@ def _variables(row: Row, text: str) -> Iterator[str]:
             known = (len(name) >= 5 or word.isupper()) and any(
                 contains(row.context, f"{mark} {name}") for mark in ("VAR", "->")
             )
-            looks_so = word.isupper() and len(word) == size and not heading
-            if (
-                name not in asked
-                and name.isascii()
-                and (
-                    name in row.outputs
-                    or known
-                    or looks_so
-                    or (before == "VAR" and len(name) == size)
-                )
-            ):
+            looks_so = before == "VAR" or (word.isupper() and not heading)
+            named = name in row.outputs or known or (looks_so and len(name) == size)
+            if named and name.isascii() and name not in asked:
                 yield word.lower()
 
 

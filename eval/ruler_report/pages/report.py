@@ -296,7 +296,7 @@ def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Sec
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_number(runs))
     costs = cost_table({run.label: run.results for run in runs})
-    yield Section("Score beside cost", curves.by_cost(runs), [costs])
+    yield Section("Score beside cost", curves.by_cost(runs), [costs], folded="Numbers")
     yield Section("Tasks by length", curves.by_length(runs))
     yield Section(
         "Tasks",
@@ -349,7 +349,6 @@ def _lost(runs: Sequence[ScoredRun]) -> Iterator[Section]:
     failures = tables.failure_shares(runs)
     text = "" if failures.rows else "No row lost points or named more than the gold answers."
     yield Section("How rows failed", tables=[failures], text=text)
-    yield Section("How models answered", tables=[tables.how_answered(runs)])
     correlated = correlation_study(runs)
     if correlated:
         yield Section(

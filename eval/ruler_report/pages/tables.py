@@ -119,36 +119,6 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
     return Table("effective", caption, head, rows)
 
 
-def how_answered(runs: Sequence[ScoredRun]) -> Table:
-    """Return what the answers of every run are like."""
-    rows = []
-    for run in runs:
-        configs = [config for config in run.results.configs.values() if config.scored]
-        scored = sum(config.scored for config in configs)
-        lengths = [n for config in configs for n in config.tokens if n is not None]
-        shares = (
-            format_share(sum(len(getattr(config, name)) for config in configs) / scored)
-            for name in ("truncated", "empty")
-        )
-        means = (
-            [x for row in column.values() for x in row.values() if x is not None]
-            for column in (run.summary.official, run.summary.exact)
-        )
-        rows.append((
-            run.label,
-            f"{scored:,} of {run.results.rows:,}",
-            *(format_number(float(np.mean(column)) if column else None, 1) for column in means),
-            *shares,
-            f"{np.median(lengths):.0f}" if lengths else "",
-        ))  # fmt: skip
-    caption = (
-        "Answers: rows scored; mean of all configs of upstream's and the exact score; "
-        "answers cut off and empty; median length of an answer in tokens"
-    )
-    head = ("model", "rows", "score", "exact", "cut off", "empty", "tokens")
-    return Table("answered", caption, head, tuple(rows))
-
-
 def failure_shares(runs: Sequence[ScoredRun]) -> Table:
     """Return the share of rows that failed in each way, of every run."""
 

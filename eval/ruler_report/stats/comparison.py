@@ -98,7 +98,7 @@ class Comparison(Shown):
     def shown(self) -> tuple[Table | str, ...]:
         """Return the differences, the conclusions, and how the runs were compared."""
         exact = [f"exact score: {self._conclude(self.exact)}"] if self.exact else []
-        cost = [self.cost] if self.cost and self.cost.rows else []
+        cost = [self.cost] if self.cost and any(one.rows for one in self.costs) else []
         return self.table(), *cost, self.conclusion, *exact, self.basis, *self.validity
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from statistics import fmean
 
-from ruler_report.format import format_number
+from ruler_report.format import format_number, format_share
 from ruler_report.results_file import Cost, Results
 from ruler_report.table import Table
 
@@ -15,27 +15,31 @@ def cost_of(results: Results) -> Cost:
 
 
 def cost_table(runs: Mapping[str, Results]) -> Table:
-    """Return score beside cost of labelled runs; those whose journals do not tell are left out."""
+    """Return scores of labelled runs beside what their answers cost, as far as journals tell."""
     rows = []
     for label, results in runs.items():
-        cost = cost_of(results)
-        known = [[x for x in one.headline_scores if x is not None]
-                 for one in results.configs.values()]  # fmt: skip
-        means = [100 * fmean(scores) for scores in known if scores]
-        if cost.rows:
-            rows.append((
-                label,
-                format_number(fmean(means) if means else None, 1),
-                f"{cost.calls / cost.rows:.1f}",
-                f"{cost.tokens / cost.rows:,.0f}",
-                f"{cost.seconds / cost.rows:.2f}",
-                f"{cost.tokens / cost.seconds:,.0f}" if cost.seconds else "",
-                f"{cost.seconds:,.0f}",
-            ))  # fmt: skip
-    head = ("model", "score", "calls", "tokens", "seconds", "tokens/s", "seconds of all rows")
+        configs, cost = [one for one in results.configs.values() if one.scored], cost_of(results)
+        means = []
+        for name in ("official", "exact"):
+            columns = [[x for x in one.scores_of(name) if x is not None] for one in configs]
+            means.append([fmean(column) for column in columns if column])
+        shares = (
+            format_share(sum(len(getattr(one, name)) for one in configs) / results.scored)
+            for name in ("truncated", "empty")
+        )
+        rows.append((
+            label,
+            *(format_number(100 * fmean(mean) if mean else None, 1) for mean in means),
+            *shares,
+            f"{cost.calls / cost.rows:.1f}" if cost.rows else "",
+            f"{cost.tokens / cost.rows:,.0f}" if cost.rows else "",
+            f"{cost.seconds / cost.rows:.2f}" if cost.rows else "",
+            f"{cost.tokens / cost.seconds:,.0f}" if cost.seconds else "",
+        ))  # fmt: skip
+    head = ("model", "score", "exact", "cut off", "empty", "calls", "tokens", "seconds", "tokens/s")
     caption = (
-        "Score beside cost, by the journals: mean score of all configs in percent; calls, tokens "
-        "(read and generated) and seconds of a row; tokens a second of one request, also where "
-        "several ran at the same time"
+        "Mean official and exact score of all configs, in percent; answers cut off and empty; by "
+        "the journals, calls, tokens (read and generated) and seconds of a row, and tokens a "
+        "second of one request, also where several ran at the same time"
     )
     return Table("cost", caption, head, tuple(rows))
