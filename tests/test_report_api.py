@@ -53,7 +53,7 @@ def test_a_comparison_shows_and_returns_what_the_command_prints(runs: list[Path]
 def test_a_comparison_shows_score_beside_cost() -> None:
     first, second = (with_cost(few(name), seconds) for name, seconds in (("one", 2), ("two", 8)))
     comparison = ruler_report.compare(first, second)
-    assert "tokens/s" in str(comparison)
+    assert "tokens per second" in str(comparison)
     assert [one["seconds"] for one in comparison.to_record()["cost"]] == [8, 32]
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import ruler_report
+from ruler_data import TASKS
 from ruler_report.format import latex_text
 from tests.conftest import ROOT
 from tests.running.processes import evaluate
@@ -84,3 +86,12 @@ def test_an_unknown_format_is_refused_before_anything_is_written(tmp_path: Path)
     said = refused(evaluate("report", place, "--format", "word", "--out", tmp_path / "out"), code=2)
     assert "--format 'word': not known; known: html, latex" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_that_is_taller_than_a_page_goes_on_in_another(tmp_path: Path) -> None:
+    runs = [few(f"m{number}", 0.9 - number / 20, TASKS, 4) for number in range(8)]
+    ruler_report.report(runs, tmp_path, form="latex", pictures=False)
+    text = (tmp_path / "report.tex").read_text(encoding="utf-8")
+    assert r"\label{tab:ruler-effective-2}" in text and r"\label{tab:ruler-headline}" in text
+    tables = text.split(r"\begin{table*}")[1:]
+    assert max(table.count(r" \\") for table in tables) <= 46

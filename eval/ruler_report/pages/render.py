@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from ruler_report.pages.report import Report
 
 #: Signs of the markers in pictures.
 SIGNS = "●■◆▲▼✚✖★◀▶⬟⬢"
+#: Rows of a table on one page of a paper.
+TALLEST = 45
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -73,7 +76,12 @@ def latex_page(report: Report) -> str:
             ))
             for picture in section.pictures
         ]  # fmt: skip
-        parts += [table.latex() for table in section.tables]
+        for table in section.tables:
+            several = len(table.rows) > TALLEST
+            for start in range(0, len(table.rows), TALLEST):
+                name = f"{table.name}-{start // TALLEST + 1}" if several else table.name
+                rows = table.rows[start : start + TALLEST]
+                parts.append(replace(table, name=name, rows=rows).latex())
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

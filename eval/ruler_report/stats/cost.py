@@ -36,7 +36,17 @@ def cost_table(runs: Mapping[str, Results]) -> Table:
             f"{cost.seconds / cost.rows:.2f}" if cost.rows else "",
             f"{cost.tokens / cost.seconds:,.0f}" if cost.seconds else "",
         ))  # fmt: skip
-    head = ("model", "score", "exact", "cut off", "empty", "calls", "tokens", "seconds", "tokens/s")
+    head = (
+        "model",
+        "score",
+        "exact",
+        "cut off",
+        "empty",
+        "calls",
+        "tokens",
+        "seconds",
+        "tokens per second",
+    )
     caption = (
         "Mean official and exact score of all configs, in percent; answers cut off and empty; by "
         "the journals, calls, tokens (read and generated) and seconds of a row, and tokens a "
