@@ -3,7 +3,6 @@
 The server answers as vLLM does, with and without a reasoning parser.
 """
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.registry import load_folder
 from ruler_eval import reasoning
-from ruler_eval.answers import Answer, Tally
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import release_for
 from ruler_eval.models import Model
@@ -143,12 +141,6 @@ def test_a_reasoning_model_under_completion_is_told_beside_its_score(
     assert any("use --protocol thinking" in error for error in validity.errors)
 
 
-def test_runs_of_older_versions_keep_their_reasoning_out_of_the_score() -> None:
-    tally = Tally("thinking")
-    old = Answer("vt_4096", 0, "<think>ABCDE</think>FGHIJ", "stop", 10, 5, 0.1)
-    assert tally.add(old) == "FGHIJ" and tally.validity().reasoning == 0
-
-
 def test_rows_without_room_for_reasoning_are_refused_naming_those_that_have_it(
     frozen: Path, tmp_path: Path
 ) -> None:
@@ -177,15 +169,3 @@ def test_of_the_siblings_a_thinking_run_takes_the_rows_with_room(
     index = Index(tuple(sibling(f"org/r{reserve}", reserve) for reserve in reserves))
     config = EvalConfig.of({"data": "org/ruler", "protocol": protocol})
     assert release_for(index, config, Model("m", "org/m"), None).repo == repo
-
-
-def test_json_of_a_record_has_its_reasoning(frozen: Path, tmp_path: Path) -> None:
-    def think(requests: list[ruler_eval.Request]) -> list[str]:
-        return ["<think>no</think>yes" for _ in requests]
-
-    run = ruler_eval.run(
-        frozen, generate=think, out=tmp_path, configs="vt_2048", rows=1, protocol="thinking"
-    )
-    (record,) = run.to_records()
-    assert (record["text"], record["reasoning"]) == ("yes", "no")
-    assert json.loads(json.dumps(record)) == record

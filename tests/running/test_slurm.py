@@ -71,7 +71,7 @@ class Array:
         self.env = {"DATA": data, "MODEL": "golden", "OUT": self.out, "GROUPS_A_NODE": 1}
         self.env |= {"SHARDS": shards, "PATH": f"{folder}:{os.environ['PATH']}"}
         program = folder / "ruler-eval"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ruler_eval "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ruler_cli "$@"\n')
         program.chmod(0o755)
 
     def submit(self, array: str, *more: object, seconds: float = 0.0) -> str:
@@ -111,8 +111,8 @@ def array(frozen: Path, tmp_path: Path) -> Array:
 def test_a_subset_of_the_array_keeps_the_number_of_shards(frozen: Path, tmp_path: Path) -> None:
     array = Array(frozen, tmp_path, 4)
     assert finish(array.submit("1,3")) == ["COMPLETED"] * 2
-    journals = sorted(path.name for path in array.out.glob("answers-*.jsonl"))
-    assert journals == ["answers-1-of-4.jsonl", "answers-3-of-4.jsonl"]
+    journals = sorted(path.name.split(".")[0] for path in array.out.glob("answers-*.jsonl"))
+    assert journals == ["answers-1-of-4", "answers-3-of-4"]
     assert finish(array.submit("0,2")) == ["COMPLETED"] * 2
     assert keys(array.out) == all_keys(frozen)
 
@@ -120,18 +120,8 @@ def test_a_subset_of_the_array_keeps_the_number_of_shards(frozen: Path, tmp_path
 def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
     job = array.submit("0-1", seconds=0.4)
     until(lambda: len(list(array.out.glob("answers-*.jsonl"))) == 2 and whole_lines(array.out) > 4)
-    shell(
-        "sbatch",
-        "-p",
-        "urgent",
-        "-n",
-        os.cpu_count() or 1,
-        "--mem=100M",
-        "-o",
-        "/dev/null",
-        "--wrap",
-        "sleep 1",
-    )
+    urgent = ("-p", "urgent", "-n", os.cpu_count() or 1, "--mem=100M", "-o", "/dev/null")
+    shell("sbatch", *urgent, "--wrap", "sleep 1")
     until(lambda: states(job) == ["PENDING"] * 2)
     before = whole_lines(array.out)
     assert 4 < before < 40
@@ -143,15 +133,10 @@ def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
 
 def test_a_task_that_is_killed_fails_alone_and_is_submitted_again(array: Array) -> None:
     job = array.submit("0-1", seconds=0.4)
-    journal = array.out / "answers-1-of-2.jsonl"
-    until(lambda: journal.exists() and journal.stat().st_size > 0)
+    until(lambda: any(path.stat().st_size for path in array.out.glob("answers-1-of-2.*")))
     for entry in Path("/proc").glob("[0-9]*"):
         line = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
-        if (
-            b"ruler_eval" in line
-            and b"1/2" in line.split(b"\0")
-            and str(array.out).encode() in line
-        ):
+        if b"ruler_cli" in line and b"1/2" in line.split(b"\0") and str(array.out).encode() in line:
             os.kill(int(entry.name), signal.SIGKILL)
     assert finish(job) == ["COMPLETED", "FAILED"]
     assert finish(array.submit("1")) == ["COMPLETED"]
