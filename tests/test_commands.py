@@ -16,18 +16,6 @@ from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.tokenizers.tiktoken import RANKS
 from tests.conftest import Cli
 
-COMMANDS: dict[str, set[str]] = {
-    "build": {
-        "--tokenizer", "--lengths", "--tasks", "--rows", "--seed", "--sources", "--sources-kind",
-        "--out", "--workers", "--reserve", "--force", "--json",
-    },
-    "verify": {"--rows", "--sources", "--workers", "--json"},
-    "show": {"--json"},
-    "sources": {"--json"},
-    "tokenizers": {"--json"},
-}  # fmt: skip
-
-
 def records_of(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     """Return what a listing printed as JSON, by name."""
     assert done.returncode == 0, done.stderr
@@ -63,22 +51,6 @@ def test_ctrl_c_while_a_program_loads_leaves_no_traceback(module: str) -> None:
     signal.signal(signal.SIGINT, before)
     assert process.returncode == -signal.SIGINT
     assert b"Traceback" not in said
-
-
-def test_the_help_names_every_command(cli: Cli) -> None:
-    done = cli("--help")
-    assert done.returncode == 0
-    listed = done.stdout.partition("Commands:\n")[2].splitlines()
-    assert {line.split()[0] for line in listed if line.strip()} >= set(COMMANDS)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_explains_each_of_its_options(command: str, cli: Cli) -> None:
-    done = cli(command, "--help", env={"COLUMNS": "200"})
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = [line.split(maxsplit=2) for line in done.stdout.splitlines() if "  --" in line]
-    explained = {words[0] for words in lines if len(words) > 2 or words[-1] not in COMMANDS}
-    assert COMMANDS[command] <= explained
 
 
 @pytest.mark.parametrize("arguments", [(), ("nothing",), ("--nothing",), ("show",), ("verify",)])
@@ -140,15 +112,14 @@ def test_two_files_that_could_be_one_source_are_both_named(tmp_path: Path, cli: 
     assert "squad-b.json" in done.stderr
 
 
-@pytest.mark.parametrize("name", sorted(REGISTRY))
-def test_the_registry_knows_a_tokenizer(name: str, cli: Cli) -> None:
-    record = records_of(cli("tokenizers", "--json"))[name]
-    known = REGISTRY[name]
-    packaged = known.revision is None and known.source not in RANKS
-    assert (record["where"] == "yes") is packaged
-    assert (len(record["fingerprint"]) == 64) is packaged
-    assert record["revision"]
-    assert record["note"]
+def test_the_registry_lists_each_tokenizer_and_what_is_here(cli: Cli) -> None:
+    records = records_of(cli("tokenizers", "--json"))
+    assert records.keys() == REGISTRY.keys()
+    for name, known in REGISTRY.items():
+        packaged = known.revision is None and known.source not in RANKS
+        assert (records[name]["where"] == "yes") is packaged
+        assert (len(records[name]["fingerprint"]) == 64) is packaged
+        assert records[name]["revision"] and records[name]["note"]
 
 
 def test_tokenizers_in_a_local_folder_are_available(shared: Path, cli: Cli) -> None:
@@ -160,6 +131,7 @@ def test_tokenizers_in_a_local_folder_are_available(shared: Path, cli: Cli) -> N
     assert records["qwen3"]["where"].startswith("no")
 
 
+@pytest.mark.slow
 def test_a_reader_that_went_away_is_no_crash(sample_build: Path) -> None:
     show = [sys.executable, "-m", "ruler_builders", "show", str(sample_build), "cwe_4096"]
     with subprocess.Popen(show, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -69,10 +69,11 @@ def test_a_clean_folder_passes_wherever_it_lies(
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_verifying_changes_nothing(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
     copy = copy_of(sample_build, tmp_path)
     before = contents(copy)
-    assert cli("verify", copy, "--workers", 2).returncode == 0
+    assert cli("verify", copy, "--tasks", "vt,fwe", "--workers", 2).returncode == 0
     assert contents(copy) == before
 
 
@@ -113,7 +114,7 @@ def test_truncated_files_are_named(sample_build: Path, tmp_path: Path, cli: Cli)
     assert named == {file_of(config) for config in CUTS}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_flipped_bit_in_each_config_is_named(
     seed: int, sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:
@@ -131,7 +132,7 @@ def test_a_flipped_bit_in_each_config_is_named(
     must_find(cli("verify", copy), *hashes)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_flipped_bit_of_the_rows_is_found_though_every_hash_was_repaired(
     seed: int, sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -60,6 +60,7 @@ def means(data: Path, out: Path) -> dict[int, float]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_path: Path) -> None:
     out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
     found = run(data, out, "effective", generate=says)
