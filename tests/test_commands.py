@@ -16,6 +16,7 @@ from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.tokenizers.tiktoken import RANKS
 from tests.conftest import Cli
 
+
 def records_of(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, Any]]:
     """Return what a listing printed as JSON, by name."""
     assert done.returncode == 0, done.stderr

@@ -20,7 +20,9 @@ def squeeze(text: str) -> str:
     return re.sub(r"[\s│]+", "", text)
 
 
-@pytest.mark.parametrize(("task", "index"), [("niah_multiquery", 4), ("vt", 0), ("vt", 5), ("qa_2", 4)])
+@pytest.mark.parametrize(
+    ("task", "index"), [("niah_multiquery", 4), ("vt", 0), ("vt", 5), ("qa_2", 4)]
+)
 def test_a_row_as_json_is_the_files_record(
     task: str, index: int, sample_build: Path, cli: Cli
 ) -> None:
