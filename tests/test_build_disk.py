@@ -46,7 +46,7 @@ def test_a_config_that_finds_the_disk_full_names_path_and_need_and_the_others_st
     rows = {name: data for name, data in expected.items() if name.endswith(".parquet")}
     out = tmp_path / "disk" / "out"
     order = (*asked, "--out", out, "--workers", workers)
-    with disk(tmp_path / "disk", NOTES + sum(map(pages, rows.values())) // 2) as again:
+    with disk(tmp_path / "disk", 2 * NOTES + sum(map(pages, rows.values())) // 2) as again:
         line = one_line(run(*order), code=1)
         assert any((out / name).is_file() for name in rows)
         assert_nothing_torn(out, expected)

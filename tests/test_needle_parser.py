@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.checks.prompt_parser import lines_between, needle_sentences
+from ruler_builders.checks.prompt_parser import needle_sentences
 from ruler_builders.prompts import NEEDLES
+from tests.proof.task_parameters import lines_between
 
 WORDS = st.sampled_from(["hat", "red-cloth", "8090293", "e8a0fa1c-2f0e-4f6a-9b9b-0a6f2d3c4b5a"])
 FORMS = st.sampled_from(

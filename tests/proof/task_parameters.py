@@ -8,7 +8,7 @@ shares nothing with the generators.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -22,8 +22,6 @@ from ruler_builders.checks.prompt_parser import (
     VALUE,
     Needles,
     WordList,
-    example_and_list,
-    lines_between,
     needle_sentences,
     queried_keys,
     question_of,
@@ -35,6 +33,23 @@ from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 from tests.proof import ruler2
+
+
+def lines_between(pieces: Iterable[str], head: str) -> list[str]:
+    """Return the lines of the pieces between needles, without those of the instruction."""
+    lines = [
+        line for piece in pieces if len(piece) > 1 for line in piece.split("\n") if line.strip()
+    ]
+    return lines[sum(bool(line.strip()) for line in head.split("\n")) :]
+
+
+def example_and_list(context: str, head: str) -> tuple[str, str]:
+    """Return the in-context example, empty without one, and the text that the question is about.
+
+    `head` is the instruction, which stands again after the example.
+    """
+    parts = context.split(head)
+    return parts[1] if len(parts) == 3 else "", parts[-1]
 
 
 def template_of(task: Task, row: Row) -> PromptTemplate:
@@ -292,7 +307,7 @@ def _cwe(task: Task, params: Cwe, length: int, row: Row) -> Iterator[str]:
 
 def _order_findings(words: WordList) -> Iterator[str]:
     """Check that equal words stand side by side no more often than in random order."""
-    beside = words.repeats()
+    beside = int((words.places[1:] == words.places[:-1]).sum())  # equal words side by side
     mean = sum(count * (count - 1) for count in words.counts.values()) / max(len(words.places), 1)
     if beside > mean + 8 * math.sqrt(mean) + 8:
         yield f"equal words stand side by side {beside} times, {mean:.0f} in random order"

@@ -99,14 +99,6 @@ def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     return _of_forms(text, [(plain, plain_form), *others])
 
 
-def lines_between(pieces: Iterable[str], head: str) -> list[str]:
-    """Return the lines of the pieces between needles, without those of the instruction."""
-    lines = [
-        line for piece in pieces if len(piece) > 1 for line in piece.split("\n") if line.strip()
-    ]
-    return lines[sum(bool(line.strip()) for line in head.split("\n")) :]
-
-
 def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[Needles, list[str]]:
     """Return needles form by form, and what is between them."""
     filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
@@ -149,10 +141,6 @@ class WordList(NamedTuple):
         wanted = [place for place, word in enumerate(each) if word in words]
         return [each[place] for place in self.places[np.isin(self.places, wanted)].tolist()]
 
-    def repeats(self) -> int:
-        """Return how often equal words stand side by side."""
-        return int((self.places[1:] == self.places[:-1]).sum())
-
 
 @lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def word_list(text: str) -> WordList:
@@ -180,15 +168,6 @@ def queried_keys(row: Row) -> list[str]:
     """Return the keys that a question is about, or the description of one."""
     found = _QUERY.search(question_of(row))
     return re.split(r", and |, ", found[1]) if found else []
-
-
-def example_and_list(context: str, head: str) -> tuple[str, str]:
-    """Return the in-context example, empty without one, and the text that the question is about.
-
-    `head` is the instruction, which stands again after the example.
-    """
-    parts = context.split(head)
-    return parts[1] if len(parts) == 3 else "", parts[-1]
 
 
 _QUERY = re.compile(r" for (.+) mentioned in the provided text\?")
