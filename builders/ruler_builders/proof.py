@@ -55,7 +55,7 @@ from ruler_data.manifest import (
     read_manifest_file,
 )
 from ruler_data.names import counted, parse_config, quote
-from ruler_data.parquet import SCHEMA, UNREADABLE, read_packed
+from ruler_data.parquet import CANARY, SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
 from ruler_data.tasks import OWN_FILE, TASKS, config_place
@@ -416,7 +416,8 @@ def _prove(
 
     try:
         with path.open("rb") as raw:
-            schema = pq.read_schema(raw)
+            metadata = pq.read_metadata(raw)
+        schema = metadata.schema.to_arrow_schema()
         found, expected = ([(one.name, one.type) for one in each] for each in (schema, SCHEMA))
         if found != expected:
             shown = (
@@ -424,6 +425,12 @@ def _prove(
             )
             findings.append(f"{info.file}: columns expected {next(shown)}, found {next(shown)}")
             return _Proof(name, _with_file(info, path), findings)
+        texts = dict(metadata.metadata or {})
+        for more in (schema.metadata, *(one.metadata for one in schema)):
+            texts |= more or {}
+        texts.pop(b"ARROW:schema", None)  # the same in another notation
+        if texts != {b"canary": CANARY.encode()} and manifest.package_version == __version__:
+            findings.append(f"{info.file}: metadata expected the canary, found {texts!r:.200}")
         for place, packed in enumerate(read_packed(path)):
             check(place, packed)
         figures: dict[str, Any] = row_figures(digest, lengths, length) if lengths else {"rows": 0}
@@ -656,6 +663,11 @@ def _input_findings(manifest: Manifest) -> Iterator[str]:
             yield f"{FILENAME}: tasks has {quote(name)} for {quote(task.name)}"
         if task.params.impossible:
             yield f"{FILENAME}: task {quote(name)}: {task.params.impossible}"
+    if manifest.edition == BALANCED:
+        tasks = (manifest.table[parse_config(config)[0]] for config in manifest.configs)
+        named = {one.name for one in manifest.sources}
+        missing = sorted({source for task in tasks for source in task.sources} - named)
+        yield from (f"{FILENAME}: does not name the source {one}" for one in missing)
     if suite := packaged_suite(manifest.suite):
         own = {one.name for one in manifest.sources if one.kind == "own"}
         for name in sorted({config.rpartition("_")[0] for config in manifest.configs}):

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,8 @@ _FORMS = [
 _PLAIN = NEEDLES["plain"][0]
 _PARTS = _PLAIN.replace(".", r"\.").format(kind=r"(\w+)", key=r"(\S+)", value=r"(\S+)")
 _PLAIN_PARTS = re.compile(_PARTS + r"(?=\s|$)")
+#: Characters of a plain needle before its magic words, and needles that are searched one by one.
+BEFORE, FEW = _PLAIN.index(MAGIC), 100
 _FILED = re.compile(NEEDLES["split"][1].format(alias=r"(\S+)", value=r"(\S+?)") + r"(?=\s|$)")
 
 
@@ -84,18 +86,32 @@ class Needles(NamedTuple):
 def needle_sentences(text: str) -> tuple[Needles, list[str]]:
     """Return all needles of a text in any wording, and the pieces of text between them."""
     (plain, _, plain_form), *forms = _FORMS
-    parts = _PLAIN_PARTS.split(text)
-    pieces, kinds, keys, values = (parts[place::4] for place in range(4))
-    found = Needles(kinds, keys, values, [plain] * len(keys))
-    rest = "\n".join(pieces)  # short if there is nothing but plain needles
-    magic = "\n".join({piece[-LONGEST_START:] + MAGIC for piece in rest.split(MAGIC)[:-1]})
+    places, at = list[int](), text.find(MAGIC)
+    while at >= 0 and len(places) <= FEW:
+        places.append(at)
+        at = text.find(MAGIC, at + 1)
+    if at >= 0:  # many, of one form
+        parts = _PLAIN_PARTS.split(text)
+        pieces, kinds, keys, values = (parts[place::4] for place in range(4))
+        rest = "\n".join(pieces)  # short, since there is little else
+        places = [match.start() for match in re.finditer(MAGIC, rest)]
+    else:
+        matches = [_PLAIN_PARTS.match(text, place - BEFORE) for place in places if place >= BEFORE]
+        found = [match for match in matches if match]
+        starts, ends = (match.start() for match in found), (match.end() for match in found)
+        edges = [0, *chain.from_iterable(zip(starts, ends, strict=True)), len(text)]
+        pieces = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
+        kinds, keys, values = ([match[part] for match in found] for part in (1, 2, 3))
+        rest = text
+        places = [place for place in places if place - BEFORE not in edges[1::2]]
+    magic = "\n".join(rest[max(place - LONGEST_START, 0) : place] + MAGIC for place in places)
     others = [
         (wording, form)
         for wording, words, form in forms
         if words in (magic if MAGIC in words else rest)
     ]
     if not others:
-        return found, pieces
+        return Needles(kinds, keys, values, [plain] * len(keys)), pieces
     return _of_forms(text, [(plain, plain_form), *others])
 
 

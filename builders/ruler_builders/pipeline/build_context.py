@@ -11,6 +11,7 @@ from ruler_builders.pipeline.pool import silent
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_builders.upstream import UpstreamSources, edition_of
+from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, SourceInfo, TokenizerInfo
 from ruler_data.row import utf8
 from ruler_data.tasks import TASKS, Task
@@ -22,6 +23,8 @@ from ruler_data.tokenizers.protocol import template_reserve
 WORTHWHILE = 2**18
 #: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
+#: A user's turn, which a chat template must neither repeat nor rewrite.
+TURN = "HowLongIsThis?"
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         network=plan.network,
     )
     tokenizer = load_tokenizer(plan.tokenizer)
+    if (times := tokenizer.render(TURN, "").count(TURN)) != 1:
+        what = f"its chat template shows the user's text {times} times, and not once as it is"
+        msg = f"tokenizer {tokenizer.info.name}: {what}; no row can be fitted with it"
+        raise UsageError(msg)
     around = template_reserve(tokenizer)
     is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
     tokenizer.use("tokenizers" if is_small else plan.counter, PROBES)
