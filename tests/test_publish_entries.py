@@ -1,9 +1,11 @@
 """Entries for a model's page: the Hub's format, the figures of the run, and what is no score."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 from huggingface_hub import parse_eval_result_entries
@@ -11,9 +13,11 @@ from huggingface_hub import parse_eval_result_entries
 from ruler_builders.card import eval_yaml
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_data import TASKS, RulerError
+from ruler_report import every_eval_ever
 from ruler_report.publication import entries, file_name, to_yaml
 from ruler_report.results_file import Results
 from ruler_report.stats.summary import summarize
+from tests.conftest import ROOT
 from tests.results import coin, results_of
 
 LENGTHS = (4096, 8192)
@@ -101,3 +105,11 @@ NO_SCORE: list[tuple[Results, str]] = [
 def test_what_is_no_ruler_score_does_not_enter_a_leaderboard(results: Results, why: str) -> None:
     with pytest.raises(RulerError, match=why):
         entries(results, summarize(results), FULL, boards(), "https://hub/x")
+
+
+@pytest.mark.parametrize("at", ["2026-11-25T10:00:00+00:00", None])
+def test_a_record_keeps_to_the_schema_of_every_eval_ever(at: str | None) -> None:
+    schema = json.loads((ROOT / "tests/golden/every_eval_ever.schema.json").read_text("utf-8"))
+    for results in (full(), full(engine="openai"), of_data(repo=None)):
+        text = every_eval_ever.record(results, summarize(results), at, "https://hub/datasets/o/p")
+        jsonschema.validate(json.loads(text), schema)

@@ -137,11 +137,11 @@ _COMPOUND = re.compile(
 
 
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
-    """Yield values of the kind that is asked for, without those of the question."""
+    """Yield values of the kind that the question wants, without those of the question."""
     kind = _KINDS[params.value_type]
-    asked = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
+    excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
     for value in kind.findall(_GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)):
-        if value not in asked and (value in row.outputs or not _COMPOUND.fullmatch(value)):
+        if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):
             yield value
     if params.none != "no" and re.search(r"(?<![\w-])none(?![\w-])", text):
         yield "none"
@@ -162,7 +162,7 @@ def _segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
 
 def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables or nodes: those of the context, and capitals that look like one."""
-    size, asked = len(row.outputs[0]), {"VAR", *row.question.split()}
+    size, excluded = len(row.outputs[0]), {"VAR", *row.question.split()}
     for words, label, _ in _segments(text):
         heading = label or any(word.isupper() and 3 < len(word) != size for word in words)
         for before, word in zip(["", *words], words, strict=False):
@@ -172,7 +172,7 @@ def _variables(row: Row, text: str) -> Iterator[str]:
             )
             looks_so = before == "VAR" or (word.isupper() and not heading)
             named = name in row.outputs or known or (looks_so and len(name) == size)
-            if named and name.isascii() and name not in asked:
+            if named and name.isascii() and name not in excluded:
                 yield word.lower()
 
 
@@ -241,9 +241,9 @@ def _token_f1(given: str, wanted: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
     if given != wanted and not {"yes", "no", "noanswer"}.isdisjoint((given, wanted)):
         return 0.0
-    said, gold = Counter(given.split()), Counter(wanted.split())
-    shared = (said & gold).total()
-    return 2 * shared / (said.total() + gold.total()) if shared else float(given == wanted)
+    words, gold = Counter(given.split()), Counter(wanted.split())
+    shared = (words & gold).total()
+    return 2 * shared / (words.total() + gold.total()) if shared else float(given == wanted)
 
 
 def contains(text: str, words: str) -> bool:

@@ -37,8 +37,8 @@ def named(row: Row, params: Ruler2, answer: str) -> Iterator[str]:
     elif params.kind == "qa" or params.level == "basic":
         yield from re.findall(rf"(?<!\d)\d{{{len(row.outputs[0])}}}(?!\d)", answer)
     else:
-        said = _spaced(answer)
-        yield from (text for text in _questions(row.context) if text in said)
+        spaced = _spaced(answer)
+        yield from (text for text in _questions(row.context) if text in spaced)
 
 
 @lru_cache(maxsize=2)

@@ -50,7 +50,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
         return EXTRA if named and named.others else None
     if isinstance(task.params, Ruler2) and named and not named.gold:
         score = 0.0  # a soft match is no gold answer
-    words, asked = {*_words(_LIST_NUMBER.sub("", text))}, {*_words(row.question)}
+    words, question_words = {*_words(_LIST_NUMBER.sub("", text))}, {*_words(row.question)}
     if not words:
         return EMPTY
     own = _own_words(row, text)
@@ -61,7 +61,7 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     if score == 0 and (is_question or _CODE.search(text)):
         return OTHER
     if named is None:
-        return _of_free_words(row, answer[:_READ], own, asked)
+        return _of_free_words(row, answer[:_READ], own, question_words)
     match task.params:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
@@ -76,11 +76,11 @@ def _words(text: str) -> list[str]:
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    asked, context = {*_words(row.question)}, row.context.lower()
+    question_words, context = {*_words(row.question)}, row.context.lower()
     kept = []
     for part in re.split(r"(?<=[.!?\u3002\n])(?!\d)", text):
         phrase = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
-        repeats = {*_words(part)} <= asked or (len(phrase) >= _LONG and phrase in context)
+        repeats = {*_words(part)} <= question_words or (len(phrase) >= _LONG and phrase in context)
         if not repeats or not phrase:
             kept.append(part)
     return "".join(kept)
@@ -182,7 +182,7 @@ _NAME = re.compile(
 )
 
 
-def _of_free_words(row: Row, answer: str, own: str, asked: set[str]) -> str:
+def _of_free_words(row: Row, answer: str, own: str, question_words: set[str]) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
     shorts, context = short_answers(answer), row.context.lower()
     short = re.sub(r"(?<=\w) \([^()]*\)", "", shorts[-1]).strip(" .,!\"'\n")
@@ -215,7 +215,7 @@ def _of_free_words(row: Row, answer: str, own: str, asked: set[str]) -> str:
     if _denies(own, names=False):
         return REFUSAL
     words = {*_words(short)} - _LEADS
-    return OTHER if _META.search(short) or 2 * len(words - asked) <= len(words) else ABSENT
+    return OTHER if _META.search(short) or 2 * len(words - question_words) <= len(words) else ABSENT
 
 
 def _folded(text: str) -> str:

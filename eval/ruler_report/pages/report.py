@@ -201,9 +201,11 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
         SECOND: "on the rows that both have it is behind {}",
         FIRST: "it is better than {}",
     }
-    said = [words[verdict].format(_listed(found[verdict])) for verdict in words if verdict in found]
+    sentences = [
+        words[verdict].format(_listed(found[verdict])) for verdict in words if verdict in found
+    ]
     if found.keys() == {FIRST}:
-        said = ["it is better than every other run"]
+        sentences = ["it is better than every other run"]
     ties = sum(table.pairs[None, None].value[best, other] == 0 for other in others)
     mean = f"mean, {runs[0].summary.mean}"
     cells = {(task, length) for task in table.tasks for length in table.lengths}
@@ -211,7 +213,9 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
         mean = f"mean over the configs that all runs have ({len(cells)})"
     if not table.stack.complete:
         mean = f"{mean}, unanswered rows counted as wrong"
-    return f"{runs[0].label} {'shares' if ties else 'has'} the highest {mean}; {'; '.join(said)}."
+    return (
+        f"{runs[0].label} {'shares' if ties else 'has'} the highest {mean}; {'; '.join(sentences)}."
+    )
 
 
 def _alone(run: ScoredRun) -> Iterator[str]:
@@ -240,9 +244,9 @@ def _against(
         CANNOT_TELL: "Not told apart from",
         UNCORRECTED: "Not shown to differ, after the correction for all pairs, from",
     }
-    for verdict, said in words.items():
+    for verdict, opening in words.items():
         if found := [label for label in labels if verdicts.get(label) == verdict]:
-            yield f"{said} {base}: {_listed(found)}."
+            yield f"{opening} {base}: {_listed(found)}."
 
 
 def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
