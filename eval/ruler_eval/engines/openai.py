@@ -139,12 +139,13 @@ class Client:
         renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
         #: What a run records of the server and how it is asked.
         self.info = {"api": options.api, "body": published_options(options.body), **renamed}
-        self._tell = cache(warn)  # of anything once
+        self._warn_once = cache(warn)  # of anything once
         self.card: Mapping[str, Any] = {}
         try:
-            models = self._request("GET", "models", patience=min(START, options.patience))
-            listed = models.get("data") or ()
-            self.card = next((one for one in listed if one.get("id") == model), {})
+            listed = self._request("GET", "models", patience=min(START, options.patience))
+            data = listed.get("data")
+            cards = map(_object, data if isinstance(data, list) else ())
+            self.card = next((one for one in cards if one.get("id") == model), {})
         except RequestError as error:
             if error.status is None:
                 raise RulerError(self.name, f"{error}; start the server, or correct it") from error
@@ -163,7 +164,7 @@ class Client:
             refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
             for name in refused:
                 del self.fields[name]
-                self._tell(f"{self.name}: refuses {name}; it is left out")
+                self._warn_once(f"{self.name}: refuses {name}; it is left out")
             if refused:
                 self.open()
             return
@@ -172,10 +173,11 @@ class Client:
         wanted = self.config.prompts.protocol.variables or {}
         other = {name: not value for name, value in wanted.items()}
         ignored = len(self.tokenizer.prompt_ids(row.question, "", other))
-        if ignored != len(ids) and (reply.get("usage") or {}).get("prompt_tokens") == ignored:
+        if ignored != len(ids) and _object(reply.get("usage")).get("prompt_tokens") == ignored:
             self.info["ignored"] = "chat_template_kwargs"
-            said = ", ".join(f"{name}={value}" for name, value in wanted.items())
-            self._tell(f"{self.name}: ignores chat_template_kwargs ({said}); its template decides")
+            values = ", ".join(f"{name}={value}" for name, value in wanted.items())
+            warning = f"ignores chat_template_kwargs ({values}); its template decides"
+            self._warn_once(f"{self.name}: {warning}")
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Yield the answer to each row, as they arrive.
@@ -188,7 +190,9 @@ class Client:
         try:
             for request in chain(filter(None, requests), [None]):
                 if request is not None:
-                    Thread(target=self._ask, args=(request, done, stop), daemon=True).start()
+                    Thread(
+                        target=self._request_row, args=(request, done, stop), daemon=True
+                    ).start()
                     waiting += 1
                 while waiting and (request is None or waiting == most or not done.empty()):
                     answer = done.get()
@@ -201,7 +205,7 @@ class Client:
         finally:
             stop.set()
 
-    def _ask(self, request: Request, done: "Queue[Answer]", stop: Event) -> None:
+    def _request_row(self, request: Request, done: "Queue[Answer]", stop: Event) -> None:
         try:
             started = monotonic()
             reply = self._request("POST", self.api.path, self._body(request), stop)
@@ -223,11 +227,11 @@ class Client:
 
     def _read_reply(self, request: Request, reply: Mapping[str, Any], seconds: float) -> Answer:
         text, finish, reasoning = _choice(reply, self.options.api)
-        usage = reply.get("usage") or {}
+        usage = _object(reply.get("usage"))
         read = usage.get("prompt_tokens")
         if read is None:
-            self._tell(f"{self.name}: does not report how many tokens of a prompt it read")
-        cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+            self._warn_once(f"{self.name}: does not report how many tokens of a prompt it read")
+        cached = _object(usage.get("prompt_tokens_details")).get("cached_tokens")
         share = int(self.options.tolerance * len(request.ids))
         return request.answered(
             text,
@@ -236,7 +240,7 @@ class Client:
             seconds,
             slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
-            cached_tokens=cached if isinstance(cached, int) else None,
+            cached_tokens=cached if type(cached) is int else None,
             reasoning=reasoning,
             model=_text(reply.get("model")),
             system_fingerprint=_text(reply.get("system_fingerprint")),
@@ -293,6 +297,10 @@ class Client:
 
 def _without_null(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str | None:

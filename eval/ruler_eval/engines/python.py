@@ -82,8 +82,12 @@ def prepare(
     if (options.function is None) == (config.generate is None):
         msg = "engine python needs one function: --option function=package.module:name"
         raise UsageError(msg)
-    function = config.generate or _load(options.function or "")
-    inner, given = _unwrapped(function)
+    function = inner = config.generate or _load(options.function or "")
+    given: dict[str, Any] = {}  # by `functools.partial`
+    while isinstance(inner, partial):
+        given = {**{str(n): one for n, one in enumerate(inner.args)}, **inner.keywords, **given}
+        inner = inner.func
+    inner = inspect.unwrap(inner)
     named = inner if hasattr(inner, "__qualname__") else type(inner)
     name = f"{named.__module__}:{named.__qualname__}"
     try:
@@ -91,16 +95,16 @@ def prepare(
         with suppress(ValueError):  # some builtins have no signature
             inspect.signature(function).bind([], **arguments)
     except TypeError as error:
-        reason = (
-            f"cannot be called with requests and these options: {error}; give what it needs by "
-            "--option NAME=VALUE (in Python as a keyword argument, or with functools.partial)"
-        )
-        raise UsageError(name, reason) from error
+        reason = f"cannot be called with requests and these options: {error}; give what it needs by"
+        keyword = "in Python as a keyword argument, or with functools.partial"
+        raise UsageError(name, f"{reason} --option NAME=VALUE ({keyword})") from error
+    # Of a value that JSON has no form for, its type.
+    recorded = json.loads(json.dumps(given, default=lambda value: type(value).__name__))
     info = {
         "function": name,
         "source": _source_hash(inner),
         "batch": options.batch,
-        "arguments": published_options({**given, **arguments}),
+        "arguments": published_options({**recorded, **arguments}),
     }
 
     def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:
@@ -116,17 +120,16 @@ def prepare(
 
 def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     """Yield the answer to each request, in order, from one call of the function."""
-    started = time.monotonic()
+    started, reason = time.monotonic(), ""
     try:
         found = function(batch)
         results = [found] if isinstance(found, str | Generation) else list(found)
-        wrong = f"the function returned {len(results)} results for {len(batch)} requests"
-        reason = "" if len(results) == len(batch) else wrong
+        if len(results) != len(batch):
+            reason = f"the function returned {len(results)} results for {len(batch)} requests"
     except Exception as error:  # the function is the user's and raises anything
         frame = traceback.extract_tb(error.__traceback__)[-1]
         message = str(error).strip().partition("\n")[0][:200]
-        place = f"{Path(frame.filename).name}:{frame.lineno}"
-        reason = f"{type(error).__name__}: {message} ({place})"
+        reason = f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
     if reason:
         yield from (request.failed(reason) for request in batch)
         return
@@ -134,39 +137,11 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     for request, result in zip(batch, results, strict=True):
         one = Generation(result) if isinstance(result, str) else result
         if isinstance(one, Generation) and isinstance(one.text, str):
-            yield request.answered(
-                one.text,
-                one.finish_reason,
-                one.tokens,
-                seconds,
-                reasoning=one.reasoning,
-                calls=one.calls,
-                total_tokens=one.total_tokens,
-            )
+            more = {name: getattr(one, name) for name in ("reasoning", "calls", "total_tokens")}
+            yield request.answered(one.text, one.finish_reason, one.tokens, seconds, **more)
         else:
             kind = type(getattr(one, "text", one)).__name__
             yield request.failed(f"the function returned {kind}, not text")
-
-
-def _unwrapped(function: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401 - any callable
-    """Return what is inside decorators and `functools.partial`, and what the latter give it.
-
-    Of what JSON has no form for, it is the type.
-
-    >>> _unwrapped(partial(partial(print, 1, sep="-"), sep=" ", file=object()))
-    (<built-in function print>, {'0': 1, 'sep': ' ', 'file': 'object'})
-    """
-    if not isinstance(function, partial):
-        return inspect.unwrap(function), {}
-    inner, given = _unwrapped(function.func)
-    places = enumerate(function.args, sum(map(str.isdigit, given)))
-    given |= {**{str(place): value for place, value in places}, **function.keywords}
-    for name, value in given.items():
-        try:
-            json.dumps(value)
-        except (TypeError, ValueError):
-            given[name] = type(value).__name__
-    return inner, given
 
 
 def _source_hash(function: object) -> str | None:
