@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from tokenizers import Tokenizer
 
 from ruler_data import Row
@@ -20,25 +21,36 @@ TOLD: dict[tuple[object, object], int] = {
 }
 
 
+@pytest.mark.parametrize(
+    ("protocol", "thought"), [("completion", ""), ("thinking", "<think>Is it wewqe?</think>")]
+)
 def test_rows_that_the_engine_answers_right_score_and_no_others(
-    order: Order, model: Path, frozen: Path, rows: dict[tuple[str, int], Row], tmp_path: Path
+    order: Order,
+    model: Path,
+    frozen: Path,
+    rows: dict[tuple[str, int], Row],
+    tmp_path: Path,
+    protocol: str,
+    thought: str,
 ) -> None:
     prompts, ids = load_folder(model, "tiny"), Tokenizer.from_file(str(model / "tokenizer.json"))
     told = {}
     for (config, index), count in TOLD.items():
         row = rows[str(config), int(str(index))]
-        prompt = prompts.prompt_ids(row.context + row.question, row.answer_prefix)
-        said = ids.encode(" " + ", ".join(row.outputs[:count]), add_special_tokens=False).ids
+        frame = (row.answer_prefix,) if not thought else ("", {"enable_thinking": True})
+        prompt = prompts.prompt_ids(row.context + row.question, *frame)
+        text = thought + " " + ", ".join(row.outputs[:count])
+        said = ids.encode(text, add_special_tokens=False).ids
         told[" ".join(map(str, prompt))] = [*said, ids.token_to_id("</s>")]
     (tmp_path / "told").write_text(json.dumps(told))
     forced = ("--option", 'logits_processors=["tests.engines.forced:Forced"]')
-    succeeded(
-        order("vllm", tmp_path / "run", *ONE, *forced, env={"FORCED": str(tmp_path / "told")})
-    )
+    asked = (*ONE, *forced, "--protocol", protocol, "--extra-tokens", 100 * bool(thought))
+    succeeded(order("vllm", tmp_path / "run", *asked, env={"FORCED": str(tmp_path / "told")}))
     for key, answer in answers(tmp_path / "run").items():
         if key in TOLD:
             outputs = rows[str(key[0]), int(str(key[1]))].outputs[: TOLD[key]]
-            assert (answer["text"], answer["finish"]) == (" " + ", ".join(outputs), "stop")
+            assert (str(answer["text"]).strip(), answer["finish"]) == (", ".join(outputs), "stop")
+            assert f"<think>{answer.get('reasoning')}</think>" == (thought or "<think>None</think>")
     succeeded(evaluate("score", tmp_path / "run", "--data", frozen))
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     for config in ("fwe_512", "fwe_640"):

@@ -40,6 +40,7 @@ class FakeServer:
         """Answer with `say(body)`, but for what `fault(number, body)` does instead."""
         self.say, self.fault = say, fault
         self.card: Body = {"id": "m", "max_model_len": 4096}  # that `/models` lists
+        self.listed: object = None  # by `/models` instead of that
         self.names: Callable[[Body], Body] = lambda body: {"model": body["model"]}  # of each reply
         self.message: Body = {}  # more fields of each answer
         self.reads: Callable[[Body], int | None] = lambda body: len(body.get("prompt", ""))
@@ -95,7 +96,8 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             card = {**server.card, "created": time.time_ns()}  # as vLLM's changes with each call
-            self._send(200, {}, json.dumps({"data": [card]}).encode())
+            listed = [card] if server.listed is None else server.listed
+            self._send(200, {}, json.dumps({"data": listed}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -106,17 +106,6 @@ def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -
     assert "40 rows of vt_2048, fwe_2048, 40 examined" in message
 
 
-def test_a_template_that_opens_a_block_is_refused_as_a_run_refuses_it(
-    frozen: Path, tmp_path: Path
-) -> None:
-    opens = tiny.LLAMA.replace("assistant<|end|>\n\n", "assistant<|end|>\n\n<think>\n")
-    always = with_template(tmp_path / "always", opens)
-    asked = ("--data", frozen, "--model", always, "--protocol", "chat", "--engine", "oracle")
-    refused = refusal(evaluate("doctor", *asked))
-    assert "--protocol chat: the chat template of always opens a block" in refused
-    assert "use --protocol thinking" in refused
-
-
 def test_yarn_given_as_an_option_extends_the_window(frozen: Path, tmp_path: Path) -> None:
     model = tiny.make_model(tmp_path / "tiny", window=1024)
     rope = {
@@ -278,9 +267,3 @@ def test_a_server_is_asked_the_longest_row(
         chat = ("--protocol", "chat", "--option", "api=chat")
         (template,) = examined(frozen, server, *chat)
         assert "its template differs from the one here by +" in template
-
-
-def test_no_server_at_the_address_is_one_line_within_seconds(frozen: Path) -> None:
-    asked = ("--base-url", "http://127.0.0.1:1/v1", "--option", "patience=1")
-    done = evaluate("doctor", "--data", frozen, "--model", "m", *asked)
-    assert "start the server, or correct it" in refusal(done, 1)

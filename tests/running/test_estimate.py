@@ -123,15 +123,6 @@ def test_keys_and_values_of_eight_bits_take_half_and_the_checkpoint_says_its_siz
     assert shape(**LLAMA_8B).weight_bytes == 2 * 8_030_261_248  # the parameters of the model
 
 
-def test_attention_overtakes_the_matrices_at_the_crossover() -> None:
-    llama = shape(**LLAMA_8B)
-    linear = 2.0 * llama.active
-    crossover = next(
-        n for n in range(1000, 200_000, 100) if llama.prefill_flops(n) > 2 * linear * n
-    )
-    assert crossover == pytest.approx(57_000, rel=0.08)
-
-
 def test_a_prompt_costs_what_counting_each_pair_of_tokens_gives() -> None:
     scout = shape(**LLAMA4_SCOUT)
     n, head = 20_000, 202_048 * 5120

@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,17 +16,6 @@ from tests.running import tiny
 from tests.running.processes import answered, evaluate, keys, lines, refusal
 from tests.running.server import Body, FakeServer, Reply, Say, well
 from tests.running.test_openai import order, status
-
-
-def test_a_server_that_reads_another_prompt_than_was_sent_is_found(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
-    choice = {"text": "x", "finish_reason": "stop"}
-    wrong = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7}}).encode()
-    with FakeServer(golden, lambda n, b: status(200, wrong)) as server:
-        said = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
-    assert "the server read 7 prompt tokens" in said
-
 
 CHAT = ("--protocol", "chat", "--option", "api=chat")
 
@@ -127,18 +115,6 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert run["engine_info"]["limit"] == "max_completion_tokens"
 
 
-def test_what_a_server_refuses_is_recorded_of_a_run_from_python_too(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
-    with FakeServer(golden) as server:
-        server.refuses = {"min_tokens"}
-        where: dict[str, Any] = {"model": "m", "base_url": server.url, "out": tmp_path}
-        done = ruler_eval.run(frozen, configs="vt_2048", rows=2, **where)
-    assert done.complete
-    run = json.loads((tmp_path / "run.json").read_text())
-    assert run["sampling"] == {"extra_tokens": 0, "temperature": 0.0}
-
-
 def test_each_sample_is_asked_once_with_its_own_seed(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
@@ -164,6 +140,16 @@ def test_each_sample_is_asked_once_with_its_own_seed(
         assert "sampling.samples is '3' in the folder and '4' now" in refusal(evaluate(*more))
 
 
+@pytest.mark.parametrize("listed", [7, ["m"], {"m": 1}])
+def test_a_list_of_models_in_another_shape_counts_as_none(
+    frozen: Path, tmp_path: Path, golden: Say, listed: object
+) -> None:
+    with FakeServer(golden) as server:
+        server.listed = listed
+        done = evaluate(*order(frozen, server.url, tmp_path, "--rows", 2))
+    assert done.returncode == 0, done.stderr
+
+
 HOSTILE = ["", "\0", "\x1b[2J", "\ud800", "x" * 1_000_000, "\u2028\x85\r\n"]
 
 
@@ -181,6 +167,7 @@ def test_hostile_answers_are_recorded_as_utf8_json(frozen: Path, tmp_path: Path)
 
 
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
+    "another prompt": ({"text": "x"}, {"prompt_tokens": 7}, "the server read 7 prompt tokens"),
     "null": ({"text": None}, {}, "the text is null"),
     "nothing generated": ({"text": ""}, {"completion_tokens": 0}, "no token was generated"),
     "too much": ({"text": "x"}, {"completion_tokens": 5000}, "5000 tokens were generated"),
@@ -279,17 +266,20 @@ THINKING = ("--protocol", "thinking", "--extra-tokens", 500)
 
 
 @pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
-@pytest.mark.parametrize("api", ["chat", "completions"])
+@pytest.mark.parametrize(
+    ("protocol", "api"), [("thinking", "chat"), ("thinking", "completions"), ("chat", "chat")]
+)
 def test_reasoning_that_comes_apart_stays_apart(
-    frozen: Path, tmp_path: Path, golden: Say, tokenizer: PromptTokenizer, name: str, api: str
+    frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer, name: str, api: str, protocol: str
 ) -> None:
     with FakeServer(lambda body: "I do not know.") as server:
         server.reads = reads_chat(tokenizer) if api == "chat" else server.reads
         rows = read_rows(frozen / config_file("vt_2048"))
         server.message = {name: " ".join(output for row in rows for output in row.outputs)}
-        asked = order(frozen, server.url, tmp_path, *THINKING, "--option", f"api={api}")
-        assert evaluate(*asked).returncode == 0
-        assert all(body["skip_special_tokens"] is False for body in server.seen)
+        more = ("--protocol", protocol, "--extra-tokens", 500, "--option", f"api={api}")
+        assert evaluate(*order(frozen, server.url, tmp_path, *more)).returncode == 0
+        special = {body.get("skip_special_tokens") for body in server.seen}
+        assert special == {False if protocol == "thinking" else None}
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
     (score,) = ruler_eval.score(tmp_path, frozen, partial=True).to_records()

@@ -58,22 +58,14 @@ def test_a_request_has_ids_text_and_the_parts_of_the_row(
                                        + row.answer_prefix)  # fmt: skip
 
 
-def test_what_a_generation_says_is_recorded(frozen: Path, tmp_path: Path) -> None:
-    def cut(requests: Sequence[Request]) -> Generation:
-        return Generation("A", finish_reason="length", tokens=requests[0].max_tokens)
-
-    done = run(frozen, tmp_path, generate=cut, configs=["vt_2048"], rows=2)
-    (vt,) = done.configs
-    assert (vt.cut_off, vt.answer_tokens) == (2, 60)
-
-
 def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_path: Path) -> None:
     def agent(requests: Sequence[Request]) -> Generation:
-        return Generation("A", reasoning="B?", calls=3, total_tokens=700)
+        return Generation("A", "length", 30, reasoning="B?", calls=3, total_tokens=700)
 
     run = ruler_eval.run(frozen, generate=agent, out=tmp_path, configs="vt_2048", rows=2)
     (config,) = run.configs
     assert (config.calls, config.total_tokens, config.seconds >= 0) == (6, 1400, True)
+    assert (config.cut_off, config.answer_tokens) == (2, 60)
     assert {(line["text"], line["reasoning"], line["calls"]) for line in lines(tmp_path)} == {
         ("A", "B?", 3)
     }

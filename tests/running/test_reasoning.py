@@ -113,22 +113,6 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
 
 
-def test_what_a_server_returns_as_reasoning_is_never_scored(frozen: Path, tmp_path: Path) -> None:
-    for name in ("reasoning_content", "reasoning"):
-        with FakeServer(lambda body: "I do not know.") as server:
-            server.reads = lambda _body: None
-            server.message = {name: "It must be " + ", ".join("ABCDE")}
-            done = evaluate(
-                *("run", "--data", frozen, "--model", "m", "--base-url", server.url),
-                *("--out", tmp_path / name, "--configs", "vt_2048", "--rows", 4),
-                *("--protocol", "chat", "--option", "api=chat"),
-            )
-        assert done.returncode == 0, done.stderr
-        (line, *_) = lines(tmp_path / name)
-        assert (line["text"], str(line["reasoning"])[:10]) == ("I do not know.", "It must be")
-        assert ruler_eval.score(tmp_path / name, frozen).configs["vt_2048"] == (0.0,) * 4
-
-
 def test_a_reasoning_model_under_completion_is_told_beside_its_score(
     frozen: Path, tmp_path: Path
 ) -> None:
