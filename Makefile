@@ -178,7 +178,7 @@ example: $(ENGINES)/.example ## Two small real models, from download to report: 
 
 # The oldest versions that pyproject.toml allows, as constraints.
 LOWEST = .venv-lowest
-LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_options.py tests/test_terminal.py tests/running/test_python.py
+LOWEST_TESTS = tests/test_load.py tests/test_golden.py tests/test_fit.py tests/test_score.py tests/test_verify.py tests/test_terminal.py tests/running/test_python.py
 lowest: ## Run quick tests with the oldest versions of dependencies that are declared
 	$(PYTHON) -m venv $(LOWEST)
 	sed -nE '/^dependencies/,/^# Running/ s/^[^"#]*"([A-Za-z0-9_-]+)(\[[a-z]+\])?[>=]=([0-9.]+)".*/\1==\3/p' pyproject.toml > $(LOWEST)/constraints.txt
