@@ -1,11 +1,11 @@
-"""An answer is a record; this module says what is in it, and when a row is answered.
+"""An answer is a record: what is in it, and when a row is answered.
 
     {"config":"vt_4096","index":17,"text":"QZKRA, PLMEW.","finish":"stop","prompt_tokens":4061,
      "answer_tokens":9,"seconds":0.41,"model":"org/model-8b","question_digest":"3f2a…", …}
 
 A row whose record breaks the rule of `why_unanswered`, or comes from another model than the run's
-(`settle`), is unanswered and is asked again, never repaired. `Validity` says of a score how many
-rows were answered, by which model, and what is doubtful in their texts.
+(`settle`), is unanswered and is run again, never repaired. `Validity` is what a score rests on: how
+many rows were answered, by which model, and what is doubtful in their texts.
 """
 
 from collections import Counter
@@ -21,8 +21,8 @@ from ruler_eval.metrics import clean
 Key = tuple[str, int, int]
 T = TypeVar("T")
 
-#: Finish reasons of an answer; any other says that something else than the model or its budget
-#: ended the text (`content_filter`, `abort`).
+#: Finish reasons of an answer; any other means that neither the model nor its budget ended the
+#: text (`content_filter`, `abort`).
 FINISHED = ("stop", "length")
 #: Shares of the answers from which on a score carries a warning.
 EMPTY, CUT_OFF, ONE_TEXT = 0.05, 0.05, 0.20
@@ -65,7 +65,7 @@ def why_unanswered(
 
     Args:
         answer: what is known of it.
-        budget: tokens that the answer may take; None where the row is not at hand.
+        budget: tokens that the answer may take; None where the row is not known.
         rendered: tokens of the prompt that was sent; likewise.
         slack: tokens by which the count of a server that renders prompts itself may differ.
     """
@@ -145,7 +145,7 @@ class Validity:
     """What a score rests on; every score, table and report carries its `line`.
 
     Attributes:
-        rows: that were asked; samples, where there are several of each row.
+        rows: to answer; samples, where there are several of each row.
         answered: of them.
         models: records by the model that they name.
         empty: answers whose scored text is empty.
@@ -153,8 +153,8 @@ class Validity:
         reasoning: answers with reasoning in the text that was generated as the answer: of any
             protocol but `thinking`, or left over after it was taken out.
         most_common: answers that have the most frequent text.
-        fingerprints: different system fingerprints of the replies; more than one says that a server
-            changed in mid-run.
+        fingerprints: different system fingerprints of the replies; more than one means that the
+            server changed in mid-run.
         partial: whether the user accepted that rows have no answer.
     """
 

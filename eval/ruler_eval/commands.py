@@ -276,7 +276,7 @@ def score(
         partial: score what is there if rows have no answer; the scores then say n of N.
 
     Raises:
-        UsageError: something is not there, or more must be said.
+        UsageError: something is not there, or an option is missing.
         RulerError: something is damaged or incomplete, or the answers are for other rows.
     """
     from ruler_eval import scoring

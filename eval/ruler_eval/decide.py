@@ -5,9 +5,9 @@
     within=0.5        the mean of each length within ± 0.5 points
 
 A round is one row of each task of a length. Answers count once their round and all before it are
-complete; a row that failed counts as 0 and as 1, whatever hurts. What was found stands in
-`decision.json`. A run that stopped has the same description as one over all rows, so that the same
-command without the option carries it on.
+complete; a row that failed counts as 0 in the lower bound and as 1 in the upper. What was found is
+in `decision.json`. A run that stopped has the same description as one over all rows, so that the
+same command without the option carries it on.
 """
 
 from collections.abc import Iterator, Mapping

@@ -81,7 +81,7 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
 
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
-    """The rows, the model, and how it answers; the parameters of `ruler_eval.run` say more."""
+    """The rows, the model, and how it answers; see the parameters of `ruler_eval.run`."""
 
     data: str | Path = ""
     model: str | Path = ""
@@ -154,7 +154,7 @@ class EvalConfig:
 
     @property
     def sampling(self) -> dict[str, Any]:
-        """What an engine is asked for; at least one token, as an immediate end is no answer."""
+        """What requests ask for; at least one token, as an immediate end is no answer."""
         top_p = {} if self.top_p is None else {"top_p": self.top_p}
         drawn = {**top_p, "seed": "of the row and the sample"} if self.temperature else {}
         return {"temperature": self.temperature or 0.0, "min_tokens": 1, **drawn}

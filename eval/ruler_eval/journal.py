@@ -1,7 +1,7 @@
-"""The journal: one line for each row that was asked; append-only, so that it survives crashes.
+"""The journal: one line for each request; append-only, so that it survives crashes.
 
 Each process writes a file of its own, and nothing is ever removed. A line that a crash tore is
-ignored, and its row is asked again; the next line begins on a new one.
+ignored, and its row is run again; the next line begins on a new one.
 """
 
 import json

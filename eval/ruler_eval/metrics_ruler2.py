@@ -36,12 +36,12 @@ def soft_match(answer: str, output: str) -> float:
     """
     from rapidfuzz.distance import Levenshtein
 
-    said, wanted = answer.lower(), output.lower()
-    if wanted in said:
+    text, wanted = answer.lower(), output.lower()
+    if wanted in text:
         return 1.0
     words = wanted.split()
     # 1 - e / n and not (n - e) / n, which can differ in the last bit.
-    return max(0.0, 1 - Levenshtein.distance(said.split(), words) / len(words)) if words else 0.0
+    return max(0.0, 1 - Levenshtein.distance(text.split(), words) / len(words)) if words else 0.0
 
 
 def soft_all(answer: str, outputs: Sequence[str]) -> float:

@@ -159,7 +159,7 @@ def score(
 def score_answers(
     run: RunInfo, answers: Mapping[Key, Answer], data: Dataset, *, partial: bool = False
 ) -> Scores:
-    """Return the scores of records for rows whose files are at hand."""
+    """Return the scores of records for rows whose files were fetched."""
     tally = Tally(run.protocol, opened=opens(run.frame))
     extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     configs: dict[str, tuple[float | None, ...]] = {}

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-#: What a test says of a mean and a threshold; None: it cannot tell.
+#: On which side of a threshold a mean is; None: not decided.
 Side = Literal["above", "below"] | None
 
 #: Chance of any wrong statement.
@@ -43,10 +43,10 @@ _ROUNDING = 1e-9
 
 
 def order_of(task: str, rows: int) -> list[int]:
-    """Return the indices of a task's rows in the order in which they are asked.
+    """Return the indices of a task's rows in the order in which they are run.
 
     A permutation by hash: depths follow the index, so rows in their own order would not be a random
-    sample. It depends on the name of the task alone: all runs ask the same rows first, and pair.
+    sample. It depends on the name of the task alone: all runs begin with the same rows, and pair.
 
     >>> order_of("vt", 8)
     [7, 6, 5, 4, 2, 1, 3, 0]
