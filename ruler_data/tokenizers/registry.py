@@ -19,9 +19,8 @@ from ruler_data.hub.download import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
-from ruler_data.tokenizers.llama import LLAMA, Llama
 from ruler_data.tokenizers.mistral import MistralCommonTokenizer, packaged
-from ruler_data.tokenizers.package import read_member
+from ruler_data.tokenizers.package import Member, Wheel, read_member
 from ruler_data.tokenizers.protocol import PromptTokenizer
 from ruler_data.tokenizers.ranks import read_ranks, tokenizer_json
 from ruler_data.tokenizers.tiktoken import RANKS, TiktokenTokenizer
@@ -47,6 +46,40 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class Numbered:
+    """Special tokens whose text has a number, from `first` on."""
+
+    text: str
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """Ranks in the package `WHEEL`, and what else makes a tokenizer of them.
+
+    Attributes:
+        path: of the file of ranks in the package; `bytes` and `sha256` are the file's.
+        pattern: regular expression that splits text before merging.
+        special: special tokens, in order, which follow the ranks; BOS is the first.
+        template: Jinja template of one user turn.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    pattern: str
+    special: tuple[str | Numbered, ...]
+    template: str
+
+    @property
+    def special_tokens(self) -> list[str]:
+        """The text of each special token."""
+        runs = (one if isinstance(one, Numbered) else Numbered(one, 0, 1) for one in self.special)
+        return [run.text.format(run.first + n) for run in runs for n in range(run.count)]
+
+
+@dataclass(frozen=True)
 class Known:
     """A tokenizer of the registry, which is `registry.toml`.
 
@@ -59,6 +92,7 @@ class Known:
         mirror: to take it from if the Hub gates `source`.
         split: regular expressions that split text, if its repo has ranks for tokens (`RANKED`)
             instead of a `tokenizer.json`; the first that matches applies.
+        packaged: its ranks in a package, which takes no access to a gated repo.
     """
 
     source: str
@@ -68,6 +102,7 @@ class Known:
     models: tuple[str, ...] = ()
     mirror: Mirror | None = None
     split: tuple[str, ...] = ()
+    packaged: Packaged | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -78,6 +113,10 @@ class Known:
 _TABLE = Path(__file__).with_name("registry.toml").read_text(encoding="utf-8")
 REGISTRY = TypeAdapter(dict[str, Known]).validate_python(tomllib.loads(_TABLE))
 
+#: Meta's package with the ranks of Llama's tokenizers, which the Hub gates.
+WHEEL = Wheel(
+    "llama-models", "0.3.0", "7f77f78ff13fca09f70d76a376aff6414cd901623fb9d57e69c2f8367a73032f"
+)
 #: Names of point releases that share a tokenizer and a prompt.
 ALIASES = {"llama3.1": "llama3", "llama3.2": "llama3", "llama3.3": "llama3"}
 
@@ -160,8 +199,8 @@ def _load_known(name: str, known: Known, allow_download: bool) -> PromptTokenize
     if known.revision is None:
         return packaged(known.source, name)
     places: list[Callable[[], Found]] = []  # in the order in which they are tried
-    if name in LLAMA:
-        places.append(partial(_converted, LLAMA[name], allow_download))
+    if known.packaged:
+        places.append(partial(_converted, known.packaged, allow_download))
     if known.split:
         places.append(partial(_ranked, name, known, allow_download))
     else:
@@ -205,16 +244,21 @@ def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Found
     return folder, Origin(hub_id, commit, is_strangers=not is_known)
 
 
-def _converted(llama: Llama, allow_download: bool) -> Found:
+def _converted(packaged: Packaged, allow_download: bool) -> Found:
     """Return a tokenizer that is converted from the ranks in a package."""
+    member, texts = (
+        Member(WHEEL, packaged.path, packaged.bytes, packaged.sha256),
+        packaged.special_tokens,
+    )
 
     def convert() -> bytes:
-        ranks = read_ranks(read_member(llama.member, allow_download=allow_download))
-        special = {text: number for number, text in enumerate(llama.special, len(ranks))}
-        return tokenizer_json(ranks, llama.pattern, special)
+        ranks = read_ranks(read_member(member, allow_download=allow_download))
+        special = {text: number for number, text in enumerate(texts, len(ranks))}
+        return tokenizer_json(ranks, packaged.pattern, special)
 
-    folder = _made([*llama], convert, llama.special[0], llama.template)
-    return folder, Origin(None, str(llama.member.wheel))
+    # The key is as in version 1.0.0, whose cache is then used.
+    key = [member, packaged.pattern, texts, packaged.template]
+    return _made(key, convert, texts[0], packaged.template), Origin(None, str(WHEEL))
 
 
 #: A file of ranks in tiktoken's format, and the number of special tokens that follow them.
@@ -300,7 +344,7 @@ def inventory() -> list[dict[str, str]]:
         records.append(
             {
                 "name": name,
-                "source": str(LLAMA[name].member.wheel) if name in LLAMA else known.source,
+                "source": str(WHEEL) if known.packaged else known.source,
                 "revision": known.revision or "packaged",
                 "where": where,
                 "fingerprint": fingerprint,
