@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -95,26 +94,6 @@ def test_a_small_file_that_holds_gigabytes_is_refused_before_it_is_read(
     found = ruler_builders.verify(copy).findings
     assert any("cannot be read: row group 0 holds up to" in line for line in found)
     assert pa.total_allocated_bytes() - before < LARGEST_GROUP // 64
-
-
-@pytest.mark.parametrize("options", [
-    {}, {"data_page_version": "2.0"}, {"compression": "none"}, {"write_page_checksum": True},
-    {"use_dictionary": False, "column_encoding": {"b": "DELTA_BINARY_PACKED"}},
-    {"use_dictionary": False, "column_encoding": {"a": "DELTA_LENGTH_BYTE_ARRAY"}},
-    {"use_dictionary": False, "column_encoding": {"a": "DELTA_BYTE_ARRAY"}},
-    {"data_page_size": 1000, "row_group_size": 70}, {"row_group_size": 1},
-])  # fmt: skip
-def test_files_of_every_encoding_are_read(options: dict[str, Any], tmp_path: Path) -> None:
-    spans = [[{"start": n, "end": n + 1}] * (n % 4) for n in range(300)]
-    table = pa.table({"a": ["text " * 900] * 300, "b": range(300), "c": spans})
-    pq.write_table(table, tmp_path / "x.parquet", **options)
-    with opened(tmp_path / "x.parquet") as file:
-        assert file.read() == table
-    with pq.ParquetWriter(tmp_path / "y.parquet", table.schema, compression="zstd") as writer:
-        for part in (table[:1], table[:0], table[1:]):
-            writer.write_table(part)
-    with opened(tmp_path / "y.parquet") as file:
-        assert file.read() == table
 
 
 @given(at=st.integers(0, 3000), byte=st.integers(0, 255))

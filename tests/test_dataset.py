@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ruler_data
-from ruler_data import RulerError, UsageError, load
+from ruler_data import TASKS, RulerError, UsageError, load
 from ruler_data.dataset import Rows
 from ruler_data.hub.download import Release
 from ruler_data.parquet import SCHEMA, to_table
@@ -96,6 +96,12 @@ def test_one_flipped_bit_is_refused_before_a_row_is_read(folder: Path, tmp_path:
     path.unlink()
     with pytest.raises(RulerError, match="cannot be read: No such file"):
         load(copy, VT)
+
+
+def test_a_manifest_cannot_make_one_of_the_thirteen_another_task(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    manifest.tasks["vt"] = TASKS["cwe"]
+    assert manifest.table["vt"] == TASKS["vt"]
 
 
 def test_an_edited_manifest_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -59,26 +59,21 @@ def test_a_temporary_error_is_tried_again_and_the_file_kept(tmp_path: Path) -> N
     assert len(requests) == 3
 
 
-def test_a_host_that_stays_down_is_unreachable(tmp_path: Path) -> None:
-    with host(*[503] * 9) as (url, requests), pytest.raises(Unreachable, match="cannot be down"):
-        download(url, SHA256, tmp_path)
-    assert len(requests) == ATTEMPTS and not any(tmp_path.iterdir())
-
-
-def test_a_file_that_is_not_there_is_asked_for_once(tmp_path: Path) -> None:
-    with host(404) as (url, requests), pytest.raises(Unreachable, match="HTTPError"):
-        download(url, SHA256, tmp_path)
-    assert len(requests) == 1
-
-
-def test_another_file_is_refused_and_asked_for_once(tmp_path: Path) -> None:
-    expected = "0" * 64
-    with (
-        host() as (url, requests),
-        pytest.raises(RulerError, match=f"sha256 expected {expected}, found {SHA256}"),
-    ):
-        download(url, expected, tmp_path)
-    assert len(requests) == 1 and not any(tmp_path.iterdir())
+@pytest.mark.parametrize(
+    ("statuses", "sha256", "said", "requests"),
+    [
+        ([503] * 9, SHA256, "cannot be downloaded", ATTEMPTS),
+        ([404], SHA256, "HTTPError", 1),
+        ([], "0" * 64, f"refused: sha256 expected {'0' * 64}, found {SHA256}", 1),
+    ],
+)
+def test_a_host_that_stays_down_is_tried_again_and_a_missing_or_other_file_is_not(
+    statuses: list[int], sha256: str, said: str, requests: int, tmp_path: Path
+) -> None:
+    with host(*statuses) as (url, seen), pytest.raises(RulerError, match=said) as error:
+        download(url, sha256, tmp_path)
+    assert isinstance(error.value, Unreachable) == bool(statuses)
+    assert len(seen) == requests and not any(tmp_path.iterdir())
 
 
 def test_a_machine_without_network_does_not_wait(

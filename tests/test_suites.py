@@ -135,22 +135,6 @@ def test_a_folder_of_one_suite_takes_no_other_and_no_task_of_other_parameters(
     assert changed.returncode == 2 and "task vt_two was different" in changed.stderr
 
 
-def test_a_manifest_cannot_make_one_of_the_thirteen_another_task(tmp_path: Path, cli: Cli) -> None:
-    from ruler_data.manifest import Manifest
-    from ruler_data.suites import Suite
-
-    suite: Suite = load_suite(str(write(tmp_path, MINE)))
-    folder = tmp_path / "out"
-    done = cli(
-        "build", "--tasks", "vt", "--lengths", "1024", "--rows", 1, "--sources-kind", "sample",
-        "--out", folder,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    manifest = Manifest.from_json((folder / "manifest.json").read_text(encoding="utf-8"))
-    manifest.tasks["vt"] = suite.tasks["vt_two"]
-    assert manifest.table["vt"] == TASKS["vt"]
-
-
 def test_suites_are_listed_with_what_they_are_for(cli: Cli) -> None:
     said = cli("suites", "--json")
     assert said.returncode == 0, said.stderr

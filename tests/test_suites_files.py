@@ -24,6 +24,10 @@ WRONG = {
     NIAH + "domains, domains: [1]}": "tasks.niah_x.domains.0: 1: Input should be a valid string",
     NIAH + "domains, domains: a}": "tasks.niah_x.domains: 'a': Input should be a valid",
     "qa_x: {family: qa, source: squad, documents: some}": "tasks.qa_x.documents: 'some': Input",
+    "qa_x: {family: qa, source: ../towns.json}": "source: '../towns.json' is neither squad",
+    "qa_x: {family: qa, source: towns.txt}": "source: 'towns.txt' is neither squad",
+    "cwe_x: {family: cwe, vocabulary: 10}": "vocabulary: 10 words are too few for 10 common",
+    "cwe_x: {family: cwe, vocabulary: 9000}": "vocabulary: 9000: Input should be less than",
 }
 
 
@@ -42,54 +46,42 @@ def test_an_alias_bomb_is_refused_at_once(tmp_path: Path) -> None:
         load_suite(str(write(tmp_path, "\n".join(lines))))
 
 
-def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
-        load_suite(str(tmp_path / "none.yaml"))
-    path = tmp_path / "mine.yaml"
-    for data, said in (
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
         (b"name: \xff", "mine.yaml: not UTF-8 at byte 6"),
-        (
-            b"name: x\n\nabout: \0",
-            "mine.yaml:3: special characters are not allowed",
-        ),
+        (b"name: x\n\nabout: \0", "mine.yaml:3: special characters are not allowed"),
         (b"", "mine.yaml:1: a suite is a mapping"),
-    ):
-        path.write_bytes(data)
-        with pytest.raises(UsageError, match=said):
-            load_suite(str(path))
+        (bytes(200_001), "at most 200000 bytes"),
+    ],
+)
+def test_a_file_that_is_not_text_or_too_large_is_one_line(
+    data: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_bytes(data)
+    with pytest.raises(UsageError, match=said):
+        load_suite(str(tmp_path / "mine.yaml"))
+
+
+def test_what_is_no_file_is_refused_without_reading_it(tmp_path: Path) -> None:
     (tmp_path / "folder.yaml").mkdir()
     os.mkfifo(tmp_path / "pipe.yaml")
     (tmp_path / "loop.yaml").symlink_to("loop.yaml")
     for name, said in (
-        ("folder", "not a file"),
-        ("pipe", "not a file"),
-        ("loop", "cannot be"),
-    ):
+        ("none.yaml", "cannot be read: No such file"), ("folder.yaml", "not a file"),
+        ("pipe.yaml", "not a file"), ("loop.yaml", "cannot be"),
+    ):  # fmt: skip
         with pytest.raises(UsageError, match=said):
-            load_suite(str(tmp_path / f"{name}.yaml"))
+            load_suite(str(tmp_path / name))
     with pytest.raises(UsageError, match="no such suite; known: ruler"):
         load_suite("none")
 
 
-def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    with path.open("wb") as file:
-        file.truncate(3_000_000_000)  # sparse
-    with pytest.raises(UsageError, match="at most 200000 bytes"):
-        load_suite(str(path))
-
-
-def test_a_domain_that_would_take_the_name_of_a_task_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    task = "niah_domain_letters: {family: niah, haystack: domains, domains: [legal]}"
-    path.write_text(f"name: mine\nabout: Mine.\ntasks:\n  {task}\n", encoding="utf-8")
+def test_domains_of_ones_own_keep_the_names_and_the_tasks_that_are_there(tmp_path: Path) -> None:
+    task = NIAH.replace("niah_x", "niah_domain_letters") + "domains, domains: [legal]}"
     with pytest.raises(UsageError, match="has a task niah_domain_letters already"):
-        with_own_domains(load_suite(str(path)), ["letters"])
-
-
-def test_a_suite_that_names_a_domain_of_ones_own_gets_no_other_task(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    task = "niah_both: {family: niah, haystack: domains, domains: [legal, letters]}"
-    path.write_text(f"name: mine\nabout: Mine.\ntasks:\n  {task}\n", encoding="utf-8")
-    suite = load_suite(str(path))
+        with_own_domains(load_suite(str(write(tmp_path, TASK.format(task)))), ["letters"])
+    suite = load_suite(
+        str(write(tmp_path, TASK.format(NIAH + "domains, domains: [legal, letters]}")))
+    )
     assert with_own_domains(suite, ["letters", "notes"]) == suite

@@ -3,16 +3,14 @@
 import json
 import shutil
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ruler_builders.sources.qa import parse_own
-from ruler_data import Row, RulerError, UsageError
+from ruler_data import Row, RulerError
 from ruler_data.parquet import read_rows
-from ruler_data.suites import load_suite
 from tests.builds import run
 from tests.commands import one_line
 from tests.conftest import Cli
@@ -144,23 +142,6 @@ def test_what_cannot_be_built_is_refused_before_anything_is_written(
     special = run(*options(folder)[:2], *asked, *out)
     assert "would treat this text as a special token" in one_line(special, 2)
     assert not (tmp_path / "out").exists()
-
-
-WRONG: Mapping[str, str] = {
-    "qa_x: {family: qa, source: ../towns.json}": "source: '../towns.json' is neither squad",
-    "qa_x: {family: qa, source: towns.txt}": "source: 'towns.txt' is neither squad",
-    "cwe_x: {family: cwe, vocabulary: 10}": "vocabulary: 10 words are too few for 10 common",
-    "cwe_x: {family: cwe, vocabulary: 9000}": "vocabulary: 9000: Input should be less than",
-}
-
-
-@pytest.mark.parametrize("task", WRONG)
-def test_a_source_or_vocabulary_that_cannot_be_is_refused(task: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"name: mine\nabout: Mine.\ntasks:\n  {task}\n", encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        load_suite(str(path))
-    assert WRONG[task] in str(caught.value)
 
 
 @pytest.mark.parametrize(
