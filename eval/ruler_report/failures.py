@@ -45,9 +45,10 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     `score` is the official one. `bare` is the answer of the same model without the context, if
     known.
     """
-    named, text = named_in(row, task, answer), plain(answer[:_READ])
+    named = named_in(row, task, answer)
     if score == 1:
         return EXTRA if named and named.others else None
+    text = plain(answer[:_READ])
     if isinstance(task.params, Ruler2) and named and not named.gold:
         score = 0.0  # a soft match is no gold answer
     words, question_words = {*_words(_LIST_NUMBER.sub("", text))}, {*_words(row.question)}
