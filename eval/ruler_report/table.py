@@ -9,7 +9,7 @@ from typing import Literal
 
 from markupsafe import Markup
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markup import escape as rich_text
+from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -44,9 +44,9 @@ class Table:
         return plain_text(self)
 
     def __rich_console__(self, _: Console, __: ConsoleOptions) -> Iterator[RenderableType]:
-        table = RichTable(*map(rich_text, self.head), box=None)
+        table = RichTable(*(Column(Text(name)) for name in self.head), box=None)
         for place, row in enumerate(self.rows):
-            table.add_row(*map(rich_text, row), style="bold" if place in self.marked else None)
+            table.add_row(*map(Text, row), style="bold" if place in self.marked else None)
         yield table
         yield Text(f" {self.caption}\n", style="italic")
 

@@ -300,7 +300,8 @@ def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Sec
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_number(runs))
     costs = cost_table({run.label: run.results for run in runs})
-    yield Section("Score beside cost", curves.by_cost(runs), [costs], folded="Numbers")
+    title = "How models answered, and at what cost"
+    yield Section(title, curves.by_cost(runs), [costs], folded="Numbers")
     yield Section("Tasks by length", curves.by_length(runs))
     yield Section(
         "Tasks",
