@@ -57,7 +57,8 @@ GPUS = {
     "mi300x": Gpu(1307e12, 5300e9, 192e9),
 }
 
-_QWEN_MOE = {"decoder_sparse_step": 1, "mlp_only_layers": ()}
+_QWEN = {"use_sliding_window": False}
+_QWEN_MOE = {**_QWEN, "decoder_sparse_step": 1, "mlp_only_layers": ()}
 _MLA = {"first_k_dense_replace": 0}
 #: Architectures, by `model_type` of the language model: what they do that their config does not
 #: say, and what configs leave out.
@@ -66,8 +67,8 @@ TYPES: Mapping[str, Mapping[str, Any]] = {
     "mistral": {},
     "phi3": {},
     "mixtral": {},
-    "qwen2": {"qkv_bias": True},
-    "qwen3": {"qk_norm": True},
+    "qwen2": {**_QWEN, "qkv_bias": True},
+    "qwen3": {**_QWEN, "qk_norm": True},
     "gemma2": {"norms": 4, "sliding_window_pattern": 2, "tie_word_embeddings": True},
     "gemma3_text": {
         "norms": 4, "sliding_window_pattern": 6, "tie_word_embeddings": True, "qk_norm": True,
@@ -158,7 +159,7 @@ def shape_of(
     try:
         head, hidden = c["vocab_size"] * c["hidden_size"], c["hidden_size"]
         layers = tuple(_layer(c, *kind) for kind in _kinds(c))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, AttributeError):
+    except (LookupError, TypeError, ValueError, ZeroDivisionError, AttributeError):
         return None
     copies = 1 if c.get("tie_word_embeddings") else 2
     parameters = sum(layer.parameters for layer in layers) + copies * head + hidden
@@ -195,7 +196,8 @@ def _mixer(c: Mapping[str, Any], layer: int) -> str:
     ):
         if period in c:
             return "full" if layer % c[period] == first % c[period] else other
-    return "sliding" if c.get("sliding_window") and c.get("use_sliding_window", True) else "full"
+    slides = c.get("sliding_window") and c.get("use_sliding_window", True)
+    return "sliding" if slides and layer >= c.get("max_window_layers", 0) else "full"
 
 
 def _feed_forward(c: Mapping[str, Any], layer: int) -> str:
@@ -215,7 +217,7 @@ def _feed_forward(c: Mapping[str, Any], layer: int) -> str:
 def _layer(c: Mapping[str, Any], mixer: str, feed_forward: str) -> Layer:
     windows = {"sliding": c.get("sliding_window"), "chunked": c.get("attention_chunk_size")}
     norms = c.get("norms", 2) * c["hidden_size"]
-    all_, active, kv, width, state, _ = _MIXERS.get(mixer, _attention)(c) if mixer else Layer(0, 0)
+    all_, active, kv, width, state, _ = _MIXERS[mixer](c) if mixer else Layer(0, 0)
     fed = Layer(0, 0)
     if feed_forward:
         size = c.get("intermediate_size_mlp") or c["intermediate_size"]
@@ -314,7 +316,10 @@ def _mamba2(c: Mapping[str, Any]) -> Layer:
     return Layer(own, own, state=mixed * (kernel - 1) + inner * size)
 
 
-_MIXERS = {"linear": _delta_net, "mamba": _mamba, "mamba2": _mamba2}
+_MIXERS = {
+    **dict.fromkeys(("full", "sliding", "chunked"), _attention),
+    **{"linear": _delta_net, "mamba": _mamba, "mamba2": _mamba2},
+}
 
 
 #: The least and the most of something.

@@ -15,6 +15,9 @@ LLAMA_8B = {
     "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 128256,
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
 }  # fmt: skip
+QWEN2 = {
+    **LLAMA_8B, "model_type": "qwen2", "sliding_window": 1024, "max_window_layers": 30,
+}  # fmt: skip
 LLAMA_70B = {
     **LLAMA_8B, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
     "num_attention_heads": 64,
@@ -101,6 +104,8 @@ LONG = 131_072
     ("config", "by_hand"),
     [
         (LLAMA_8B, 131_072 * LONG),  # 128 KiB a token: 2 · 8 heads · 128 · 32 layers · 2 bytes
+        (QWEN2, 131_072 * LONG),  # no layer slides unless `use_sliding_window` says so
+        ({**QWEN2, "use_sliding_window": True}, 4096 * (30 * LONG + 2 * 1024)),
         (GEMMA3_27B, 2 * 2 * 16 * 128 * (10 * LONG + 52 * 1024)),  # every sixth layer is full
         (GPT_OSS_120B, 2 * 2 * 8 * 64 * 18 * (LONG + 128)),  # every second layer is full
         (DEEPSEEK_V3, 70_272 * LONG),  # its paper on hardware (arXiv 2505.09343), table 1
@@ -178,6 +183,8 @@ def test_the_range_holds_what_eight_a100_were_reported_to_take_a_task(
         {},
         {**LLAMA_8B, "model_type": "brand_new"},
         {**LLAMA_8B, "hidden_size": None},
+        {**LLAMA_8B, "layer_types": ["full_attention"]},
+        {**LLAMA_8B, "layer_types": ["retention"] * 32},
         {**LLAMA_8B, "quantization_config": {"quant_method": "awq"}},
     ],
 )
