@@ -111,7 +111,7 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     with readable(config), closing(read_groups(path)) as groups:
         for group in groups:
             table = group.select(COLUMNS).cast(SCHEMA).slice(0, rows - end)
-            for row in _checked(table, end, config):
+            for row in checked_rows(table, end, config):
                 if row.index != end:
                     break
                 yield row
@@ -121,36 +121,12 @@ def read_in_order(path: Path, config: str, rows: int) -> Generator[Row, None, No
     raise damaged(config, f"row {end} is not in its place")
 
 
-def row_places(
-    path: Path, config: str, rows: int
-) -> "Generator[tuple[int, pa.Table, int], None, None]":
-    """Yield the index of each of the first rows, its row group, and its place there."""
-    from ruler_data.parquet import SCHEMA, read_groups
-
-    end = 0
-    with closing(read_groups(path)) as groups:
-        for group in groups:
-            table = group.select(COLUMNS).cast(SCHEMA)
-            for place, index in enumerate(table["index"].to_pylist()[: rows - end]):
-                if index != end:
-                    raise damaged(config, f"row {end} is not in its place")
-                yield index, table, place
-                end += 1
-            if end == rows:
-                return
-    raise damaged(config, f"row {end} is not in its place")
-
-
-def checked_row(group: "pa.Table", place: int, index: int, config: str = "") -> Row:
-    """Return the row at a place of a row group; `index` is its place in the file of its config.
+def checked_rows(part: "pa.Table", first: int, config: str) -> Generator[Row, None, None]:
+    """Yield the rows of a part of a file that begins with row `first`.
 
     Raises:
-        ValueError: a value is missing, or it has no gold answer.
+        ValueError: a value is missing, or a row has no gold answer.
     """
-    return next(_checked(group.slice(place, 1), index, config))
-
-
-def _checked(part: "pa.Table", first: int, config: str) -> Generator[Row, None, None]:
     from ruler_data.parquet import gaps, packed_rows
 
     if missing := gaps(part, first):
@@ -219,7 +195,8 @@ class Rows(Sequence[Row]):
                 with opened(self._path) as file:
                     table = file.read_row_group(number, SCHEMA.names, use_threads=False)
                 self._group = number, table.cast(SCHEMA)
-            row = checked_row(self._group[1], at - self._starts[number], at, self.config)
+            part = self._group[1].slice(at - self._starts[number], 1)
+            row = next(checked_rows(part, at, self.config))
         if row.index != at:
             raise damaged(self.config, f"row {at} is not in its place")
         return row

@@ -10,7 +10,7 @@ import pytest
 from ruler_builders.pipeline import write_parquet as freeze
 from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
-from ruler_data.dataset import checked_row
+from ruler_data.dataset import checked_rows
 from ruler_data.parquet import read_rows, to_table
 from tests.rows import make
 
@@ -56,5 +56,5 @@ def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
     table = to_table(rows)
     missing = table.set_column(5, table.field(5), [[None, rows[0].outputs]])
     with pytest.raises(ValueError, match="row 100: outputs has no value"):
-        checked_row(missing.slice(0, 1), 0, 100)
-    assert checked_row(table, 1, 101) == rows[1]
+        next(checked_rows(missing, 100, "vt_1024"))
+    assert list(checked_rows(table, 100, "vt_1024")) == rows

@@ -13,12 +13,10 @@ from pathlib import Path
 
 from ruler_data.dataset import (
     Source,
-    checked_row,
     damaged,
     open_source,
     read_in_order,
     readable,
-    row_places,
 )
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
@@ -148,14 +146,10 @@ class Dataset:
         Rows with a common beginning then follow one another, so that a prefix cache that holds only
         the last row saves as much as one without limit.
         """
-        rows = row_places(self._file(config), config, self.rows[config])
-        with readable(config), closing(rows) as places:
-            wanted = (found for found in places if found[0] in indices)
+        with closing(self.read(config)) as rows:
+            wanted = (row for row in rows if row.index in indices)
             while held := list(islice(wanted, ALIKE)):
-                # UTF-8 sorts like its characters.
-                held.sort(key=lambda at: at[1]["context"][at[2]].as_buffer().to_pybytes())
-                for index, group, place in held:
-                    yield checked_row(group, place, index, config)
+                yield from sorted(held, key=lambda row: row.context)
 
     def sizes(self, config: str) -> list[tuple[int, int]]:
         """Return `length` and `max_new_tokens` of each chosen row, read without its text."""

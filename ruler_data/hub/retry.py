@@ -171,18 +171,8 @@ def _go_without_xet(doing: str, host: str) -> None:
         warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
 
 
-def check_network(doing: str) -> None:
-    """Find out in seconds, before long work, that there is no network.
-
-    Raises:
-        HubDown: no connection can be made.
-    """
-    if not is_reachable():
-        raise HubDown(doing, UNREACHABLE)
-
-
 def is_reachable() -> bool:
-    """Whether the Hub accepts connections; behind a proxy this is assumed."""
+    """Whether the Hub accepts connections, found out in seconds; behind a proxy it is assumed."""
     from huggingface_hub.constants import ENDPOINT
 
     url = urlsplit(ENDPOINT)

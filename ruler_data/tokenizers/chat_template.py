@@ -43,14 +43,14 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
     try:
         program = _environment().from_string(source)
     except Exception as error:
-        msg = f"it does not compile: {_first_line(error)}"
+        msg = f"it does not compile: {first_line(error)}"
         raise TemplateError(msg) from error
     try:
         return program.render(variables) if variables is not None else ""
     except MemoryError:
         raise
     except Exception as error:  # a template is a program and may raise anything
-        msg = _first_line(error)
+        msg = first_line(error)
         refuses = isinstance(error, jinja2.TemplateRuntimeError)
         raise TemplateError(msg if refuses else f"it fails: {msg}") from error
 
@@ -87,7 +87,8 @@ def _tojson(value: object, indent: int | None = None) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of what an error says, or its type."""
     return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
 
 

@@ -14,7 +14,12 @@ from ruler_data.errors import UsageError
 from ruler_data.files import cache_dir, hash_files, kept
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.row import utf8
-from ruler_data.tokenizers.chat_template import TemplateError, run_bounded_template, run_template
+from ruler_data.tokenizers.chat_template import (
+    TemplateError,
+    first_line,
+    run_bounded_template,
+    run_template,
+)
 from ruler_data.tokenizers.counters import (
     Counter,
     Probes,
@@ -91,7 +96,7 @@ class HfTokenizer(PromptTokenizer):
         try:
             self._tokenizer = _loaded(self._path, self._path.stat().st_mtime_ns)
         except Exception as error:  # the library raises bare Exception
-            msg = f"tokenizer {name}: tokenizer.json cannot be read: {_first_line(error)}"
+            msg = f"tokenizer {name}: tokenizer.json cannot be read: {first_line(error)}"
             raise UsageError(msg) from error
         self._stock = stock_counter(self._tokenizer)
         files, engine = hash_files(folder, FILES), self._stock.version
@@ -319,7 +324,3 @@ def _is_stripped(text: bytes) -> bool:
     """Whether a text has no white space around it; a character has at most four bytes."""
     ends = text[:4].decode(errors="ignore")[:1], text[-4:].decode(errors="ignore")[-1:]
     return not any(end.isspace() for end in ends)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

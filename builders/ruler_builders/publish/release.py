@@ -37,7 +37,7 @@ from ruler_data.hub.repo import (
     tree,
     whoami,
 )
-from ruler_data.hub.retry import check_network, is_reachable, status, token
+from ruler_data.hub.retry import UNREACHABLE, HubDown, is_reachable, status, token
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import Index, Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
@@ -293,7 +293,9 @@ def _check_access() -> None:
     if token() is None:
         msg = "no token: log in with `hf auth login`, or set HF_TOKEN to one with write access"
         raise RulerError(msg)
-    check_network("publish")
+    if not is_reachable():
+        step = "publish"
+        raise HubDown(step, UNREACHABLE)
 
 
 def _check_token(repos: Sequence[str], tell: Tell, *, dry_run: bool) -> None:
