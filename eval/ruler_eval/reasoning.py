@@ -7,6 +7,8 @@ A template may open the block itself (`opens`); the generated text then has only
 with a reasoning parser return both apart (`Answer.reasoning`).
 """
 
+from functools import lru_cache
+
 #: How models open and close a block of reasoning; the answer follows the end. As in the templates
 #: and in vLLM's reasoning parsers of 2026-11.
 BLOCKS = (
@@ -23,6 +25,7 @@ BLOCKS = (
 )
 
 
+@lru_cache(maxsize=4)  # an answer is looked at several times
 def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     r"""Return reasoning and answer; the reasoning of a text without any is None.
 

@@ -19,6 +19,7 @@ import tomllib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from importlib.resources import files
 from itertools import product
 from typing import NamedTuple
@@ -98,6 +99,7 @@ _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
 ))  # fmt: skip
 
 
+@lru_cache(maxsize=4)  # an answer is looked at several times
 def plain(answer: str) -> str:
     r"""Return the text of an answer: without reasoning, Markdown, LaTeX, keys of JSON, heads.
 

@@ -256,12 +256,13 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     named = {output.lower(): output.lower() in answer for output in row.outputs}
     start = example_end(row, task)
     room = max(1, len(row.context) - start)
-    for span in row.evidence:
-        cell = min(BINS - 1, max(0, span.start - start) * BINS // room)
-        if task.metric == "part":
-            yield cell, score > 0
-        else:
-            yield cell, _is_shown(row.context[span.start : span.end].lower(), named, score)
+    any_of = task.metric == "part"
+    for first, last in row.evidence:
+        cell = min(BINS - 1, max(0, first - start) * BINS // room)
+        yield (
+            cell,
+            (score > 0 if any_of else _is_shown(row.context[first:last].lower(), named, score)),
+        )
 
 
 def _is_shown(text: str, named: dict[str, bool], score: float) -> bool:
