@@ -105,20 +105,9 @@ def leaderboard(
     names: Sequence[str] = (),
     claimed: bool = False,
 ) -> Board:
-    """Write a leaderboard to a folder, `index.html` and `leaderboard.json`, and return it.
+    """Write a leaderboard to a folder, `index.html` and `leaderboard.json`; see the command.
 
-    Args:
-        places: runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
-        out: the folder.
-        weights: of lengths, `4096=3,32768=1`; lengths without one do not count in the mean.
-        threshold: of effective lengths, in percent; by default the paper's.
-        data: rows of runs that are not where the run read them.
-        names: `NAME=RUN`, a name to show for a run.
-        claimed: rank also runs of which only a results.json is known.
-
-    Raises:
-        UsageError: there is no such run, or weights name no length.
-        RulerError: runs cannot be compared, or the Hub is not available.
+    `places` are runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
     """
     folder = Path(out)
     if folder.exists() and not folder.is_dir():

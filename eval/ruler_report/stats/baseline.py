@@ -124,16 +124,7 @@ def gate(
 ) -> Gate:
     """Test whether a run is not worse than a baseline, over all tasks and in each category.
 
-    Args:
-        new: a run, as for `compare`.
-        baseline: the run that it must not fall behind.
-        margin: percentage points that it may lose.
-        rows: the first rows of each config alone; by default all of the baseline.
-        lengths: these lengths alone.
-
-    Raises:
-        UsageError: there is no such run, it is not scored, or the margin is not positive.
-        RulerError: the runs cannot be compared.
+    `rows` are the first ones of each config, and `lengths` the only ones; by default all.
     """
     check_margin(margin)
     first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))

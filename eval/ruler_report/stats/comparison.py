@@ -358,18 +358,9 @@ def pair_table(
 def compare(
     first: Run, second: Run, *, force: bool = False, score: ScoreName | None = None
 ) -> Comparison:
-    """Compare two runs; differences are second minus first.
+    """Compare two runs, second minus first; see the command.
 
-    Args:
-        first: a run: its folder, the path of its `results.json`, or its results.
-        second: another run.
-        force: compare even if protocols or versions differ; `notes` then says so.
-        score: the score to compare; by default that which reports lead with.
-
-    Raises:
-        UsageError: there is no such run or score, or it is not scored.
-        RulerError: the runs cannot be compared and `force` is false, their editions differ, or
-            they share no task.
+    `score` is by default that which reports lead with.
     """
     runs = [read_results(first), read_results(second)]
     made = compared(pair_table(runs, force=force, score=score), 0, 1)

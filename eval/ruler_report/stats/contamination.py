@@ -36,16 +36,9 @@ def contamination(
     """Test whether a model scores higher on public rows than on fresh rows of another seed.
 
     Differences are public minus fresh. Verdicts are `contaminated` (public rows are easier),
-    `no sign` (a gap of the margin or more is ruled out) or `cannot tell`.
-
-    Args:
-        public: a run on the public rows, as for `compare`.
-        fresh: a run of the same model on rows of another seed.
-        margin: the smallest gap that matters, in percentage points.
-        force: compare even if the runs differ in more than the seed; `notes` then says so.
+    `no sign` (a gap of the margin or more, in percentage points, is ruled out) or `cannot tell`.
 
     Raises:
-        UsageError: there is no such run, or it is not scored.
         RulerError: the runs differ in more than the seed and `force` is false, the seeds are equal
             or in the wrong order, or no task was scored at all lengths.
     """

@@ -22,6 +22,7 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import open_model, text_part
 from ruler_report.format import format_length
 from ruler_report.results_file import Results
+from ruler_report.stats.baseline import check_margin
 from ruler_report.stats.effective_length import OVERALL
 from ruler_report.table import Shown, Table
 
@@ -95,8 +96,12 @@ class GatePlan(Shown):
                 f"{RELEASED} rows cannot decide {worst.name} at {self.margin:g} points; they can "
                 f"at --margin {math.ceil(10 * worst.smallest) / 10:g}"
             )
-        cost = [f"about {_minutes(self.cost)} GPU minutes"] if self.cost else []
-        return [table, line, *cost]
+        if self.cost is None:
+            return [table, line]
+        if self.cost.gpu_hours is None:
+            return [table, line, "the model does not fit on the GPU"]
+        low, high = (60 * hours for hours in self.cost.gpu_hours)
+        return [table, line, f"about {low:,.0f} to {high:,.0f} GPU minutes"]
 
     def to_record(self) -> dict[str, object]:
         """Return the plan as plain values."""
@@ -105,13 +110,6 @@ class GatePlan(Shown):
         record["parts"] = [asdict(one) for one in self.parts]
         record["gpu_minutes"] = [60 * hour for hour in hours] if hours else None
         return {**record, "notes": self.notes}
-
-
-def _minutes(cost: Estimate) -> str:
-    if cost.gpu_hours is None:
-        return "(the model does not fit) no number of"
-    low, high = (60 * hours for hours in cost.gpu_hours)
-    return f"{low:,.0f} to {high:,.0f}"
 
 
 def plan(
@@ -123,22 +121,12 @@ def plan(
     model: str = "",
     gpu: str = "",
 ) -> GatePlan:
-    """Return how many rows of each config decide a gate.
+    """Return how many rows of each config decide a gate; see the command.
 
-    Args:
-        margin: percentage points that a run may lose.
-        baseline: the run that it must not fall behind; RULER's 13 tasks without one.
-        rows: plan with these rows of each config; by default as many as are needed.
-        lengths: in tokens; by default those of the baseline, or RULER's six.
-        model: folder or Hub id, to estimate GPU minutes as `ruler-eval doctor` does.
-        gpu: its name.
-
-    Raises:
-        UsageError: the margin, the GPU or the model is not one.
+    `rows` are planned with, by default as many as are needed; `lengths` are by default those of the
+    baseline, or RULER's six. `model` and `gpu` are for the estimate of GPU minutes.
     """
-    if not 0 < margin <= 100:
-        msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
-        raise UsageError(msg)
+    check_margin(margin)
     variances = _variances(baseline, tuple(lengths))
     every = tuple(sorted({length for _, length in variances}))
     categories: dict[str, list[float]] = {OVERALL: list(variances.values())}
