@@ -243,19 +243,20 @@ def build(
         threshold=threshold,
         tasks=tasks,
         entries=tuple(entries),
-        notes=tuple(_notes(entries, labels, results)),
+        notes=tuple(_notes(entries, labels, results, claimed=claimed)),
     )
 
 
 def _notes(
-    entries: Sequence[Entry], labels: Sequence[str], results: Sequence[Results]
+    entries: Sequence[Entry], labels: Sequence[str], results: Sequence[Results], *, claimed: bool
 ) -> Iterator[str]:
     for entry in entries:
         if entry.rows < entry.asked:
             yield f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
     for entry in entries:
         if "[claimed]" in entry.model:
-            yield f"{entry.model}: only its results.json is known; --claimed ranks it"
+            how = "ranked nevertheless, by --claimed" if claimed else "--claimed ranks it"
+            yield f"{entry.model}: only its results.json is known; {how}"
         elif ALL not in entry.scores.get(ALL, {}):
             yield f"{entry.model}: lacks tasks or lengths of others; no overall rank"
     for label, one in zip(labels, results, strict=True):

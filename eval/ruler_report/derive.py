@@ -48,6 +48,9 @@ def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) ->
     """Return the results of runs with the names that the user gives some of them.
 
     `names` are `NAME=PLACE`; places that are not among the runs follow them.
+
+    Raises:
+        RulerError: as `derive`; or a run has no score at all.
     """
     named: dict[str, str] = {}
     for entry in names:
@@ -57,7 +60,12 @@ def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) ->
             raise UsageError(msg)
         named[place] = name
     others = [place for place in named if place not in map(str, runs)]
-    return [replace(derive(run, data), name=named.get(str(run), "")) for run in (*runs, *others)]
+    found = [replace(derive(run, data), name=named.get(str(run), "")) for run in (*runs, *others)]
+    for one in found:
+        if not one.scored:
+            msg = f"{quote(one.run.model)}: no row has a score; resume the run, or leave it out"
+            raise RulerError(msg)
+    return found
 
 
 def derive(run: Run, data: str | None = None) -> Results:

@@ -11,7 +11,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.run_dir import RUN_FILE
-from ruler_report.derive import derive, derive_named, files_of, key_of, to_cache, window_of
+from ruler_report.derive import derive_named, files_of, key_of, to_cache, window_of
 from ruler_report.figures.style import Medium
 from ruler_report.format import format_number, spreadsheet, visible
 from ruler_report.pages.render import html_page, latex_page, markdown_page
@@ -102,7 +102,7 @@ def report(
         msg = f"--format {quote(form)}: not known; known: {', '.join(forms)}"
         raise UsageError(msg)
     results = derive_named(runs, names, data)
-    base = None if baseline is None else derive(baseline, data)
+    base = None if baseline is None else derive_named([baseline], [], data)[0]
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)

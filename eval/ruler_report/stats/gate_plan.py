@@ -158,7 +158,8 @@ def _variances(baseline: Results | None, lengths: tuple[int, ...]) -> dict[tuple
             known = [score for score in config.headline_scores if score is not None]
             found[key] = float(np.var([*known, 0.0, 1.0]))
     if not found:
-        msg = f"--lengths: the baseline has none of {', '.join(map(format_length, lengths))}"
+        what = ", ".join(map(format_length, lengths)) or "any length"
+        msg = f"--baseline {quote(baseline.run.model)}: no row of {what} has a score"
         raise UsageError(msg)
     return found
 
