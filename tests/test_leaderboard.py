@@ -68,17 +68,14 @@ def test_weights_and_threshold_are_the_users() -> None:
     assert build(RUNS, {4096: 1.0}, None).weights == {4096: 1.0, 8192: 0.0}
 
 
-@pytest.mark.parametrize("text", ["4096", "4096=-1", "4096=1,4k=2", "4096=0", "x=1", "16384=1"])
-def test_weights_that_say_nothing_are_refused(text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("weights", ["4096", "4096=-1", "4096=1,4k=2", "4096=0", "x=1", "16384=1"])
+def test_weights_and_thresholds_that_are_none_are_refused(weights: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--weights"):
-        leaderboard(RUNS, tmp_path / "out", weights=text)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_threshold_that_is_no_score_is_refused(tmp_path: Path) -> None:
+        leaderboard(RUNS, tmp_path / "out", weights=weights)
     for threshold in (float("nan"), -1.0, 101.0):
         with pytest.raises(UsageError, match="--threshold"):
             leaderboard(RUNS, tmp_path / "out", threshold=threshold)
+    assert not (tmp_path / "out").exists()
 
 
 def with_data(results: Results, **changes: object) -> Results:

@@ -17,7 +17,6 @@ from ruler_data import TASKS
 from ruler_report.results_file import Results
 from ruler_report.stats.comparison import compare, pair_table
 from ruler_report.stats.effective_length import weights
-from ruler_report.stats.pairs import Difference
 from ruler_report.stats.scores import Estimate
 from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT
@@ -61,13 +60,6 @@ def test_every_interval_has_a_width_and_holds_its_mean(scores: list[float]) -> N
     assert found.low <= perfect.low + 1e-9 and found.high >= none.high - 1e-9
     turned = cell([1 - score for score in reversed(scores)])
     assert (turned.low, turned.high) == pytest.approx((100 - found.high, 100 - found.low))
-
-
-def test_an_interval_of_many_rows_is_the_normal_one() -> None:
-    scores = np.random.default_rng(5).integers(0, 5, 4000) / 4
-    found = cell(scores.tolist())
-    half = 196 * scores.std() / math.sqrt(4000)
-    assert (found.high - found.low) / 2 == pytest.approx(half, rel=0.01)
 
 
 def test_the_mean_of_tasks_is_as_certain_as_all_their_rows() -> None:
@@ -128,10 +120,6 @@ def test_comparisons_made_at_once_are_corrected_together() -> None:
     smallest = min(range(3), key=lambda place: alone[place].p)
     assert together[smallest].adjusted == pytest.approx(min(1, 6 * alone[smallest].p))
     assert all(one.adjusted >= one.p for one in together)
-
-
-def told_apart(found: Sequence[Difference]) -> int:
-    return sum(one.verdict != "cannot tell" for one in found)
 
 
 def test_runs_of_equal_quality_are_seldom_told_apart() -> None:
