@@ -174,111 +174,21 @@ def verify(
 
     The arguments are those of the command; `show` returns what reports progress over so many
     tokens.
-    """
-    found = fetch_data(data, revision, tasks, lengths)
-    infos = found.manifest.configs
-    with show(sum(infos[name].rows * parse_config(name)[1] for name in found.names)) as progress:
-        verdict = verify_folder(
-            found,
-            tokenizer=tokenizer,
-            sources=sources,
-            haystack=haystack,
-            counter=counter,
-            rows=rows,
-            workers=workers,
-            progress=progress,
-        )
-    if verdict.exit_status == 0 and found.is_whole:
-        with suppress(OSError, RulerError):  # without it, the next command proves it again
-            write_file(_receipt(found.folder), f"{__version__}\n")
-    return verdict
-
-
-@dataclass(frozen=True)
-class Found:
-    """What is to be verified.
-
-    Attributes:
-        names: of the configs to make again.
-        where: the folder, or the release and its commit, for people.
-        is_whole: whether all files are here and all configs are wanted.
-        has_strays: whether a file that the manifest does not name is a finding.
-    """
-
-    folder: Path
-    manifest: Manifest
-    names: tuple[str, ...]
-    where: str
-    is_whole: bool
-    has_strays: bool
-
-
-def fetch_data(
-    data: Path | str,
-    revision: str,
-    tasks: str | Collection[str] | None,
-    lengths: str | Collection[int] | None,
-) -> Found:
-    """Return a folder, or a release on the Hub whose wanted configs are downloaded.
 
     Raises:
-        UsageError: the folder does not exist, or it has no such task or length.
+        UsageError: what is given does not exist or cannot be used, or has no such task or length.
         RulerError: there is no manifest, or it cannot be read.
     """
     chosen = parse_tasks(tasks), parse_lengths(lengths)
-    if Path(data).is_dir() and not revision:
-        folder, where, has_strays = Path(data), str(data), True
+    folder, where, release = Path(data), str(data), None
+    if revision or not folder.is_dir():
+        release = open_source(str(data), revision or None).release
+    if release is None:
         manifest = _manifest(folder)
-        names = manifest.select(*chosen)
     else:
-        source = open_source(str(data), revision or None)
-        if (release := source.release) is None:
-            return fetch_data(source.folder, "", tasks, lengths)
-        manifest, names = release.manifest, release.manifest.select(*chosen)
-        folder = release.fetch(names, files=release.manifest.files)
-        where, has_strays = f"{data} at {revision} (commit {release.commit})", False
-    return Found(folder, manifest, names, where, len(names) == len(manifest.configs), has_strays)
-
-
-def _manifest(folder: Path) -> Manifest:
-    if (folder / FILENAME).exists():
-        manifest = read_manifest_file(folder / FILENAME, FILENAME)
-        manifest.check(FILENAME)
-        return manifest
-    why = "it is not the folder of a build; name one that `ruler-data build` wrote"
-    if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
-        why = "the build is not finished; run `ruler-data build` with the same options to finish it"
-    msg = f"{folder}: no {FILENAME}: {why}"
-    raise RulerError(msg)
-
-
-def verify_folder(
-    found: Found,
-    *,
-    tokenizer: str | None,
-    sources: Path | str | None,
-    haystack: Path | str | None,
-    counter: CounterName,
-    rows: int | None,
-    workers: int,
-    progress: Progress,
-) -> Verdict:
-    """Make configs of a folder again and compare them, and all that is beside them.
-
-    Args:
-        found: the folder.
-        tokenizer: folder or id; None to find it by the manifest's hashes.
-        sources: folder of the real sources, or None.
-        haystack: folder of the user's own texts, or None.
-        counter: library that counts tokens.
-        rows: how many of each config to make again; None for all.
-        workers: number of processes.
-        progress: called with each config and rows.
-
-    Raises:
-        UsageError: a tokenizer, sources or texts that were given cannot be used.
-    """
-    folder, manifest, names, where = found.folder, found.manifest, found.names, found.where
+        manifest, where = release.manifest, f"{data} at {revision} (commit {release.commit})"
+        folder = release.fetch(manifest.select(*chosen), files=manifest.files)
+    names = manifest.select(*chosen)
     findings = [*_input_findings(manifest)]
     if findings:  # nothing else can be made sense of
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
@@ -294,14 +204,12 @@ def verify_folder(
     findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
     whys = {name: missing or _why_not(manifest, name, reasons) for name in present}
     job = partial(_prove, folder, manifest, rows, whys)
-    done = run_jobs(
-        partial(_prove_in_worker, plan, job),
-        sorted(present, key=lambda name: -parse_config(name)[1]),
-        workers,
-        progress,
-        here=partial(job, plan, context),
-    )
-    proofs = {proof.name: proof for proof in done}
+    tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
+    with show(tokens) as progress:
+        work, here = partial(_prove_in_worker, plan, job), partial(job, plan, context)
+        longest_first = sorted(present, key=lambda name: -parse_config(name)[1])
+        done = run_jobs(work, longest_first, workers, progress, here)
+        proofs = {proof.name: proof for proof in done}
     for name in present:
         findings += proofs[name].findings
         if proofs[name].unproved:
@@ -312,7 +220,7 @@ def verify_folder(
     wrong, unrendered = _beside(folder, manifest, again, address)
     findings += [*wrong, *_differences(manifest, again)]
     unproved |= unrendered
-    if found.has_strays:
+    if release is None:
         findings += _strays(folder, manifest)
     if address is None and len({info.rows for info in configs.values()}) > 1:
         most = max(info.rows for info in configs.values())
@@ -321,7 +229,7 @@ def verify_folder(
             for name, info in configs.items()
             if info.rows < most
         ]
-    return Verdict(
+    verdict = Verdict(
         where,
         tuple(dict.fromkeys(findings)),
         {} if findings else unproved,
@@ -330,6 +238,22 @@ def verify_folder(
         sum(manifest.configs[name].rows for name in names),
         sum(proof.made for proof in proofs.values()),
     )
+    if verdict.exit_status == 0 and len(names) == len(manifest.configs):
+        with suppress(OSError, RulerError):  # without it, the next command proves it again
+            write_file(_receipt(folder), f"{__version__}\n")
+    return verdict
+
+
+def _manifest(folder: Path) -> Manifest:
+    if (folder / FILENAME).exists():
+        manifest = read_manifest_file(folder / FILENAME, FILENAME)
+        manifest.check(FILENAME)
+        return manifest
+    why = "it is not the folder of a build; name one that `ruler-data build` wrote"
+    if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
+        why = "the build is not finished; run `ruler-data build` with the same options to finish it"
+    msg = f"{folder}: no {FILENAME}: {why}"
+    raise RulerError(msg)
 
 
 def _plan(
