@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measuring import cpu
 
-from ruler_builders.checks.row_check import row_findings
+from ruler_builders.checks.solvers import row_findings
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_one import made_rows
 from ruler_builders.pipeline.plan import BuildPlan

@@ -25,7 +25,7 @@ def cost(checkout: Path, options: argparse.Namespace) -> float:
         map(str, (checkout, checkout / "builders", checkout / "eval"))
     )
     with tempfile.TemporaryDirectory() as scratch:
-        command = [sys.executable, "-m", "ruler_builders", "build", "--tokenizer"]
+        command = [sys.executable, "-P", "-m", "ruler_builders", "build", "--tokenizer"]
         command += [options.tokenizer, "--sources", options.sources, "--rows", str(options.rows)]
         command += ["--lengths", options.lengths, "--out", f"{scratch}/out"]
         return run(command).cpu

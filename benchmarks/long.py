@@ -22,7 +22,7 @@ from typing import Any
 
 from measuring import about, facts, table
 
-from ruler_builders.checks.row_check import row_findings
+from ruler_builders.checks.solvers import row_findings
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.fit import make_row, make_rows
 from ruler_builders.pipeline.plan import BuildPlan

@@ -6,7 +6,6 @@ is consistent.
 """
 
 import hashlib
-import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -20,7 +19,6 @@ import pyarrow.parquet as pq
 from ruler_builders.card import card_files
 from ruler_data import Manifest, Row, digest_rows
 from ruler_data.tasks import Task
-from tests.conftest import Cli
 
 Edit = Callable[[list[Row]], list[Row]]
 Change = Callable[[Row], Row]
@@ -124,16 +122,6 @@ def edit_table(folder: Path, config: str, table: pa.Table) -> None:
     edit_file(folder, config, bytes_of(table))
 
 
-def edit_card(folder: Path, before: str, after: str) -> None:
-    """Replace text of the card, and repair what the manifest says of its bytes."""
-    card = folder / "README.md"
-    data = card.read_bytes().replace(before.encode(), after.encode())
-    card.write_bytes(data)
-    files = manifest_of(folder).files
-    entry = replace(files[card.name], bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
-    edit_manifest(folder, files={**files, card.name: entry})
-
-
 def forge(folder: Path, config: str, edit: Edit) -> None:
     """Edit rows, and repair all that file, manifest and card say of them."""
     forge_all(folder, {config: edit})
@@ -213,19 +201,11 @@ def must_find(done: subprocess.CompletedProcess[str], *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def unfound(
-    edits: Mapping[str, tuple[Edit, str]], build: Path, tmp_path: Path, cli: Cli
-) -> dict[str, list[str]]:
-    """Forge a row of each task, and return the tasks where no finding begins and reads so.
-
-    Only the audit may find anything: hashes, digests and figures are repaired.
-    """
-    copy = copy_of(build, tmp_path)
-    forge_all(copy, {f"{task}_4096": edit for task, (edit, _) in edits.items()})
-    found = must_find(cli("verify", copy))
-    assert all(re.match(r"\w+_4096(/\d+)?: ", line) for line in found), found
-    return {
-        task: [line for line in found if line.startswith(task)]
-        for task, (_, form) in edits.items()
-        if not any(re.match(rf"{task}_4096/{form}", line) for line in found)
-    }
+def edit_card(folder: Path, before: str, after: str) -> None:
+    """Replace text of the card, and repair what the manifest says of its bytes."""
+    card = folder / "README.md"
+    data = card.read_bytes().replace(before.encode(), after.encode())
+    card.write_bytes(data)
+    files = manifest_of(folder).files
+    entry = replace(files[card.name], bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
+    edit_manifest(folder, files={**files, card.name: entry})

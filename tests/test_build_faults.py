@@ -124,17 +124,6 @@ def test_a_stopped_build_says_so_leaves_no_process_and_goes_on(
     assert_same(out, expected)
 
 
-def test_a_build_stopped_while_its_workers_begin_says_so_in_one_line(
-    asked: Asked, tmp_path: Path
-) -> None:
-    with started(*asked, "--out", tmp_path / "out", "--workers", 2) as process:
-        until(lambda: workers_of(process), process)
-        os.killpg(process.pid, signal.SIGINT)
-        line = one_line(finish(process), 130)
-        assert_all_gone(process.pid)
-    assert "run the same command again" in line
-
-
 def test_a_killed_worker_ends_the_build_with_one_line_and_the_build_goes_on(
     asked: Asked, tmp_path: Path, expected: dict[str, bytes]
 ) -> None:

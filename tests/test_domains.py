@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.rows.segments import SLACK, Segments
-from ruler_builders.rows.tokenized_sources import Passages, mixed
+from ruler_builders.rows.tokenized_sources import Passages
 from ruler_builders.sources.domains import BUNDLED, LONGEST, WIDTH, cut
 from ruler_builders.sources.packaged import bundled_domain
 from tests.rows import counted, rows_of
@@ -23,13 +23,6 @@ def test_a_domain_of_the_package_has_25_kilobytes_and_hardly_repeats(name: str) 
     assert sum(map(len, lines)) > 25_000
     telling = [line.strip() for line in lines if len(set(line)) > 15]
     assert len(set(telling)) > 0.9 * len(telling) > 100
-
-
-@pytest.mark.parametrize("text", ["x" * 1000, "a word, " + "x" * 500 + " and", "é" * 4_000_000])
-def test_a_word_too_long_for_a_line_is_cut(text: str) -> None:
-    lines = cut([text]).lines
-    assert all(0 < len(line.rstrip("\n")) <= WIDTH for line in lines)
-    assert "".join("".join(lines).split()) == "".join(text.split())
 
 
 @given(st.text(alphabet="ab \t\n\r,.", max_size=400))
@@ -113,19 +106,3 @@ def test_a_mixed_haystack_takes_turns_between_all_domains() -> None:
     for row in rows_of("niah_domain_mixed", length=8192):
         found = [owners[line] for line in row.context.split("\n") if line in owners]
         assert {name for name in BUNDLED if found.count(name) > 3} == set(BUNDLED)
-
-
-def test_no_domain_of_a_mixture_runs_out_before_the_others() -> None:
-    parts = [
-        Passages(
-            Segments.of([f"{name}{n}" for n in range(size)], np.full(size, 9)),
-            np.arange(size),
-            9 * size,
-        )
-        for name, size in (("a", 3), ("b", 11))
-    ]
-    turns = mixed(parts, random.Random(1))
-    texts = turns.lines.texts.to_pylist()
-    assert [text[0] for text in texts] == ["a", "b"] * 11
-    assert {text for text in texts if text[0] == "b"} == {f"b{n}" for n in range(11)}
-    assert [texts.count(f"a{n}") for n in range(3)] in ([4, 4, 3], [4, 3, 4], [3, 4, 4])

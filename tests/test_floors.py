@@ -91,22 +91,6 @@ def test_near_misses_of_the_gold_answer_give_it_away_to_the_majority() -> None:
     assert means["majority"] == 1.0 and means["last"] == means["odd one out"] == 0.0
 
 
-def test_the_only_needle_of_its_form_is_a_strategy() -> None:
-    rows = []
-    for row in (make("mistral", "niah_lookalikes", index, 2048) for index in range(4)):
-        [span] = row.evidence
-        odd = f"Remember {row.outputs[0]}, which is the special magic number that goes with a-b."
-        rows.append(replace(row, context=row.context[: span.start] + odd + row.context[span.end :]))
-    assert measured(ALL["niah_lookalikes"], rows).means()["of the rarest form"] == 1.0
-
-
-@pytest.mark.parametrize("name", ["cwe", "fwe"])
-def test_counting_is_no_strategy_where_the_question_asks_to_count(name: str) -> None:
-    means = measured(TASKS[name], [make("mistral", name, 0, 4096)]).means()
-    del means[LISTING]
-    assert "most frequent" not in means and max(means.values()) < 1.0
-
-
 def test_a_sample_of_100_rows_is_spread_over_a_config() -> None:
     row = make("mistral", "niah_single_1", 0, 1024)
     rows = [replace(row, index=index, outputs=(row.outputs if index % 500 < 250 else ("x",)))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from ruler_builders.pipeline.build_dir import BuildDir
-from ruler_data import UsageError
 from ruler_data.manifest import PRIVATE_SEEDS, shown_seed
 from tests.builds import Asked, run, started, until
 from tests.commands import one_line
@@ -80,13 +79,6 @@ def test_a_public_folder_is_not_gone_on_with_and_stays_as_it_is(
     assert (out / "manifest.json").read_bytes() == before and not (out / ".build").exists()
     assert run(*asked, "--force", "--out", out).returncode == 0
     assert manifest_of(out).is_private
-
-
-def test_a_seed_cannot_be_asked_for_and_drawn(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="leave out --seed 7"):
-        BuildDir(tmp_path).choose_seed(7, fresh=True)
-    assert BuildDir(tmp_path).choose_seed(7, fresh=False) == 7
-    assert BuildDir(tmp_path).choose_seed(None, fresh=False) == 42
 
 
 def test_a_fresh_build_is_published_only_when_that_is_said(

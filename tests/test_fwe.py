@@ -1,6 +1,5 @@
 """fwe: words of one list, each row's own, scattered over the text."""
 
-import re
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -15,23 +14,10 @@ from ruler_data import TASKS, Row
 from ruler_data.tasks import Fwe
 from tests.rows import counted, make, target
 
-CODED = re.compile(r"\b[a-z]{6}\b")
-
 
 def shown(row: Row) -> list[str]:
     """Return the words of a text, the noise among them."""
     return row.context.rpartition("coded words. ")[2].split()
-
-
-def test_the_list_has_different_words_of_six_letters() -> None:
-    noise, *words = fwe._words(counted("mistral")).all
-    assert noise == "..." and len(set(words)) == len(words) == 32_768
-    assert all(CODED.fullmatch(word) for word in words)
-
-
-def test_words_are_the_same_whatever_counts_them() -> None:
-    rows = [make(name, "fwe", 3, 2048) for name in ("mistral", "mistral-v0.2")]
-    assert rows[0].outputs == rows[1].outputs
 
 
 @pytest.mark.parametrize("length", [1024, 8192])
@@ -48,15 +34,6 @@ def test_every_word_may_stand_anywhere(length: int) -> None:
         variance += share * (1 - share) * (len(coded) - 1)
     assert abs(alike - expected) < 5 * variance**0.5
     assert abs(np.mean(places) - 0.5) < 5 / (12 * len(places)) ** 0.5
-
-
-def test_a_text_of_the_largest_vocabulary_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fwe, "LARGEST_VOCABULARY", 40)
-    flat = replace(TASKS["fwe"], name="flat", params=Fwe(alpha=1.1))
-    row = make_row(flat, counted("mistral"), 0, target("mistral", 8192)).unpack()
-    counts = Counter(shown(row))
-    assert len(counts) == 40 and row.length >= 0.99 * 8192
-    assert [word for word, _ in counts.most_common(4)] == [fwe.NOISE, *row.outputs]
 
 
 @pytest.mark.parametrize("alpha", [1.1, 2.0, 3.5])

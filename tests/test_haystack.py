@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.sources import user_texts as own
 from ruler_builders.sources.user_texts import find_user_texts
 from ruler_data import UsageError
 from tests.builds import run
@@ -57,14 +56,6 @@ def test_each_sub_folder_is_a_domain_and_the_folder_itself_where_there_is_none(
     assert alone.domains == {"memos": ("a.txt",)}
 
 
-def test_rows_hold_the_texts_and_say_so_in_their_task(built: Path) -> None:
-    from ruler_data.parquet import read_rows
-
-    rows = list(read_rows(built / "niah_domain_contracts_1024/test-00000-of-00001.parquet"))
-    assert {row.task for row in rows} == {"niah_domain_contracts"}
-    assert all("CLAUSE" in row.context or "Clause" in row.context for row in rows)
-
-
 def test_the_manifest_names_the_texts_by_their_hash_and_nowhere_a_path(
     built: Path, texts: Path
 ) -> None:
@@ -91,17 +82,6 @@ def test_verifying_needs_the_texts_only_to_rebuild_and_tells_others_apart(
     (other / "letters" / "c.py").write_text(TEXT, encoding="utf-8")
     changed = cli("verify", built, "--haystack", other)
     assert changed.returncode == 1 and "manifest.json: sources." in changed.stdout
-
-
-def test_a_folder_built_from_other_texts_is_not_gone_on_with(
-    built: Path, texts: Path, tmp_path: Path
-) -> None:
-    out, other = shutil.copytree(built, tmp_path / "out"), shutil.copytree(texts, tmp_path / "mine")
-    (other / "letters" / "more.txt").write_text("more\n", encoding="utf-8")
-    said = one_line(
-        run(*ORDER, "--haystack", other, "--tasks", "niah_domain_letters", "--out", out), 2
-    )
-    assert "source domain_letters: sha256 expected" in said
 
 
 def test_texts_of_ones_own_are_published_only_when_that_is_said(
@@ -173,14 +153,6 @@ def test_a_folder_that_is_no_haystack_is_refused_in_one_line(what: str, tmp_path
         for name in found.domains:
             found.domain(name)
     assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_more_files_than_anybody_reads_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own, "MOST", 3)
-    with pytest.raises(UsageError, match="or 3 files"):
-        find_user_texts(folder_of(tmp_path / "texts", {f"{n}.txt": "x" for n in range(4)}))
 
 
 def test_the_command_refuses_what_it_cannot_read_before_it_writes(tmp_path: Path) -> None:

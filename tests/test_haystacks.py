@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
-from ruler_builders.rows.haystacks import BEGINNINGS, NeedleLines
-from ruler_builders.rows.insert_needles import insert_needles, spread
+from ruler_builders.rows.haystacks import NeedleLines
+from ruler_builders.rows.insert_needles import insert_needles
 from ruler_builders.rows.row_template import Needle
 from ruler_builders.rows.segments import Segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
@@ -19,9 +19,8 @@ from ruler_builders.sources import Library
 from ruler_data import TASKS, Row
 from ruler_data.parquet import NO_SPANS, SCHEMA, to_table
 from ruler_data.row import PackedRow, Span, serialize
-from ruler_data.tokenizers import load_tokenizer
 from ruler_data.tokenizers.counters import Text
-from tests.rows import counted, make, target
+from tests.rows import counted, target
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=9)
 FORM = "The number for {key} is: {value}."
@@ -86,11 +85,6 @@ def lines(kinds: tuple[str, str] = ("words", "numbers")) -> NeedleLines:
     return NeedleLines(fresh, FORM, kinds)  # type: ignore[arg-type]
 
 
-def test_golds_with_no_room_to_stand_apart_stay_at_their_depths() -> None:
-    assert spread([0, 1, 2, 3], last=1) == [0, 1, 2, 3]
-    assert spread([0, 1, 1, 1], last=3) == [0, 1, 2, 3]
-
-
 @pytest.mark.parametrize("kinds", [("words", "numbers"), ("uuids", "uuids")])
 def test_a_row_has_the_same_lines_whichever_rows_were_made_before(kinds: tuple[str, str]) -> None:
     alone, after = lines(kinds), lines(kinds)
@@ -104,12 +98,6 @@ def test_a_row_has_the_same_lines_whichever_rows_were_made_before(kinds: tuple[s
         assert texts[0] == texts[1]
 
 
-def test_every_one_of_500_rows_begins_at_a_line_of_its_own() -> None:
-    shared = lines()
-    begins = {int(shared.stretch(index, 100, ())[1][0]) for index in range(500)}
-    assert len(begins) == 500 and max(begins) < BEGINNINGS
-
-
 def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
     shared = lines()
     segments, numbers = shared.stretch(3, 2000, ())
@@ -119,13 +107,6 @@ def test_lines_whose_key_or_value_a_row_asks_for_are_left_out() -> None:
     for taken in ({key}, {value}, {key, value}):
         left = shared.stretch(3, 2000, taken)[1]
         assert left.tolist() == [*numbers[:5].tolist(), *numbers[6:].tolist()]
-
-
-def test_keys_and_values_of_a_long_text_are_all_different() -> None:
-    segments, _ = lines().stretch(0, 300_000, ())
-    parts = [line[:-1].split(" for ")[1].split(" is: ") for line in segments.texts.to_pylist()]
-    assert len(parts) > 10_000
-    assert len({part for pair in parts for part in pair}) == 2 * len(parts)
 
 
 class OneToken:
@@ -198,27 +179,9 @@ def test_a_packed_row_that_is_not_utf_8_is_refused() -> None:
         to_table([spoilt])
 
 
-@pytest.mark.parametrize("task", ["cwe", "fwe", "vt", "niah_multivalue", "qa_2"])
-def test_a_table_made_by_columns_is_the_one_made_by_rows(task: str) -> None:
-    rows = [make("mistral", task, index, 2048) for index in range(3)]
-    assert to_table(rows).equals(pa.Table.from_pylist([row.to_record() for row in rows], SCHEMA))
-
-
 def test_a_table_holds_rows_with_and_without_evidence() -> None:
     spans: list[tuple[Span, ...]] = [(), (Span(0, 1), Span(2, 5)), (), (Span(7, 9),), ()]
     rows = [Row(n, "t", "c", "q", "a", ("o",), 1, 2, some) for n, some in enumerate(spans)]
     table = to_table(rows)
     table.validate(full=True)
     assert [Row.from_record(record) for record in table.to_pylist()] == rows
-
-
-def test_prompts_put_together_are_prompts_rendered(llama3: str) -> None:
-    tokenizer = load_tokenizer(llama3)
-    assert tokenizer.use("auto") == ""
-    contents = ["Which?", " Which? ", "\nWhich?\n\n", "Wh\n\nich {{ 1 }} {% if %} <|eot_id|>?", ""]
-    contents += ["Which?\u3000", "\u3000Which?", "\u2009", "Ω", "ΩΩΩ\U0001f9ff"]
-    contents += [make(llama3, task, 0, 2048).prompt for task in TASKS]
-    for content in contents:
-        expected = tokenizer.recount_prompt(content, " It is")
-        assert tokenizer.count_prompt(content, " It is") == expected
-        assert tokenizer.count_prompt(content.encode(), " It is") == expected

@@ -65,13 +65,6 @@ def test_the_eighteen_are_the_thirteen_and_the_five_that_the_figure_names() -> N
     }
 
 
-def test_a_length_for_which_words_would_run_out_is_refused(tmp_path: Path) -> None:
-    options = ("--sources-kind", "sample", "--tasks", "cwe", "--out", tmp_path / "out")
-    said = one_line(run(*options, "--lengths", "4096,16777217"), 2)
-    assert "--lengths 16777217: more than 16777216 tokens" in said
-    assert not (tmp_path / "out").exists()
-
-
 def test_rows_of_a_suite_hold_for_the_thirteen_that_it_includes(tmp_path: Path) -> None:
     file = tmp_path / "small.yaml"
     file.write_text(

@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from itertools import combinations, permutations
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ruler_builders.rows.randomness import distinct, permutation, rng, shuffled, subset
+from ruler_builders.rows.randomness import distinct, permutation, rng, subset
 
 #: Times that each outcome is expected, and how far the sum of squares may be off: chi-square with
 #: d degrees of freedom has mean d and variance 2d.
@@ -61,13 +61,6 @@ def test_every_place_of_a_long_text_is_as_likely_as_another() -> None:
     assert abs(distance - size) < SIGMAS * (2 * size) ** 0.5
 
 
-def test_every_order_is_as_likely_as_another() -> None:
-    outcomes = list(permutations(range(4)))
-    source = rng(1, "t", 0, "order")
-    draws = [permutation(source, 4) for _ in range(TIMES * len(outcomes))]
-    assert is_fair([tuple(one.tolist()) for one in draws], outcomes)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 30_000, 150_000])
 def test_of_neighbours_in_an_order_either_is_as_often_the_greater(size: int) -> None:
@@ -76,8 +69,3 @@ def test_of_neighbours_in_an_order_either_is_as_often_the_greater(size: int) -> 
     rising = sum(np.count_nonzero(np.diff(permutation(source, size)) > 0) for _ in range(draws))
     # An order of n has (n - 1) / 2 rises in the mean, with variance (n + 1) / 12.
     assert abs(rising - draws * (size - 1) / 2) < SIGMAS * math.sqrt(draws * (size + 1) / 12)
-
-
-@given(st.lists(st.integers()))
-def test_what_is_shuffled_is_all_there(items: list[int]) -> None:
-    assert sorted(shuffled(rng(1, "t", 0, "x"), items)) == sorted(items)

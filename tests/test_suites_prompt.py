@@ -49,16 +49,6 @@ def test_a_question_about_n_common_words_says_n_and_its_example_answers_with_n(c
     assert set(row.outputs).isdisjoint(listed(head))
 
 
-@pytest.mark.parametrize(("top", "word"), [(2, "two"), (5, "five"), (10, "ten")])
-def test_a_question_about_k_frequent_words_says_k(top: int, word: str) -> None:
-    row = make("mistral", f"fwe_top_{top}", 1)
-    assert f"Find the {word} most frequently appeared coded words. " in row.context
-    assert f"What are the {word} most frequently appeared words" in row.question
-    assert f"the {word} most frequently appeared words are:" in row.answer_prefix
-    counts = Counter(word for word in row.context.split() if re.fullmatch("[a-z]{6}", word))
-    assert {word for word, _ in counts.most_common(top)} == set(row.outputs)
-
-
 @pytest.mark.parametrize("family", ["vt", "cwe"])
 def test_without_its_example_a_prompt_asks_the_same_and_shows_nothing_before(family: str) -> None:
     with_one, without = (make("mistral", task, 2) for task in (family, f"{family}_example_none"))
@@ -68,25 +58,6 @@ def test_without_its_example_a_prompt_asks_the_same_and_shows_nothing_before(fam
     assert without.context.startswith(instruction)
     assert " Answer: " in with_one.context.rpartition(instruction)[0]
     assert " Answer: " not in without.context
-
-
-@pytest.mark.parametrize(("letters", "alphabet"), [(3, 26), (10, 26), (5, 4), (10, 4)])
-def test_names_of_variables_have_the_letters_asked_for(letters: int, alphabet: int) -> None:
-    for index in range(4):
-        row = make("mistral", f"vt_names_{letters}_{alphabet}", index)
-        assert all(len(name) == letters for name in row.outputs)
-        assert set("".join(row.outputs)) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[:alphabet])
-
-
-def test_values_have_the_digits_or_words_asked_for() -> None:
-    for digits in (5, 7, 14, 28):
-        assert re.fullmatch(
-            rf"[1-9]\d{{{digits - 1}}}", make("mistral", f"niah_digits_{digits}", 0).outputs[0]
-        )
-    for words in (2, 4, 8):
-        [value] = make("mistral", f"niah_compound_{words}", 0).outputs
-        assert len(value.split("-")) >= words
-        assert value in make("mistral", f"niah_compound_{words}", 0, 8192).context
 
 
 def held(row: Row) -> list[tuple[str, float]]:

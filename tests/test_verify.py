@@ -77,14 +77,6 @@ def test_verifying_changes_nothing(sample_build: Path, tmp_path: Path, cli: Cli)
     assert contents(copy) == before
 
 
-def test_a_clean_report_is_json_on_request(sample_build: Path, cli: Cli) -> None:
-    done = cli("verify", sample_build, "--json")
-    assert done.returncode == 0
-    report = json.loads(done.stdout)
-    assert report["clean"] is True
-    assert (report["findings"], report["configs"], report["rows"]) == ([], 13, 78)
-
-
 def test_findings_are_json_on_request_and_still_fail(
     sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:

@@ -27,6 +27,7 @@ from tests.tampering import (
     at,
     copy_of,
     edit_config,
+    edit_manifest,
     edit_table,
     forge_all,
     insert,
@@ -293,14 +294,24 @@ def test_a_file_that_no_build_writes_is_found(folder: Path, tmp_path: Path, cli:
     )
 
 
-def test_a_file_with_other_columns_or_values_is_found(
+@pytest.mark.parametrize("notes", [{"claim": "GPT-9 scores 100 %"}, None])
+def test_a_file_with_other_metadata_than_the_canary_is_found(
+    notes: dict[str, str] | None, folder: Path, tmp_path: Path, cli: Cli
+) -> None:
+    copy = copy_of(folder, tmp_path)
+    edit_table(copy, "vt_1024", table_of(copy, "vt_1024").replace_schema_metadata(notes))
+    render(copy)
+    must_find(cli("verify", copy, "--tasks", "vt"), "metadata expected the canary")
+
+
+def test_a_source_that_the_manifest_leaves_out_is_found(
     folder: Path, tmp_path: Path, cli: Cli
 ) -> None:
     copy = copy_of(folder, tmp_path)
-    table = table_of(copy, "vt_1024")
-    edit_table(copy, "vt_1024", table.append_column("more", table["index"]))
-    render(copy)
-    must_find(cli("verify", copy, "--tasks", "vt"), "columns expected index: int32")
+    edit_manifest(
+        copy, sources=tuple(one for one in manifest_of(copy).sources if one.name != "squad")
+    )
+    must_find(cli("verify", copy), "does not name the source squad")
 
 
 def test_a_proved_folder_is_remembered_until_a_file_changes(

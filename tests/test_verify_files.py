@@ -94,18 +94,6 @@ def test_a_missing_extra_renamed_or_edited_file_is_named(
     assert len(found) == len(words)
 
 
-def test_files_that_changed_places_are_both_named(
-    sample_build: Path, tmp_path: Path, cli: Cli
-) -> None:
-    copy = copy_of(sample_build, tmp_path)
-    one, other = copy / VT, copy / file_of("fwe_4096")
-    one.rename(tmp_path / "kept")
-    other.rename(one)
-    (tmp_path / "kept").rename(other)
-    words = [f"{VT}: sha256 expected", f"{file_of('fwe_4096')}: sha256 expected", "task is 'fwe'"]
-    must_find(cli("verify", copy), *words)
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [

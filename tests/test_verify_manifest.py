@@ -56,13 +56,6 @@ def test_a_manifest_with_odd_values_is_named(
     must_find(cli("verify", copy), MANIFEST)
 
 
-def test_a_folder_for_a_manifest_is_named(sample_build: Path, tmp_path: Path, cli: Cli) -> None:
-    copy = copy_of(sample_build, tmp_path)
-    (copy / MANIFEST).unlink()
-    (copy / MANIFEST).mkdir()
-    must_find(cli("verify", copy), MANIFEST)
-
-
 def test_a_folder_without_a_manifest_is_not_finished(
     sample_build: Path, tmp_path: Path, cli: Cli
 ) -> None:
@@ -78,15 +71,6 @@ def test_what_is_no_folder_is_refused_as_usage(name: str, tmp_path: Path, cli: C
     assert done.returncode == 2
     assert "no such folder" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-@pytest.mark.parametrize("options", [("--rebuild", "-1"), ("--workers", "0"), ("--nothing",)])
-def test_an_option_out_of_range_is_refused_as_usage(
-    options: tuple[str, ...], sample_build: Path, cli: Cli
-) -> None:
-    done = cli("verify", sample_build, *options)
-    assert done.returncode == 2
-    assert options[0] in done.stderr
 
 
 def test_a_folder_that_was_never_a_build_is_told_from_one_that_is_not_finished(

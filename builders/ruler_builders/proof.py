@@ -26,7 +26,7 @@ from rich.text import Text
 from ruler_builders.card import EVAL, Address, address_of, card_files
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.floors import FloorMeter, known_floor
-from ruler_builders.checks.row_check import column_findings, row_findings
+from ruler_builders.checks.solvers import column_findings, row_findings
 from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
 from ruler_builders.pipeline.build_dir import STATE

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain
 
-from ruler_builders.checks.row_check import fill_finding, row_findings
+from ruler_builders.checks.solvers import fill_finding, row_findings
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from tests.proof.depth_uniformity import Depths

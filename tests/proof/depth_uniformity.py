@@ -73,15 +73,6 @@ class Depths:
         return result, findings
 
 
-def drift(task: Task) -> float:
-    """Return by how much a depth may differ that is drawn in tokens and measured in characters.
-
-    A character of code or of a table is more of a token than one of prose.
-    """
-    mixes = isinstance(task.params, Niah) and task.params.haystack == "domains"
-    return 0.13 if mixes else 0.03
-
-
 def uniformity(depths: list[float]) -> float:
     """Return the Kolmogorov-Smirnov distance of depths from the uniform distribution on [0, 1].
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from ruler_builders.card import card_files
 from ruler_builders.checks.defects import measure_defects
-from ruler_builders.checks.row_check import LEAST_FILL
 from ruler_builders.checks.ruler2_rows import gold_texts
-from ruler_builders.checks.solvers import solve
+from ruler_builders.checks.solvers import LEAST_FILL, solve
 from ruler_builders.exchange.layouts import OtherRow, all_tasks, find_files, read_file
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir

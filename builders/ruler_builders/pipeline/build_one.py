@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.floors import FloorMeter, known_floor
-from ruler_builders.checks.row_check import column_findings, fill_finding, row_findings
+from ruler_builders.checks.solvers import column_findings, fill_finding, row_findings
 from ruler_builders.pipeline.build_context import BuildContext, worker_context
 from ruler_builders.pipeline.fit import make_rows, recount, recounted_rows
 from ruler_builders.pipeline.plan import BuildPlan

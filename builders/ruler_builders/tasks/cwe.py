@@ -38,7 +38,7 @@ _EXAMPLE_SHORT = (10, 3, 1)
 #: fills: with o200k and Llama 3, which need the fewest, an item takes 5.3 tokens (measured). And
 #: the fewest tokens of a listed compound.
 TOKENS_PER_ITEM, COMPOUND_TOKENS = 5.4, 4
-#: Least share of the room of a list that a vocabulary must fill, as `row_check` asks of a row.
+#: Least share of the room of a list that a vocabulary must fill, as `row_findings` asks of a row.
 LEAST_FILL = 0.99
 RAN_OUT = "single words run out: all words, the common ones too, are adjective-noun compounds"
 
