@@ -38,6 +38,7 @@ def test_a_build_from_python_has_the_bytes_of_the_command_and_returns_its_manife
     assert snapshot(tmp_path / "python") == snapshot(tmp_path / "command")
     text = (tmp_path / "python" / "manifest.json").read_text(encoding="utf-8")
     assert manifest == Manifest.from_json(text)
+    assert len(repr(manifest).splitlines()) <= 10
     assert rows == {"vt_1024": 3, "fwe_1024": 3}
 
 

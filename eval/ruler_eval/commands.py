@@ -162,6 +162,7 @@ def run(
     model_name: ModelName = None,
     model_revision: ModelRevision = None,
     generate: Callable[..., Any] | None = None,
+    progress: bool = True,
     **engine_options: Any,  # noqa: ANN401 - any option of an engine
 ) -> Run:
     """Run a model over the rows; the same command resumes an interrupted run.
@@ -172,7 +173,7 @@ def run(
 
     In Python, `generate` is a function from a list of `Request`s to one text or `Generation` for
     each, for engine `python` (`ruler_eval.engines.python`); `model` may then be left out, or be
-    just a name. Further keyword arguments are options of the engine.
+    just a name. `progress=False` shows no bar. Further keyword arguments are options of the engine.
 
     Raises:
         UsageError: the options cannot be carried out, or `out` holds another run.
@@ -199,7 +200,7 @@ def run(
     folder = RunFolder(named_path(out)).checked()
     job = open_job(config)
     if data_parallel == 1:
-        return status(folder.path, run_shard(job, folder, part, question))
+        return status(folder.path, run_shard(job, folder, part, question, bar=progress))
     run_processes(config, folder, part, data_parallel)
     return status(folder.path)
 

@@ -11,7 +11,7 @@ import traceback
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -104,7 +104,12 @@ def open_job(config: EvalConfig) -> RunJob:
 
 
 def run_shard(
-    job: RunJob, folder: RunFolder, shard: Shard, question: Question | None = None
+    job: RunJob,
+    folder: RunFolder,
+    shard: Shard,
+    question: Question | None = None,
+    *,
+    bar: bool = True,
 ) -> str | None:
     """Answer the rows of a shard that have no answer yet; progress is shown on a terminal.
 
@@ -113,6 +118,7 @@ def run_shard(
         folder: of the run.
         shard: to answer.
         question: generate only until it is decided.
+        bar: whether to show progress.
 
     Returns:
         How many of them have none now, and why; None if all have one.
@@ -129,7 +135,8 @@ def run_shard(
             wanted = (each and job.request(*each) for each in rows)
         answers = journal.Journal(folder.path, shard.name)
         tokens = sum(parse_config(item.config)[1] for item in pending)
-        with closing(answers), progress(tokens, "loading the model") as advance:
+        shown = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
+        with closing(answers), shown as advance:
             for answer in _generate(job, wanted, folder.file(FAILURE, shard)):
                 answers.add(answer)
                 advance(answer.config, 1)

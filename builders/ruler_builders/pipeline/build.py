@@ -31,7 +31,7 @@ from ruler_data.tasks import OWN_FILE, TASKS, Niah, Task, config_place, task_pla
 from ruler_data.version import DATA_VERSION, __version__
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BuiltManifest(Manifest):
     """The manifest of a folder that was just built.
 
