@@ -64,14 +64,12 @@ class Journal:
 
 def to_line(answer: Answer) -> bytes:
     """Return a record as one line of JSON in ASCII; a lone surrogate becomes U+FFFD."""
-    added = {name: each for name, each in asdict(answer).items() if name not in ALWAYS}
-    known = {name: getattr(answer, name) for name in ALWAYS} | {
-        name: each
-        for name, each in added.items()
-        if each is not None and (name, each) != ("sample", 0)
+    known = {
+        name: _valid(value) if isinstance(value, str) else value
+        for name, value in asdict(answer).items()
+        if name in ALWAYS or (value is not None and (name, value) != ("sample", 0))
     }
-    valid = {n: _valid(each) if isinstance(each, str) else each for n, each in known.items()}
-    return json.dumps(valid, separators=(",", ":")).encode("ascii") + b"\n"
+    return json.dumps(known, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def _valid(text: str) -> str:
