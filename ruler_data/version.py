@@ -1,4 +1,4 @@
-"""The two version numbers: of the code and of the data it builds."""
+"""The two version numbers, of the code and of the data it builds; and where the code is."""
 
 __version__ = "1.1.0"
 
@@ -16,3 +16,15 @@ DEFAULT_SEED = 42
 def data_major() -> int:
     """Return the MAJOR number of the data version, which is part of every seed."""
     return int(DATA_VERSION.split(".")[0])
+
+
+def repository() -> str:
+    """Return the address of the code; empty while `make owner` has not named its owner."""
+    from importlib.metadata import PackageNotFoundError, metadata
+
+    try:
+        listed = metadata("ruler-data").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    address = next((one for one in listed if one.startswith("Repository, ")), "")
+    return "" if "OWNER" in address else address.removeprefix("Repository, ")

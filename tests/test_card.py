@@ -107,9 +107,20 @@ def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None
     assert len(text.splitlines()) <= 250 and len(text.encode()) <= 13 * 1024
     for said in (
         "[org](https://huggingface.co/org)", "datasets/org/ruler/discussions",
-        "pypi.org/project/ruler-data", "version      = {1.2.0}", "doi          = {}", CANARY,
+        "| Code | ruler-data ", "version      = {1.2.0}", "doi          = {}", CANARY,
     ):  # fmt: skip
         assert said in text
+
+
+def test_a_published_card_links_the_code_once_its_owner_is_named(
+    builds: Builds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, manifest = builds(), manifest_of(builds())
+    address = "https://github.com/acme/ruler-data"
+    monkeypatch.setattr("ruler_builders.card.repository", lambda: address)
+    for place, linked in ((Address("org/ruler", "v1.0.0"), True), (None, False)):
+        card = card_files(manifest, folder.joinpath, place)["README.md"].decode()
+        assert (f"[ruler-data]({address})" in card, f"git+{address}" in card) == (linked, linked)
 
 
 def test_every_file_holds_the_canary_string(builds: Builds) -> None:

@@ -19,6 +19,7 @@ from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
 from ruler_data.templates import template
 from ruler_data.tokenizers.registry import REGISTRY
+from ruler_data.version import repository
 
 #: Registers the dataset as a benchmark on the Hub, which checks it.
 EVAL = "eval.yaml"
@@ -70,6 +71,7 @@ def card_files(
     variables = {
         "manifest": manifest,
         "address": address,
+        "code": repository() if address else "",  # a folder is the same whoever builds it
         "front_matter": front_matter(manifest, address),
         "tasks": by_task,
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
