@@ -115,6 +115,16 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert run["engine_info"]["limit"] == "max_completion_tokens"
 
 
+def test_a_server_that_refuses_to_keep_special_tokens_is_reported_and_recorded(
+    frozen: Path, tmp_path: Path
+) -> None:
+    with FakeServer(lambda body: "x") as server:
+        server.refuses = {"skip_special_tokens"}
+        done = evaluate(*order(frozen, server.url, tmp_path, *THINKING, "--rows", 2))
+    assert done.returncode == 0 and "refuses skip_special_tokens; it is left out" in done.stderr
+    assert "skip_special_tokens" not in json.loads((tmp_path / "run.json").read_text())["sampling"]
+
+
 def test_each_sample_is_asked_once_with_its_own_seed(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
