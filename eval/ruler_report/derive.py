@@ -20,18 +20,27 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
-from ruler_eval import metrics, reasoning
+from ruler_eval import metrics, metrics_ruler2, reasoning
 from ruler_eval.data import Dataset
 from ruler_eval.repeat import read_repeat
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
-from ruler_report import exact, failures, prediction_formats, predictions, results_file, scoring
+from ruler_report import (
+    exact,
+    exact_ruler2,
+    failures,
+    prediction_formats,
+    predictions,
+    results_file,
+    scoring,
+)
 from ruler_report.failures import PARAMETRIC
 from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read_results
 
 #: Modules that decide on a score.
 SCORERS = (
-    exact, failures, metrics, prediction_formats, predictions, reasoning, results_file, scoring,
+    exact, exact_ruler2, failures, metrics, metrics_ruler2, prediction_formats, predictions,
+    reasoning, results_file, scoring,
 )  # fmt: skip
 #: What every version of this package computes alike, and the words for some of it.
 LASTING = ("digest", "rows", "scores", "failed", "missing")
@@ -164,7 +173,7 @@ def contradictions(claim: Results, found: Results) -> Iterator[str]:
     if differing := sorted(claim.configs.keys() ^ found.configs.keys()):
         yield f"{differing[0]}: is in only one of the file and the run"
     same_version = claim.package_version == found.package_version
-    for name in claim.configs.keys() & found.configs.keys():
+    for name in sorted(claim.configs.keys() & found.configs.keys()):
         ends = claim.configs[name], found.configs[name]
         yield from _config_contradictions(name, *ends, whole=same_version)
     if same_version and claim.validity and found.validity:
@@ -247,9 +256,9 @@ def key_of(info: RunInfo, place: Path) -> str:
 
 @cache
 def _scorer() -> str:
-    """Return the digest of the code that scores."""
-    sources = (Path(str(module.__file__)).read_bytes() for module in SCORERS)
-    return hashlib.sha256(b"".join(sources)).hexdigest()
+    """Return the digest of the code that scores, and of the words that it reads answers by."""
+    sources = [Path(str(module.__file__)).read_bytes() for module in SCORERS]
+    return hashlib.sha256(b"".join([*sources, repr(exact.WORDING).encode()])).hexdigest()
 
 
 def from_cache(key: str) -> Results | None:

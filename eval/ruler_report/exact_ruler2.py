@@ -37,14 +37,10 @@ def named(row: Row, params: Ruler2, answer: str) -> Iterator[str]:
     elif params.kind == "qa" or params.level == "basic":
         yield from re.findall(rf"(?<!\d)\d{{{len(row.outputs[0])}}}(?!\d)", answer)
     else:
-        spaced = _spaced(answer)
+        spaced = " ".join(answer.lower().split())
         yield from (text for text in _questions(row.context) if text in spaced)
 
 
 @lru_cache(maxsize=2)
 def _questions(context: str) -> list[str]:
     return [text.lower() for text in dict.fromkeys(_QUESTION.findall(context))]
-
-
-def _spaced(text: str) -> str:
-    return " ".join(text.lower().split())

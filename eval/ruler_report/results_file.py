@@ -172,11 +172,6 @@ class ConfigResult:
             questions=self.questions[: 16 * rows], **scores,
         )  # fmt: skip
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether every row has a score."""
-        return not (self.failed or self.missing)
-
 
 @dataclass(frozen=True)
 class Example:
