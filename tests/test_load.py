@@ -106,8 +106,11 @@ def rows_from(records: list[dict[str, Any]]) -> list[Row]:
     return [Row.from_record(record) for record in records]
 
 
-def test_datasets_lists_exactly_the_configs_that_were_built(sample_build: Path, load: Load) -> None:
+def test_datasets_lists_exactly_the_configs_that_were_built_of_one_split(
+    sample_build: Path, load: Load
+) -> None:
     assert load(names_in_datasets, sample_build) == [f"{task}_4096" for task in TASKS]
+    assert load(splits_of, sample_build, "qa_1_4096") == ["test"]
 
 
 def test_every_config_loads_with_the_declared_features_and_rows(
@@ -128,10 +131,6 @@ def stream_each(folder: Path, configs: list[str]) -> Any:  # noqa: ANN401 - as l
 def test_streaming_gives_what_loading_gives(sample_build: Path, load: Load) -> None:
     configs = [f"{task}_4096" for task in TASKS]
     assert load(stream_each, sample_build, configs) == load(load_each, sample_build, configs)
-
-
-def test_a_config_has_one_split(sample_build: Path, load: Load) -> None:
-    assert load(splits_of, sample_build, "qa_1_4096") == ["test"]
 
 
 @pytest.mark.parametrize("arguments", [(), ("vt_8192",)])
