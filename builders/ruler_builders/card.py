@@ -6,14 +6,17 @@ All of them follow from the manifest and the first row of each task, so they are
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 import yaml
 
+from ruler_data.dataset import open_source
+from ruler_data.errors import RulerError, UsageError
+from ruler_data.hub.download import released_version
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import parse_config
+from ruler_data.names import check_repo, parse_config, quote
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
@@ -245,3 +248,28 @@ def address_of(folder: Path) -> Address | None:
 
 
 _VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)
+
+
+def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:
+    """Return the card of a folder or a release, or as in a repo, without its last line feed."""
+    if version and not repo:
+        msg = f"--version {version} is of a release in --repo; name that repo too, or leave it out"
+        raise UsageError(msg)
+    tag = f"v{version or '1.0.0'}"
+    if released_version(tag) is None:
+        msg = f"version {quote(tag[1:])}: write MAJOR.MINOR.PATCH, e.g. 1.0.0"
+        raise UsageError(msg)
+    source = open_source(data, revision)
+    if repo and source.release:
+        msg = "--repo is for a folder; a release has its card"
+        raise UsageError(msg)
+    if repo:
+        shown = replace(source.manifest, data_version=tag[1:])
+        files = card_files(shown, source.folder.joinpath, Address(check_repo(repo), tag))
+        return files["README.md"].decode().removesuffix("\n")
+    if source.release:
+        source.release.fetch((), ["README.md"])
+    elif not (source.folder / "README.md").is_file():
+        raise RulerError(source.folder, "has no README.md; the same build command writes it again")
+    text = (source.folder / "README.md").read_text(encoding="utf-8", errors="replace")
+    return text.removesuffix("\n")

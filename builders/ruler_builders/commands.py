@@ -39,8 +39,16 @@ Counter = Annotated[
     Literal["auto", "tokenizers", "gigatoken"],
     typer.Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
 ]
-
-
+Tasks = Annotated[
+    str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
+]
+Folder = Annotated[Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
+Tokenizer = Annotated[
+    str | None,
+    typer.Option(
+        help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
+    ),
+]
 Data = Annotated[str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
 Revision = Annotated[str | None, typer.Option(help="Tag or commit of a release on the Hub.")]
 Rows = Annotated[Path | str, typer.Argument(help="File, folder or Hub repo of rows.")]
@@ -72,9 +80,7 @@ def build(
         str | Collection[int] | None,
         typer.Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
     ] = None,
-    tasks: Annotated[
-        str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
-    ] = "all",
+    tasks: Tasks = "all",
     rows: Annotated[
         int | None,
         typer.Option(
@@ -169,9 +175,7 @@ def build(
 
 
 def verify(
-    data: Annotated[
-        Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")
-    ],
+    data: Folder,
     *,
     revision: Annotated[
         str, typer.Option(help="Tag or commit of a release on the Hub; it is downloaded.")
@@ -185,12 +189,7 @@ def verify(
     rows: Annotated[
         int | None, typer.Option(help="Make only so many rows of each config again.", min=0)
     ] = None,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
-        ),
-    ] = None,
+    tokenizer: Tokenizer = None,
     sources: Sources = None,
     haystack: Haystack = None,
     workers: Workers = 1,
@@ -259,9 +258,9 @@ def card(
 
     Raises:
         UsageError: the options contradict each other.
-        RulerError: the folder has no card, or other rows than its manifest says.
+        RulerError: the folder has no card.
     """
-    from ruler_builders.publish.merge import card_of
+    from ruler_builders.card import card_of
 
     return card_of(data, revision, repo, version)
 
@@ -290,12 +289,7 @@ def publish(
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
     allow_unproved: AllowUnproved = False,
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
-        ),
-    ] = None,
+    tokenizer: Tokenizer = None,
     workers: Workers = 1,
 ) -> ReleaseOutcome:
     """Publish a folder on the Hub: one commit, verified there, then a tag that never moves.
@@ -342,9 +336,7 @@ def release(
     lengths: Annotated[
         str | Collection[int] | None, typer.Option(help="Lengths in tokens, e.g. 4k,128k.")
     ] = None,
-    tasks: Annotated[
-        str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
-    ] = "all",
+    tasks: Tasks = "all",
     rows: Annotated[int | None, typer.Option(help="Rows of each config.", min=1)] = None,
     suite: Annotated[str, typer.Option(help="Set of tasks.")] = "ruler",
     reserve: Annotated[
@@ -506,9 +498,7 @@ def import_rows(
 
 
 def export(
-    data: Annotated[
-        Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")
-    ],
+    data: Folder,
     *,
     tool: Annotated[
         Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"],

@@ -122,11 +122,7 @@ def highlight(row: Row, *, full: bool = False) -> Text:
 def show(
     data: str, config: str, index: int, revision: str | None, *, full: bool
 ) -> ShownRow | ShownConfigs:
-    """Return a row of a folder or a release; without a config, its configs.
-
-    Raises:
-        UsageError: there is no such config or row.
-    """
+    """Return a row of a folder or a release; without a config, its configs."""
     if config:
         parse_config(config)
     source = open_source(data, revision)

@@ -45,13 +45,7 @@ def export(
     tasks: str | Collection[str] | None = None,
     lengths: str | Collection[int] | None = None,
 ) -> Path:
-    """Write a dataset as another tool reads it, and return the new folder.
-
-    Raises:
-        UsageError: there is no such dataset or tool, the folder exists, or the tool has not the
-            metric of a task.
-        RulerError: a file is damaged, or cannot be written.
-    """
+    """Write a dataset as another tool reads it, and return the new folder."""
     if tool not in _TOOLS:
         msg = f"no export for {quote(tool)}; there are {', '.join(_TOOLS)}"
         raise UsageError(msg)

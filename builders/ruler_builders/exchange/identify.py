@@ -122,12 +122,7 @@ def identify(
     tokenizer: str | None = None,
     sources: Path | str | None = None,
 ) -> Identities:
-    """Return which edition, tokenizer, words and template made the rows of each task and length.
-
-    Raises:
-        UsageError: there are no rows.
-        RulerError: a file cannot be read, or none of its rows.
-    """
+    """Return which edition, tokenizer, words and template made the rows of each task and length."""
     size = None if length is None else parse_length(str(length), "--length")
     files, _ = find_files(str(data), revision, pattern)
     groups: dict[tuple[str, int | None], list[OtherRow]] = {}

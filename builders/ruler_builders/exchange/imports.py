@@ -97,12 +97,7 @@ def import_rows(
     sources: Path | str | None = None,
     skip_bad: bool = False,
 ) -> Imported:
-    """Write anybody's RULER rows as a frozen folder, and return it with a report of their defects.
-
-    Raises:
-        UsageError: there are no rows, or the folder or the tokenizer cannot be used.
-        RulerError: rows are bad and `skip_bad` is not set; nothing was written.
-    """
+    """Write anybody's rows as a frozen folder; `skip_bad` leaves out what cannot be read."""
     BuildDir(out).check()
     if out.is_dir() and any(out.iterdir()):
         msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"

@@ -1,8 +1,8 @@
 """Publishing: a verified folder becomes one commit and one tag on the Hub, or nothing does.
 
+card_rules.py      what the Hub accepts in a card
 version_rules.py   which part of the version number a change must raise
-merge.py           the published and the built configs as one dataset
-plan.py            what the repo holds, what to send, and under which version
-release.py         the steps, in order
-lockstep.py        several tokenizers as sibling repos, and the index that lists them
+plan.py            the published and the built configs as one dataset, and its version
+release.py         the steps of a release of one folder or of many, in order
+siblings.py        several tokenizers as sibling repos, and the index that lists them
 """

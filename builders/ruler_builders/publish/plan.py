@@ -1,20 +1,24 @@
-"""Plan a release: what the repo holds, what to send, and under which version."""
+"""Plan a release: the published and the built configs as one dataset, and its version."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ruler_builders.publish.merge import Dataset, compose
+from ruler_builders.card import EVAL, Address, card_files
+from ruler_builders.checks.floors import known_floor
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release, open_release
-from ruler_data.hub.repo import changed, head, missing, tags, tree
-from ruler_data.manifest import FILENAME, ConfigInfo, Manifest
-from ruler_data.names import counted, quote
+from ruler_data.hub.repo import PushFile, changed, head, missing, tags, tree
+from ruler_data.manifest import BALANCED, FILENAME, ConfigInfo, Manifest, SourceInfo
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.parquet import read_packed
 from ruler_data.row import digest_rows
+from ruler_data.tasks import config_place, task_place
+from ruler_data.version import __version__
 
 #: Files that a repo may hold before its first release; the Hub or a person creates them.
 NEW = (".gitattributes", "README.md", ".gitignore", "LICENSE")
@@ -60,7 +64,8 @@ class Plan:
     """
 
     version: Version
-    dataset: Dataset
+    manifest: Manifest
+    files: tuple[PushFile, ...]
     creates: bool
     before: Manifest | None
     change: Change
@@ -80,18 +85,13 @@ class Plan:
     def configs(self) -> list[tuple[str, ConfigInfo | None, ConfigInfo]]:
         """Return each config with its entry in the previous release, if any, and in this one."""
         old = self.before.configs if self.before else {}
-        return [(name, old.get(name), now) for name, now in self.dataset.manifest.configs.items()]
+        return [(name, old.get(name), now) for name, now in self.manifest.configs.items()]
 
     def lines(self, repo: str) -> Iterator[str]:
         """Return the plan as text: what changes in each config, the sum of all, and notes."""
-        if self.published is None:
-            yield from self._table(repo)
-        if self.replaced and self.published is None:
-            edited = f"changed on the Hub since {self.since}: {', '.join(self.replaced)}"
-            yield f"note: {edited}; this release replaces it; the history keeps the old content"
-
-    def _table(self, repo: str) -> Iterator[str]:
-        width = max(map(len, self.dataset.manifest.configs))
+        if self.published is not None:
+            return
+        width = max(map(len, self.manifest.configs))
         yield f"{repo}: {self.since.tag if self.since else 'no release'} -> {self.version.tag}"
         yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
         same, sums = 0, [0, 0, 0, 0]
@@ -107,6 +107,9 @@ class Plan:
         if same:
             yield f"  {counted(same, 'config')} unchanged"
         yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.configs()), 'config')}"
+        if self.replaced:
+            edited = f"changed on the Hub since {self.since}: {', '.join(self.replaced)}"
+            yield f"note: {edited}; this release replaces it; the history keeps the old content"
 
 
 def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
@@ -129,20 +132,21 @@ def make_plan(target: Target) -> Plan:
         before = _unfinished(repo, commit, held, target.built)
     version, kind, why = _version(target, base)
     siblings = target.siblings if kind else {}  # alone they are no reason to release
-    dataset = compose(target.folder, target.built, base, version, repo, siblings)
-    send = tuple(file.path for file in missing(dataset.files, held))
+    manifest, files = compose(target, base, version, siblings)
+    send = tuple(file.path for file in missing(files, held))
     released = tree(repo, base.commit) if base else {}
     edited = changed(released, held)
     return Plan(
         version=version,
-        dataset=dataset,
+        manifest=manifest,
+        files=files,
         creates=commit is None,
         before=base.manifest if base else None,
         change=kind,
         why=why,
         send=send,
-        new=frozenset(file.path for file in missing(dataset.files, released)),
-        refusals=tuple(_refusals(target, dataset.manifest, before, kind, why)),
+        new=frozenset(file.path for file in missing(files, released)),
+        refusals=tuple(_refusals(target, manifest, before, kind, why)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
@@ -202,14 +206,13 @@ def _base(target: Target, tagged: Mapping[Version, str]) -> Release | None:
 
 def _version(target: Target, base: Release | None) -> tuple[Version, Change, str]:
     """Return the version of the release, the kind of change, and the first difference."""
-    built, folder = target.built, target.folder
     if base is None:
-        return target.version or Version.parse(built.data_version), Change.MINOR, "new"
+        return target.version or Version.parse(target.built.data_version), Change.MINOR, "new"
     before = Version.parse(base.manifest.data_version)
     kind, why = change(
         base.manifest,
-        compose(folder, built, base, before, target.repo).manifest,
-        lambda info, rows: digest_rows(islice(read_packed(folder / info.file), rows)),
+        compose(target, base, before, {})[0],
+        lambda info, rows: digest_rows(islice(read_packed(target.folder / info.file), rows)),
     )
     fitting = before.after(kind)
     keeps = kind is Change.NONE and target.keeps_unchanged
@@ -248,3 +251,105 @@ def _unfinished(repo: str, commit: str, held: Collection[str], built: Manifest) 
         )
         raise UsageError(msg)
     return None
+
+
+def compose(
+    target: Target, base: Release | None, version: Version, siblings: Mapping[str, str]
+) -> tuple[Manifest, tuple[PushFile, ...]]:
+    """Return the dataset with all configs that were published before or are built in a folder.
+
+    A config that was built again replaces the published one; none is removed. `siblings` are added
+    to those that the published manifest names.
+
+    Returns:
+        the manifest, and all files, the manifest last.
+
+    Raises:
+        UsageError: the two cannot be one dataset.
+    """
+    built = target.built
+    before = base.manifest if base else replace(built, siblings={})
+    kept = {name: info for name, info in before.configs.items() if name not in built.configs}
+    if base is not None:
+        _check_same_inputs(built, base, list(kept))
+    if before.package_version != __version__:  # which had other floors, or none
+        kept = {name: _as_now(before, name, info) for name, info in kept.items()}
+    configs, tasks = built.configs | kept, before.tasks | built.tasks
+    sources = _sources(before) | _sources(built)
+    manifest = replace(
+        built,
+        data_version=str(version),
+        package_version=__version__,
+        sources=tuple(sources[name] for name in sorted(sources)),
+        configs={name: configs[name] for name in sorted(configs, key=config_place)},
+        files={},
+        tasks={name: tasks[name] for name in sorted(tasks, key=task_place)},
+        siblings={**before.siblings, **siblings},
+    )
+
+    def locate(file: str) -> Path:
+        config = file.split("/")[0]
+        return base.fetch([config]) / file if base and config in kept else target.folder / file
+
+    beside = card_files(manifest, locate, Address(target.repo, version.tag))
+    if base is not None and EVAL not in base.manifest.files:
+        del beside[EVAL]  # the Hub refused it
+    rows = (
+        PushFile(info.file, info.bytes, info.sha256, partial(locate, info.file))
+        for info in manifest.configs.values()
+    )
+    return seal(manifest, [*rows, *(PushFile.of_bytes(*item) for item in beside.items())])
+
+
+def seal(manifest: Manifest, files: Collection[PushFile]) -> tuple[Manifest, tuple[PushFile, ...]]:
+    """Return a manifest with the hashes of the files beside the rows, and all files with it."""
+    manifest = manifest.with_files({one.path: one.read() for one in files if "/" not in one.path})
+    return manifest, (*files, PushFile.of_bytes(FILENAME, manifest.to_json().encode()))
+
+
+def _as_now(manifest: Manifest, name: str, info: ConfigInfo) -> ConfigInfo:
+    """Return an older version's entry of a config as this version writes it."""
+    floor = known_floor(manifest.suite, *parse_config(name)) or info.floor
+    audit = {} if manifest.edition == BALANCED else info.audit
+    return replace(info, audit=audit, floor=floor)
+
+
+def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
+    """Refuse to mix configs of other tokenizers or other inputs."""
+    old, where = base.manifest, f"{base.repo} at {base.revision}"
+    if not old.tokenizer.counts_like(new.tokenizer):
+        msg = (
+            f"{where} holds the tokenizer {old.tokenizer.name}, this folder {new.tokenizer.name} "
+            "(other files); a repo holds one tokenizer, since loading a config downloads all of "
+            "its splits: publish into another repo"
+        )
+        raise UsageError(msg)
+    values = {
+        "tokens kept free": tuple(
+            (one.tokenizer.template_reserve, one.tokenizer.extra_reserve) for one in (old, new)
+        ),
+        "edition": (old.edition, new.edition),
+        "chat template": (old.chat_template or "none", new.chat_template or "none"),
+        "suite": (old.suite, new.suite),
+        "seed": (old.seed, new.seed),
+        "rows of data version": (old.rows_version.split(".")[0], new.rows_version.split(".")[0]),
+    }
+    for name in sorted(old.tasks.keys() & new.tasks.keys()):
+        values[f"task {name}"] = (old.tasks[name], new.tasks[name])
+    new_sources = _sources(new)
+    for name in kept:
+        for source in old.sources:
+            used = source.name in old.table[name.rpartition("_")[0]].sources
+            if used and new_sources.get(source.name, source).sha256 != source.sha256:
+                values[f"source {source.name}"] = (source.sha256, new_sources[source.name].sha256)
+    for what, (before, now) in values.items():
+        if kept and before != now:
+            msg = (
+                f"{where} was built with {what} {before}, this folder with {now}; build all of its "
+                f"configs again (this folder has no {kept[0]}), or publish into another repo"
+            )
+            raise UsageError(msg)
+
+
+def _sources(manifest: Manifest) -> dict[str, SourceInfo]:
+    return {source.name: source for source in manifest.sources}

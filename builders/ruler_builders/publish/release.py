@@ -20,12 +20,12 @@ from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
 from ruler_builders.publish.card_rules import card_faults
-from ruler_builders.publish.merge import Dataset, without
-from ruler_builders.publish.plan import Plan, Target, make_plan
+from ruler_builders.publish.plan import Plan, Target, make_plan, seal
+from ruler_builders.publish.siblings import label, listed, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
-from ruler_data.hub.download import check_blobs, open_release
+from ruler_data.hub.download import check_blobs
 from ruler_data.hub.repo import (
     PushFile,
     check_card,
@@ -38,8 +38,7 @@ from ruler_data.hub.repo import (
     whoami,
 )
 from ruler_data.hub.retry import UNREACHABLE, HubDown, is_reachable, status, token
-from ruler_data.index import FILENAME as INDEX
-from ruler_data.index import Index, Sibling, read_index
+from ruler_data.index import Sibling
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
 
@@ -78,7 +77,7 @@ class ReleaseOutcome:
         plan = self.plan
         if plan is None:
             return "\n".join([f"{self.repo}: {self.folder} can be released", *self.licences])
-        about = f"{plan.version.tag}: {counted(len(plan.dataset.manifest.configs), 'config')}"
+        about = f"{plan.version.tag}: {counted(len(plan.manifest.configs), 'config')}"
         if plan.since:
             about += f", since {plan.since.tag}: {plan.change.about} ({plan.why})"
         if plan.published is not None:
@@ -205,7 +204,8 @@ def release(
         raise UsageError(msg)
     siblings = listed(index) if index else {}
     if several:
-        siblings |= {one.repo: _named(one.built) for one in targets}
+        used = {one.repo: one.built.tokenizer for one in targets}
+        siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in used.items()}
     planned = [
         _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell) for one in targets
     ]
@@ -216,7 +216,13 @@ def release(
         for target, plan in planned
     )
     if not dry_run:
-        _put_indexes(done, index, tell)
+        entries = [
+            Sibling.of(one.repo, one.plan.version.tag, one.commit, one.plan.manifest)
+            for one in done
+            if one.plan and one.commit
+        ]
+        for repo in [index] if index else [one.repo for one in entries if listed(one.repo)]:
+            put_index(repo, [one for one in entries if index or one.repo == repo], tell)
     return done
 
 
@@ -252,11 +258,12 @@ def _readable(
     for name in _damaged(folder, manifest):
         what = f"verification failed: {name}: is missing or not as in the manifest"
         raise RulerError(folder, f"{what}; build it again, then publish")
-    _check_rules(str(folder), (folder / "README.md").read_text(errors="replace"))
     shown = replace(manifest, data_version=str(version or manifest.data_version))
-    address = Address(repo, f"v{shown.data_version}")
-    files = card_files(shown, folder.joinpath, address)
-    _check_rules(repo, files["README.md"].decode())
+    files = card_files(shown, folder.joinpath, Address(repo, f"v{shown.data_version}"))
+    written = (folder / "README.md").read_text(errors="replace")
+    for where, card in (folder, written), (repo, files["README.md"].decode()):
+        for fault in card_faults(card):
+            raise RulerError(where, "README.md: the Hub would refuse the card", fault)
     return manifest
 
 
@@ -268,13 +275,6 @@ def _damaged(folder: Path, manifest: Manifest) -> Iterator[str]:
         path = folder / name
         if not path.is_file() or sha256_file(path) != info.sha256:
             yield name
-
-
-def _check_rules(where: str, card: str) -> str:
-    """Return a card, if it keeps the Hub's rules."""
-    for fault in card_faults(card):
-        raise RulerError(where, "README.md: the Hub would refuse the card", fault)
-    return card
 
 
 def closed_licences(built: Manifest) -> Iterator[str]:
@@ -342,8 +342,8 @@ def _plan(target: Target, tell: Tell) -> tuple[Target, Plan]:
     for reason in plan.refusals:
         raise UsageError(target.repo, reason)
     if plan.published is None:
-        (card,) = (one.read() for one in plan.dataset.files if one.path == "README.md")
-        check_card(target.repo, _check_rules(target.repo, card.decode()))
+        (card,) = (one.read() for one in plan.files if one.path == "README.md")
+        check_card(target.repo, card.decode())
     return target, plan
 
 
@@ -359,7 +359,7 @@ def _carry_out(
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     outcome = ReleaseOutcome(target.repo, target.folder, plan, licences=licences)
     if plan.published is not None:
-        _check_held(target.repo, plan.dataset, plan.published, tell)
+        _check_held(target.repo, plan.files, plan.published, tell)
         return replace(outcome, commit=plan.published)
     if dry_run:
         return outcome
@@ -367,8 +367,8 @@ def _carry_out(
         ensure_repo(target.repo, private=private)
     plan, commit, sent = _commit(target.repo, plan, tell)
     tell(f"{target.repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(target.repo, plan.dataset, commit, tell)
-    new = {file.path: file.sha256 for file in plan.dataset.files if file.path in plan.new}
+    _check_held(target.repo, plan.files, commit, tell)
+    new = {file.path: file.sha256 for file in plan.files if file.path in plan.new}
     check_blobs(target.repo, commit, new)
     compared = f"{counted(len(new), 'new file')} downloaded, and their bytes compared"
     tell(f"{target.repo}: {compared}")
@@ -385,7 +385,7 @@ def _commit(repo: str, plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     uploaded: dict[tuple[str, str], Any] = {}
 
     def put() -> tuple[str, list[str]]:
-        files, message = plan.dataset.files, f"Release {plan.version.tag}"
+        files, message = plan.files, f"Release {plan.version.tag}"
 
         def remove(held: Mapping[str, Any]) -> list[str]:
             return _leftovers(repo, plan, held)
@@ -395,10 +395,12 @@ def _commit(repo: str, plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     try:
         return plan, *put()
     except RulerError as error:
-        if EVAL not in plan.dataset.manifest.files or not _names_eval(error):
+        if EVAL not in plan.manifest.files or not _names_eval(error):
             raise
         tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
-    plan = replace(plan, dataset=without(plan.dataset, EVAL), new=plan.new - {EVAL})
+    left = [file for file in plan.files if file.path not in (EVAL, FILENAME)]
+    manifest, files = seal(plan.manifest, left)
+    plan = replace(plan, manifest=manifest, files=files, new=plan.new - {EVAL})
     return plan, *put()
 
 
@@ -412,71 +414,23 @@ def _names_eval(error: RulerError) -> bool:
 def _leftovers(repo: str, plan: Plan, held: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
     now = held.get(FILENAME)
-    manifest = next(file for file in plan.dataset.files if file.path == FILENAME)
+    manifest = next(file for file in plan.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         remedy = "run the same command again to extend it"
         what = "another release was committed meanwhile and was not changed"
         raise RulerError(repo, f"{what}; {remedy}")
-    paths = {file.path for file in plan.dataset.files}
+    paths = {file.path for file in plan.files}
     return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
 
-def _check_held(repo: str, dataset: Dataset, commit: str, tell: Tell) -> None:
+def _check_held(repo: str, files: Sequence[PushFile], commit: str, tell: Tell) -> None:
     """Compare a commit on the Hub, which lists the hash of every file, with what was planned."""
-    where, wrong = f"{repo} at {commit}", missing(dataset.files, tree(repo, commit))
-    if wrong:
+    where = f"{repo} at {commit}"
+    if wrong := missing(files, tree(repo, commit)):
         names = ", ".join(file.path for file in wrong)
         raise RulerError(where, f"missing, or not as uploaded: {names}; no tag was set")
-    if open_release(repo, commit).manifest != dataset.manifest:
-        raise RulerError(where, "the manifest is not as uploaded; no tag was set")
-    count = counted(len(dataset.files), "file")
+    count = counted(len(files), "file")
     tell(f"{repo}: {count} at {commit} compared with the Hub's listing of hashes")
-
-
-def listed(repo: str) -> dict[str, str]:
-    """Return the repos that a repo's index lists, each with the name of its tokenizer.
-
-    A release calls it before anything is sent, since it changes the index last.
-    """
-    index = read_index(repo) if head(repo) else None
-    return {
-        one.repo: _with_reserve(one.tokenizer, one.reserve) for one in (index or Index()).siblings
-    }
-
-
-def _named(manifest: Manifest) -> str:
-    return _with_reserve(manifest.tokenizer.name, manifest.tokenizer.extra_reserve)
-
-
-def _with_reserve(tokenizer: str, reserve: int) -> str:
-    return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
-
-
-def _put_indexes(done: Releases, index: str, tell: Tell) -> None:
-    """List the releases in an index, or each in its own repo's, if that has one."""
-    entries = [
-        Sibling.of(one.repo, one.plan.version.tag, one.commit, one.plan.dataset.manifest)
-        for one in done
-        if one.plan and one.commit
-    ]
-    if index:
-        _put_index(index, entries, tell)
-        return
-    for entry in entries:
-        if listed(entry.repo):
-            _put_index(entry.repo, [entry], tell)
-
-
-def _put_index(repo: str, siblings: Sequence[Sibling], tell: Tell) -> None:
-    """List releases in a repo's index; what others list meanwhile is kept."""
-
-    def files(commit: str) -> list[PushFile]:
-        index = (read_index(repo, commit) or Index()).with_siblings(siblings)
-        return [PushFile.of_bytes(INDEX, index.to_json().encode())]
-
-    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
-    commit, sent = put_files(repo, files, f"Index: {names}")
-    tell(f"{repo}: {INDEX} {'updated, commit ' + commit if sent else 'is up to date'}")
 
 
 #: The option that overrules a reason not to publish, the property of a manifest to which the

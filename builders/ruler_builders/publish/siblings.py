@@ -1,34 +1,28 @@
-"""The builds of `ruler-data release`: a folder and a repo for each tokenizer, and for a reserve."""
+"""The datasets of several tokenizers as sibling repos, and the index that lists them."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ruler_builders.pipeline.plan import parse_lengths
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
+from ruler_data.hub.repo import PushFile, head, put_files
+from ruler_data.index import FILENAME as INDEX
+from ruler_data.index import Index, Sibling, read_index
 from ruler_data.names import check_name, check_repo
 from ruler_data.suites import RULER, load_suite
 from ruler_data.tokenizers.registry import ALIASES
 
 
-@dataclass(frozen=True)
-class SiblingBuild:
-    """One dataset of a release: what it is built from, and where it goes.
-
-    Attributes:
-        tokenizer: registry name, folder or Hub id.
-        repo: on the Hub.
-        folder: of the build.
-        lengths: in tokens.
-        reserve: tokens that its rows keep free beside the answer.
-    """
+class SiblingBuild(NamedTuple):
+    """One dataset of a release: what it is built from, and where it goes (tokens; see `build`)."""
 
     tokenizer: str
     repo: str
     folder: Path
     lengths: Collection[int]
-    reserve: int = 0
+    reserve: int
 
 
 def sibling_builds(
@@ -80,3 +74,29 @@ def reserve_name(reserve: int) -> str:
     ('r16k', 'r1000')
     """
     return f"r{reserve // 1024}k" if reserve % 1024 == 0 else f"r{reserve}"
+
+
+def label(tokenizer: str, reserve: int) -> str:
+    """Return how a card names a sibling: its tokenizer, and the tokens that it keeps free."""
+    return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
+
+
+def listed(repo: str) -> dict[str, str]:
+    """Return the repos that a repo's index lists, each with the name of its tokenizer.
+
+    A release calls it before anything is sent, since it changes the index last.
+    """
+    index = read_index(repo) if head(repo) else None
+    return {one.repo: label(one.tokenizer, one.reserve) for one in (index or Index()).siblings}
+
+
+def put_index(repo: str, siblings: Sequence[Sibling], tell: Callable[[str], None]) -> None:
+    """List releases in a repo's index; what others list meanwhile is kept."""
+
+    def files(commit: str) -> list[PushFile]:
+        index = (read_index(repo, commit) or Index()).with_siblings(siblings)
+        return [PushFile.of_bytes(INDEX, index.to_json().encode())]
+
+    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+    commit, sent = put_files(repo, files, f"Index: {names}")
+    tell(f"{repo}: {INDEX} {'updated, commit ' + commit if sent else 'is up to date'}")

@@ -63,12 +63,10 @@ class Version(NamedTuple):
 
     def after(self, change: Change) -> "Version":
         """Return the next version after a change."""
-        return {
-            Change.NONE: self,
-            Change.PATCH: Version(self.major, self.minor, self.patch + 1),
-            Change.MINOR: Version(self.major, self.minor + 1, 0),
-            Change.MAJOR: Version(self.major + 1, 0, 0),
-        }[change]
+        if change is Change.NONE:
+            return self
+        place = Change.MAJOR - change
+        return Version._make([*self[:place], self[place] + 1, 0, 0][:3])
 
     def says(self, before: "Version") -> Change | None:
         """Return the change that this version states since another; None if it is not later.
@@ -80,12 +78,8 @@ class Version(NamedTuple):
         """
         if self <= before:
             return Change.NONE if self == before else None
-        if self.major > before.major:
-            stated = Change.MAJOR
-        else:
-            stated = Change.MINOR if self.minor > before.minor else Change.PATCH
-        lower = {Change.MAJOR: self[1:], Change.MINOR: self[2:], Change.PATCH: ()}[stated]
-        return None if any(lower) else stated
+        place = next(place for place in range(3) if self[place] != before[place])
+        return None if any(self[place + 1 :]) else Change(Change.MAJOR - place)
 
 
 def change(
