@@ -66,12 +66,6 @@ def test_without_a_config_the_digests_of_all_are_listed(sample_build: Path, cli:
     assert found == json.loads((sample_build / "manifest.json").read_text())["configs"]
 
 
-def test_the_first_row_is_shown_where_none_is_named(sample_build: Path, cli: Cli) -> None:
-    assert cli("show", sample_build, "vt_4096").stdout == (
-        cli("show", sample_build, "vt_4096", 0).stdout
-    )
-
-
 def test_evidence_is_highlighted_where_colours_are(sample_build: Path, cli: Cli) -> None:
     row = rows_of(sample_build, "niah_multivalue_4096")[1]
     shown = cli("show", sample_build, "niah_multivalue_4096", 1, env={"FORCE_COLOR": "1"}).stdout

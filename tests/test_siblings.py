@@ -15,7 +15,7 @@ from ruler_data import RulerError, UsageError
 from ruler_data.index import Index, Sibling
 from ruler_data.manifest import TokenizerInfo
 from tests import commands, forks
-from tests.commands import Done, call_in, finish, spawn, started, succeeded
+from tests.commands import Done, call_in, finish, started, succeeded
 from tests.hub import WRITE, Hub, running
 from tests.hub_faults import kills
 from tests.running import tiny
@@ -262,17 +262,6 @@ def test_a_model_finds_its_rows_and_a_run_takes_them(owner: Owner, released: str
     assert recorded["revision"] == found["release"]["commit"]
     scored = succeeded(owner.reader("ruler-eval", "score", out, "--data", repo))
     assert "100" in scored.stdout
-
-
-@pytest.mark.slow
-def test_verifying_some_configs_of_a_release_says_that_its_card_is_not_proved(
-    owner: Owner, released: str
-) -> None:
-    asked = ("verify", f"{released}/ruler-other", "--revision", "v1.0.0", "--tasks", "vt")
-    env = {**owner.env, "HF_HOME": str(owner.root / "empty")}
-    done = spawn("ruler-data", *asked, "--tokenizer", owner.models[1], env=env)
-    assert done.returncode == 3 and "it needs the first rows of all configs" in done.stderr
-    assert "Errno" not in done.stderr
 
 
 @pytest.mark.slow
