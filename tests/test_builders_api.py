@@ -107,3 +107,13 @@ def test_the_help_of_the_program_loads_no_builder() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "['ruler_builders.__main__', 'ruler_builders.commands']"
+
+
+def test_a_build_does_not_import_pandas(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from ruler_builders import build\n"
+        "build('mistral', tasks='vt,cwe', lengths='1024', rows=1, sources_kind='sample', "
+        f"out=Path({str(tmp_path / 'out')!r}))\nprint('pandas' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"

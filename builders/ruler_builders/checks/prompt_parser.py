@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES, PromptTemplate
+from ruler_data.parquet import int_array, texts_array
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
@@ -162,14 +163,14 @@ class WordList(NamedTuple):
 def word_list(text: str) -> WordList:
     """Return the words of a stripped text, which are a list if the first is "1."."""
     split = pc.ascii_split_whitespace if text.isascii() else pc.utf8_split_whitespace  # or slower
-    words = pieces = split(pa.array([text])).values
+    words = pieces = split(texts_array([text])).values
     is_numbered = False
     if pieces[0].as_py() == "1.":
         at = np.arange(len(pieces))
-        words, numbers = pieces.take(at[1::2]), pieces.take(at[::2])
+        words, numbers = (pieces.take(int_array(at[start::2])) for start in (1, 0))
         is_numbered = numbers.equals(_numbers(len(words).bit_length())[: len(words)])
     coded = words.dictionary_encode()
-    places = coded.indices.to_numpy()
+    places = np.from_dlpack(coded.indices)
     often = zip(coded.dictionary.to_pylist(), np.bincount(places).tolist(), strict=True)
     return WordList(places, Counter(dict(often)), is_numbered)
 
@@ -177,7 +178,7 @@ def word_list(text: str) -> WordList:
 @lru_cache(maxsize=1)
 def _numbers(bits: int) -> pa.Array:
     """Return the numbers of a list as text: 1 to 2^bits - 1."""
-    return pa.array([f"{number}." for number in range(1, 1 << bits)])
+    return texts_array(f"{number}." for number in range(1, 1 << bits))
 
 
 def queried_keys(row: Row) -> list[str]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ruler_data.parquet import int_array, texts_array
 from ruler_data.tokenizers import Measure
 
 #: Tokens of each segment, or bytes.
@@ -39,7 +40,7 @@ class Segments:
     @classmethod
     def of(cls, texts: Sequence[str], costs: Costs) -> "Segments":
         """Return texts with their tokens as segments."""
-        return cls(pa.array(texts, pa.string()), costs)
+        return cls(texts_array(texts), costs)
 
     @classmethod
     def joined(cls, parts: Sequence["Segments"]) -> "Segments":
@@ -55,7 +56,7 @@ class Segments:
     def pick(self, order: Sequence[int] | NDArray[np.intp]) -> "Segments":
         """Return the segments of these numbers, in this order."""
         numbers = np.asarray(order, dtype=np.intp)
-        return Segments(self.texts.take(pa.array(numbers)), self.costs[numbers])
+        return Segments(self.texts.take(int_array(numbers)), self.costs[numbers])
 
     def repeated(self, room: int) -> "Segments":
         """Return the segments, repeated until they exceed `room` tokens.
@@ -113,10 +114,10 @@ class Segments:
     def _joined(self, joiner: str) -> tuple[memoryview, Costs, Costs]:
         """Return all texts joined, cached for all rows, and the start and end of each (bytes)."""
         if joiner not in self._texts:
-            sizes = pc.binary_length(self.texts).to_numpy()
+            sizes = np.from_dlpack(pc.binary_length(self.texts))  # to_numpy imports pandas
             ends = np.cumsum(sizes + len(joiner), dtype=np.int64) - len(joiner)
-            whole = pa.ListArray.from_arrays(pa.array([0, len(self)], pa.int32()), self.texts)
-            text = memoryview(pc.binary_join(whole, joiner)[0].as_buffer())
+            whole = pa.ListArray.from_arrays(int_array([0, len(self)]), self.texts)
+            text = memoryview(pc.binary_join(whole, texts_array([joiner])[0])[0].as_buffer())
             self._texts[joiner] = text, ends - sizes, ends
         return self._texts[joiner]
 
@@ -147,7 +148,7 @@ def spell(*columns: tuple[Segments, NDArray[np.intp]]) -> tuple[memoryview, NDAr
     picks = np.empty((len(columns[0][1]), len(columns)), dtype=np.intp)
     for column, ((_, order), first) in enumerate(zip(columns, firsts, strict=False)):
         np.add(order, first, out=picks[:, column])
-    taken = _together(*segments).take(pa.array(picks.ravel()))
+    taken = _together(*segments).take(int_array(picks.ravel()))
     _, offsets, text = taken.buffers()
     edges = np.frombuffer(offsets, dtype=np.int32)[: len(taken) + 1].astype(np.int64)
     return memoryview(text or b"")[: int(edges[-1])], edges
