@@ -62,6 +62,11 @@ def int_array(values: NDArray[np.integer[Any]] | Sequence[int]) -> pa.Int32Array
     return pa.Int32Array.from_buffers(pa.int32(), len(values), [None, data])
 
 
+def integers(array: pa.Array) -> NDArray[np.int64]:
+    """Return an array of integers without gaps as numpy's; `to_numpy` imports pandas."""
+    return np.from_dlpack(array).astype(np.int64)
+
+
 def to_table(rows: Sequence[Row | PackedRow]) -> pa.Table:
     """Return rows as a table.
 
@@ -168,13 +173,15 @@ def packed_rows(group: pa.Table) -> Generator[PackedRow, None, None]:
     for batch in group.select(SCHEMA.names).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")
-        spans = np.stack([np.from_dlpack(evidence.flatten().field(side)) for side in (0, 1)], axis=1)
-        edges = pairwise([0, *np.cumsum(np.from_dlpack(evidence.value_lengths())).tolist()])
+        spans = np.stack(
+            [integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1
+        )
+        edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
         plain = (dict(zip(columns, row, strict=True)) for row in _tuples(columns.values()))
         for text, values, (start, end) in zip(texts, plain, edges, strict=True):
             values["outputs"] = tuple(values["outputs"])
             context = text.as_buffer().to_pybytes()
-            yield PackedRow(**values, context=context, evidence=spans[start:end].astype(np.int64))
+            yield PackedRow(**values, context=context, evidence=spans[start:end])
 
 
 def _tuples(columns: Iterable[pa.Array]) -> Iterator[tuple[object, ...]]:

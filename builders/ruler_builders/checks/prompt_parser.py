@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ruler_builders import prompts
 from ruler_builders.prompts import NEEDLES, PromptTemplate
-from ruler_data.parquet import int_array, texts_array
+from ruler_data.parquet import int_array, integers, texts_array
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
@@ -170,7 +170,7 @@ def word_list(text: str) -> WordList:
         words, numbers = (pieces.take(int_array(at[start::2])) for start in (1, 0))
         is_numbered = numbers.equals(_numbers(len(words).bit_length())[: len(words)])
     coded = words.dictionary_encode()
-    places = np.from_dlpack(coded.indices)
+    places = integers(coded.indices)
     often = zip(coded.dictionary.to_pylist(), np.bincount(places).tolist(), strict=True)
     return WordList(places, Counter(dict(often)), is_numbered)
 

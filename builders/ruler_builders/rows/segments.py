@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ruler_data.parquet import int_array, texts_array
+from ruler_data.parquet import int_array, integers, texts_array
 from ruler_data.tokenizers import Measure
 
 #: Tokens of each segment, or bytes.
@@ -114,7 +114,7 @@ class Segments:
     def _joined(self, joiner: str) -> tuple[memoryview, Costs, Costs]:
         """Return all texts joined, cached for all rows, and the start and end of each (bytes)."""
         if joiner not in self._texts:
-            sizes = np.from_dlpack(pc.binary_length(self.texts))  # to_numpy imports pandas
+            sizes = integers(pc.binary_length(self.texts))
             ends = np.cumsum(sizes + len(joiner), dtype=np.int64) - len(joiner)
             whole = pa.ListArray.from_arrays(int_array([0, len(self)]), self.texts)
             text = memoryview(pc.binary_join(whole, texts_array([joiner])[0])[0].as_buffer())
