@@ -173,9 +173,7 @@ def packed_rows(group: pa.Table) -> Generator[PackedRow, None, None]:
     for batch in group.select(SCHEMA.names).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")
-        spans = np.stack(
-            [integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1
-        )
+        spans = np.stack([integers(evidence.flatten().field(side)) for side in (0, 1)], axis=1)
         edges = pairwise([0, *np.cumsum(integers(evidence.value_lengths())).tolist()])
         plain = (dict(zip(columns, row, strict=True)) for row in _tuples(columns.values()))
         for text, values, (start, end) in zip(texts, plain, edges, strict=True):
