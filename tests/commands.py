@@ -109,7 +109,9 @@ def started(
     wrapper: tuple[str, ...] = (),
 ) -> Iterator[Process]:
     """Start a command in a process group of its own; nothing of it outlives the block."""
-    everything = {**os.environ, **(env or {})}
+    # Commands that were called in this process have left limits for Xet's client there.
+    here = {name: value for name, value in os.environ.items() if not name.startswith("HF_XET_")}
+    everything = {**here, **(env or {})}
     command = line(program, *arguments)
     process: Process
     if wrapper or any(name.startswith(forks.AT_START) for name in env or ()):

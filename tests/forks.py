@@ -87,7 +87,8 @@ class Process:
         """Wait for its end, and return the exit status."""
         self._process.join(timeout)
         if self._process.exitcode is None:
-            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            said = [path.read_text("utf-8", "replace") for path in self._files if path.exists()]
+            raise subprocess.TimeoutExpired(self.args, timeout or 0, *said)
         return self._process.exitcode
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:

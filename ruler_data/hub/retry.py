@@ -142,9 +142,11 @@ def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read"
     if constants.HF_HUB_DISABLE_XET or find_spec("hf_xet") is None:
         return
     address = f"{constants.ENDPOINT}/api/{kind}s/{repo}/xet-{right}-token/main"
-    with suppress(HTTPError, RulerError):  # the step itself will say what is wrong with the Hub
+    # The step itself will say what is wrong with the Hub.
+    with suppress(HTTPError, RulerError, ValueError, AttributeError):
         given = get_session().get(address, headers=build_hf_headers())
         host = given.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
+        host = host or given.json().get("casUrl", "")
         if host.startswith("http") and not _answers(host):
             _go_without_xet(doing, urlsplit(host).netloc)
 
