@@ -53,8 +53,8 @@ def niah(params: Niah, query: str, place: str = "") -> PromptTemplate:
     kind, one = params.value_type, params.value_type.removesuffix("s")
     single = params.answers == 1
     # With one value to return, upstream rewrites its template word by word to the singular.
-    which, asked, verb = ("is", one, "is") if single else ("are all", kind, "are")
-    named = f"{place} " * bool(place) + f"special magic {asked} for {query}"
+    which, noun, verb = ("is", one, "is") if single else ("are all", kind, "are")
+    named = f"{place} " * bool(place) + f"special magic {noun} for {query}"
     question = f"What {which} the {named} mentioned in the provided text?"
     if params.none != "no":
         question += " If the provided text does not mention it, answer: none."
@@ -155,14 +155,14 @@ def qa(params: Qa, query: str) -> PromptTemplate:
 
 def graph(params: Graph, node: str) -> PromptTemplate:
     """Return the prompt for the parents of a node, or for the nodes near it."""
-    asked, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
+    wanted, answer = f"nodes that have an edge to {node}", f"nodes have an edge to {node}"
     if params.ask == "within":
         reached = f"can be reached from {node} within {params.steps} steps"
-        asked, answer = f"nodes other than {node} that {reached}", f"other nodes {reached}"
+        wanted, answer = f"nodes other than {node} that {reached}", f"other nodes {reached}"
     return PromptTemplate(
         "Memorize the directed graph in the following list of edges, where A -> B is an edge from "
         "A to B.\n\n",
         "\n",
-        f"Question: Find all {asked} in the list above.",
+        f"Question: Find all {wanted} in the list above.",
         f" Answer: According to the list of edges above, {params.answers} {answer}, they are: ",
     )

@@ -124,11 +124,11 @@ def ruler2(
         examples: solved questions, in front of the question.
     """
     head, question = FRAMES[params.kind, params.level]
-    asked = question.format(query, place)
+    wanted = question.format(query, place)
     if examples:
         solved = (_solved(params, question, example) for example in examples)
-        asked = f"{_EXAMPLES}{EMPTY_LINE.join(solved)}{EMPTY_LINE}{_TASK}{asked}"
-    return PromptTemplate(head, "", asked, "")
+        wanted = f"{_EXAMPLES}{EMPTY_LINE.join(solved)}{EMPTY_LINE}{_TASK}{wanted}"
+    return PromptTemplate(head, "", wanted, "")
 
 
 def _solved(params: Ruler2, question: str, example: Example) -> str:

@@ -73,8 +73,8 @@ def _asked(row: Row) -> tuple[str, str]:
     """Return the key or number that the question is about, and the ordinal, if it has one."""
     if key := _KEY.search(row.question):
         return key[1], ""
-    asked = _NUMBER.findall(row.question.rpartition("\n\n")[2]) or [("", "")]
-    return asked[-1][1], asked[-1][0]
+    queried = _NUMBER.findall(row.question.rpartition("\n\n")[2]) or [("", "")]
+    return queried[-1][1], queried[-1][0]
 
 
 def _solve_documents(
@@ -124,8 +124,8 @@ def gold_texts(params: Ruler2, row: Row) -> list[str]:
     """Return the labelled texts that the gold answers show, for rows without evidence."""
     texts, (query, _) = labelled(row.context), query_of(params, row)
     if params.kind == "qa" and params.level in ("medium", "hard"):
-        said = [output.lower() for output in row.outputs]
-        found = [one for one in texts if any(output in one.text.lower() for output in said)]
+        answers = [output.lower() for output in row.outputs]
+        found = [one for one in texts if any(output in one.text.lower() for output in answers)]
         return [one.whole for one in found] if len(found) == 1 else []
     return [one.whole for one in texts if one.label in (query, *row.outputs)]
 

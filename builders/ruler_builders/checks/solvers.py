@@ -137,11 +137,11 @@ def _niah(task: Task, row: Row) -> Solved:
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
     needles = needle_sentences(row.context)[0]
-    asked = frozenset(things or keys)
+    queried = frozenset(things or keys)
     known = [
         (needles.texts(place), key, needles.values[place])
         for place, key in enumerate(needles.keys)
-        if key in asked
+        if key in queried
     ]
     if len(known) > 1:
         known.sort(key=lambda needle: row.context.index(needle[0][0]))
@@ -205,8 +205,8 @@ def _in_order(assignments: list[re.Match[str]]) -> list[re.Match[str]]:
 def _cwe(task: Task, row: Row) -> Solved:
     words = word_list(row.context[row.context.rfind("\n1. ") + 1 :].strip())
     counted, most = COUNTED.search(row.question), _MOST.search(row.question)
-    asked = {counted[1]} if counted else {*row.outputs}
-    evidence = words.chosen(asked)
+    queried = {counted[1]} if counted else {*row.outputs}
+    evidence = words.chosen(queried)
     if not words.is_numbered:
         return Solved(frozenset(), evidence, "the list is not numbered from 1 without gaps")
     if counted:

@@ -226,11 +226,11 @@ class _Bench:
 
     def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
         """Whether the balanced edition asks this, which needs no tokenizer."""
-        asked = TokenizedSources(self._seed, self._library, ByteCounter())
+        sources = TokenizedSources(self._seed, self._library, ByteCounter())
         try:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
-                made = make_row(row.task, asked, index, Target(16384, 0))
+                made = make_row(row.task, sources, index, Target(16384, 0))
                 if (made.outputs, made.question) != (row.outputs, row.parts.question):
                     return False
         except RulerError:

@@ -38,8 +38,8 @@ class Corpus:
 def unambiguous(questions: Iterable[Question]) -> tuple[Question, ...]:
     """Leave out questions whose text occurs more than once, for different documents."""
     questions = tuple(questions)
-    asked = Counter(question.text for question in questions)
-    return tuple(question for question in questions if asked[question.text] == 1)
+    counts = Counter(question.text for question in questions)
+    return tuple(question for question in questions if counts[question.text] == 1)
 
 
 def _numbered() -> defaultdict[str, int]:

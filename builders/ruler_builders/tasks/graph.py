@@ -64,10 +64,10 @@ def draw(
         others = _matched(source, edges, len(nodes), degree)
         others = others[np.argsort((others >= len(gold)).all(axis=1), kind="stable")]
         costs = names.costs[0, nodes[others[:, 0]]] + names.costs[1, nodes[others[:, 1]]]
-        asked = int(
+        fixed = int(
             names.costs[0, nodes[edges[:, 0]]].sum() + names.costs[1, nodes[edges[:, 1]]].sum()
         )
-        kept = int(costs.cumsum().searchsorted(room - asked, side="right"))
+        kept = int(costs.cumsum().searchsorted(room - fixed, side="right"))
         order = permutation(source, kept)
         totals = costs[order].cumsum()
         places = np.array(slots(depths[by_depth].tolist(), totals))
@@ -75,7 +75,7 @@ def draw(
         text, offsets = spell((names.starts, shown[:, 0]), (names.ends, shown[:, 1]))
         marks = 2 * (places + np.arange(len(places)))
         evidence = np.stack([offsets[marks], offsets[marks + 2] - 1], axis=1)  # no line feed
-        cost = asked + (int(totals[-1]) if kept else 0)
+        cost = fixed + (int(totals[-1]) if kept else 0)
         return Haystack([text[:-1]], evidence, cost, kept)
 
     answers = tuple(names.all[number] for number in gold[1:].tolist())

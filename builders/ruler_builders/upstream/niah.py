@@ -81,8 +81,8 @@ class _Rows:
             query = f"{', '.join(others)}, and {query}"
         prompt = self._template.format(type_needle_v=self._kind, context=context, query=query)
         outputs = [value for place in chosen for value in values[place]]
-        asked = [self._needle(keys[place], value) for place in chosen for value in values[place]]
-        return Draft(prompt, outputs, asked)
+        queried = [self._needle(keys[place], value) for place in chosen for value in values[place]]
+        return Draft(prompt, outputs, queried)
 
     def _part(self, kind: PartType) -> str:
         """Draw a key or a value."""
