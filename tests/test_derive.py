@@ -254,8 +254,13 @@ def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) 
 
 def test_runs_have_the_names_that_the_user_gives(scored: Path, tmp_path: Path) -> None:
     done = evaluate("report", "--name", f"snapkv .5={scored}", "--no-pictures",
-                    "--out", tmp_path / "out")  # fmt: skip
+                    "--attr", f"train_length=8192={scored}", "--out", tmp_path / "out")  # fmt: skip
     assert done.returncode == 0 and done.stdout.startswith("snapkv .5 has a mean of"), done.stderr
+    kept = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
+    assert kept["attributes"] == {"train_length": 8192.0}
+    for wrong in ("x", "x=a", "x=nan", "x=1=elsewhere"):
+        done = evaluate("report", scored, "--attr", wrong, "--out", tmp_path / "c")
+        assert f"--attr '{wrong}'" in refused(done, 2)
     assert "--name 'x': give NAME=RUN" in refused(
         evaluate("leaderboard", scored, "--name", "x", "--out", tmp_path / "b"), 2
     )

@@ -217,6 +217,22 @@ def test_scores_stand_against_what_the_answers_cost() -> None:
     assert not list(curves.by_cost([scored(results_of({"vt_4096": [1.0]}))]))
 
 
+def test_lines_are_dashed_beyond_the_length_that_a_model_was_trained_on() -> None:
+    lengths = {f"vt_{length}": [1.0, 0.5] for length in (1024, 2048, 4096)}
+    runs = [scored(replace(results_of(lengths), attributes=given), name)
+            for name, given in (("a", {"train_length": 2048.0}), ("b", {}))]  # fmt: skip
+    (drawing,) = curves.by_length(runs)
+    assert drawing.title.endswith("dashed and hollow: longer than the model was trained on")
+    (panel,) = drawing.panels
+    assert isinstance(panel, curves.Lines) and panel.trained == [11.0, None]
+    assert "trained" not in next(iter(curves.by_length([runs[1]]))).title
+    (drawing,) = curves.by_attribute(
+        [*runs, scored(replace(results_of(lengths), attributes={"train_length": 0.0}), "c")]
+    )
+    assert "a 75.0 at 2,048.00 train_length" in drawing.alt and "b " not in drawing.alt
+    assert "c 75.0 at 0.00 train_length" in drawing.alt
+
+
 def test_labels_of_an_axis_never_touch() -> None:
     from matplotlib.figure import Figure
 

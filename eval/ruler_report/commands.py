@@ -109,6 +109,13 @@ def report(
     force: Force = False,
     data: Data = None,
     name: Names = (),
+    attr: Annotated[
+        list[str] | Sequence[str],
+        typer.Option(
+            help="A number that a model has, to draw scores against: train_length=8192=runs/x, or "
+            "train_length=8192 for all runs; repeatable."
+        ),
+    ] = (),
     claimed: Claimed = False,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
@@ -128,6 +135,7 @@ def report(
         force=force,
         data=data,
         names=name,
+        attributes=attr,
         claimed=claimed,
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from math import isfinite, nan
 from os import PathLike
 from pathlib import Path
 
@@ -53,10 +54,13 @@ WORDS = {
 }
 
 
-def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) -> list[Results]:
-    """Return the results of runs with the names that the user gives some of them.
+def derive_named(
+    runs: Sequence[Run], names: Sequence[str], data: str | None, attributes: Sequence[str] = ()
+) -> list[Results]:
+    """Return the results of runs with the names and attributes that the user gives some of them.
 
-    `names` are `NAME=PLACE`; places that are not among the runs follow them.
+    `names` are `NAME=PLACE`; places that are not among the runs follow them. `attributes` are
+    `KEY=NUMBER=PLACE`, or `KEY=NUMBER` for all runs.
 
     Raises:
         RulerError: as `derive`; or a run has no score at all.
@@ -69,11 +73,37 @@ def derive_named(runs: Sequence[Run], names: Sequence[str], data: str | None) ->
             raise UsageError(msg)
         named[place] = name
     others = [place for place in named if place not in map(str, runs)]
-    found = [replace(derive(run, data), name=named.get(str(run), "")) for run in (*runs, *others)]
+    places = [*map(str, runs), *others]
+    numbers = _attributes(attributes, places)
+    found = [
+        replace(derive(run, data), name=named.get(place, ""), attributes=numbers[place])
+        for run, place in zip((*runs, *others), places, strict=True)
+    ]
     for one in found:
         if not one.scored:
             msg = f"{quote(one.run.model)}: no row has a score; resume the run, or leave it out"
             raise RulerError(msg)
+    return found
+
+
+def _attributes(given: Sequence[str], places: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the attributes of the run at each place."""
+    found: dict[str, dict[str, float]] = {place: {} for place in places}
+    for entry in given:
+        key, _, rest = entry.partition("=")
+        text, _, place = rest.partition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            number = nan
+        if not (key and isfinite(number)):
+            msg = f"--attr {quote(entry)}: give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x"
+            raise UsageError(msg)
+        if place and place not in found:
+            msg = f"--attr {quote(entry)}: {quote(place)} is not one of the runs"
+            raise UsageError(msg)
+        for one in [place] if place else places:
+            found[one][key] = number
     return found
 
 

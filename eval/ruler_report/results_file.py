@@ -207,6 +207,7 @@ class Results:
         claimed: why the scores could not be made again from answers and rows; empty where they
             were. What a file says of it is not read.
         name: that the user gives the run.
+        attributes: of its model, numbers that the user gives (`--attr`), by name.
         package_version: version of this package that scored.
     """
 
@@ -223,8 +224,14 @@ class Results:
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     claimed: str = ""
     name: str = ""
+    attributes: dict[str, float] = field(default_factory=dict)
     package_version: str = __version__
     format: int = FORMAT
+
+    @property
+    def trained_length(self) -> float | None:
+        """Tokens that the model was trained on: the attribute `train_length`, or as recorded."""
+        return self.attributes.get("train_length", self.window[1])
 
     @property
     def rows(self) -> int:
@@ -329,7 +336,7 @@ def parse(body: bytes) -> Results:
         raise RulerError(msg) from error
     if problem := _problem(results):
         raise RulerError(problem)
-    return replace(results, claimed="", name="")
+    return replace(results, claimed="", name="", attributes={})
 
 
 def _problem(results: Results) -> str | None:

@@ -84,6 +84,7 @@ def report(
     force: bool = False,
     data: str | None = None,
     names: Sequence[str] = (),
+    attributes: Sequence[str] = (),
     claimed: bool = False,
 ) -> Report:
     """Write the report of runs to a folder, and return it.
@@ -101,7 +102,7 @@ def report(
     if form not in forms:
         msg = f"--format {quote(form)}: not known; known: {', '.join(forms)}"
         raise UsageError(msg)
-    results = derive_named(runs, names, data)
+    results = derive_named(runs, names, data, attributes)
     base = None if baseline is None else derive_named([baseline], [], data)[0]
     if folder.exists() and not folder.is_dir():
         msg = f"--out {quote(str(folder))}: a file; give a folder"

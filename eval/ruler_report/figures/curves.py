@@ -48,6 +48,8 @@ class Lines:
     """A panel: lines with their intervals, each labelled with its number at its end.
 
     The threshold is dashed and the floor, what answers score that ignore the question, dotted.
+    Beyond the place up to which a model was `trained`, if known, its line is dashed and its dots
+    are hollow, as in the paper's Figure 4.
     """
 
     title: str
@@ -56,6 +58,7 @@ class Lines:
     threshold: float | None = None
     floor: float | None = None
     top: float = 100
+    trained: Sequence[float | None] = ()
 
     def __call__(self, axes: Axes) -> None:
         """Draw it."""
@@ -74,7 +77,15 @@ class Lines:
             if many <= MANY:
                 ends = [cell.low for cell in cells], [cell.high for cell in cells]
                 axes.vlines(xs, *ends, color=look["color"], linewidth=0.8, alpha=0.5)
-            axes.plot(xs, [cell.value for cell in cells], **look)
+            limit = self.trained[number] if self.trained else None
+            within = sum(limit is None or place <= limit for place in line)
+            values = [cell.value for cell in cells]
+            axes.plot(xs[:within], values[:within], **look)
+            beyond = {**look, "linestyle": (0, (3, 2)), "markerfacecolor": "none"}
+            first = max(within - 1, 0)
+            start = {"markevery": slice(within - first, None), "markeredgewidth": 0.8}
+            if within < len(xs):
+                axes.plot(xs[first:], values[first:], **{**beyond, **start})
         axes.set_xticks(places, self.ticks.values())
         axes.set_xlim(places[0] - 0.08 * span, places[-1] + 0.08 * span)
         if self.top == 100:
@@ -131,17 +142,21 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     def lines(columns: Iterable[Mapping[int, Estimate]]) -> list[Line]:
         return [{math.log2(length): one[length] for length in sorted(one)} for one in columns]
 
+    trained = [limit and math.log2(limit) for limit in (r.results.trained_length for r in runs)]
     tasks, overall = tasks_of(runs), lines(run.summary.overall for run in runs)
     panels = [
-        Lines(task, lines(run.summary.cells.get(task, {}) for run in runs), ticks) for task in tasks
+        Lines(task, lines(run.summary.cells.get(task, {}) for run in runs), ticks, trained=trained)
+        for task in tasks
     ]
     if len(tasks) > 1 and any(overall):
-        panels.insert(0, Lines(f"mean of {len(tasks)} tasks", overall, ticks, threshold))
+        mean = Lines(f"mean of {len(tasks)} tasks", overall, ticks, threshold, trained=trained)
+        panels.insert(0, mean)
     scores = (
         f"{shown_name(run.label)} {_values(line, ticks)}"
         for run, line in zip(runs, overall, strict=True)
     )
     title = "Score in percent by length in tokens, with 95 % intervals"
+    title += "; dashed and hollow: longer than the model was trained on" * any(trained)
     alt = f"Mean score over all tasks, in percent: {'; '.join(scores)}."
     yield Drawing("lengths", title, alt, panels, series=names_of(runs))
 
@@ -280,20 +295,39 @@ def _scaled(cell: Estimate, by: float) -> Estimate:
 
 def by_cost(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the mean score of every run against its seconds a row and tokens a second."""
+    columns = {
+        title: [value(cost_of(run.results)) for run in runs] for title, value in SPEEDS.items()
+    }
+    yield from _against("cost", "cost, of one request", runs, columns)
+
+
+def by_attribute(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+    """Yield the mean score of every run against the attributes that the user gave (`--attr`)."""
+    keys = dict.fromkeys(key for run in runs for key in run.results.attributes)
+    columns = {key: [run.results.attributes.get(key) for run in runs] for key in keys}
+    yield from _against("attributes", "attributes of the models", runs, columns)
+
+
+def _against(
+    kind: str,
+    what: str,
+    runs: Sequence[ScoredRun],
+    columns: Mapping[str, Sequence[float | None]],
+) -> Iterator[Drawing]:
+    """Yield the mean score of every run against numbers, a panel for each name of them."""
     parts, words = [], []
-    for title, value in SPEEDS.items():
-        costs = [value(cost_of(run.results)) for run in runs]
+    for title, costs in columns.items():
         points = [(cost, run.summary.mean) for cost, run in zip(costs, runs, strict=True)]
-        if sum(bool(cost and mean) for cost, mean in points) > 1:
+        if sum(cost is not None and mean is not None for cost, mean in points) > 1:
             parts.append(partial(_draw_points, title=title, points=points))
             words += [
                 f"{shown_name(run.label)} {mean.value:.1f} at {cost:,.2f} {title}"
                 for run, (cost, mean) in zip(runs, points, strict=True)
-                if cost and mean
+                if cost is not None and mean
             ]
     if parts:
-        title = "Mean score in percent against cost, of one request, with 95 % intervals"
-        yield Drawing("cost", title, f"{title}: {'; '.join(words)}.", parts, (3.2, 2.1),
+        title = f"Mean score in percent against {what}, with 95 % intervals"
+        yield Drawing(kind, title, f"{title}: {'; '.join(words)}.", parts, (3.2, 2.1),
                       names_of(runs))  # fmt: skip
 
 
@@ -301,7 +335,7 @@ def _draw_points(
     axes: Axes, title: str, points: Sequence[tuple[float | None, Estimate | None]]
 ) -> None:
     for number, (cost, mean) in enumerate(points):
-        if cost and mean:
+        if cost is not None and mean:
             look = stroke(number)
             axes.vlines(cost, mean.low, mean.high, color=look["color"], linewidth=0.8, alpha=0.5)
             axes.plot(cost, mean.value, **look)
@@ -309,7 +343,8 @@ def _draw_points(
                           fontsize="small", fontweight="bold")  # fmt: skip
     axes.set_title(title)
     axes.set_ylim(-4, 104)
-    axes.set_xlim(0, 1.12 * max(cost for cost, _ in points if cost))
+    known = [0.0, *(cost for cost, _ in points if cost is not None)]
+    axes.set_xlim(1.12 * min(known), 1.12 * max(known))
     axes.grid()
 
 

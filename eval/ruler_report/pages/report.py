@@ -299,6 +299,7 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
 def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
     yield Section(drawings=curves.by_number(runs))
+    yield Section(drawings=curves.by_attribute(runs))
     costs = cost_table({run.label: run.results for run in runs})
     title = "How models answered, and at what cost"
     yield Section(title, curves.by_cost(runs), [costs], folded="Numbers")
