@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from ruler_data import TASKS
+from ruler_data.errors import UsageError
 from ruler_data.manifest import Floor
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results
 from ruler_report.stats.baseline import gate, retention
+from ruler_report.stats.comparison import compare
 from ruler_report.stats.gate_plan import plan
 from ruler_report.stats.summary import summarize
 from tests.results import coin, config_result, results_of
@@ -74,6 +76,18 @@ def test_what_the_baseline_has_and_the_run_lacks_counts_against_it() -> None:
         assert found.exit_status == 1 and sum(found.lacking.values()) == lacking
         assert f"lacks {lacking:,} rows of the baseline" in found.notes[0]
     assert gate(replace(base, configs=one_task), base, rows=100, lengths=[8192]).exit_status == 1
+
+
+def test_a_baseline_without_a_score_is_refused() -> None:
+    run = run_with(0.0)
+    failed = {name: config_result([None] * 400) for name in run.configs}
+    base = replace(run, fingerprint="another", configs=failed)
+    assert gate(base, run).exit_status == 1  # a run that answered nothing is worse
+    for new in (run, base):
+        with pytest.raises(UsageError, match="no row has a score"):
+            gate(new, base)
+    with pytest.raises(UsageError, match="no row has a score"):
+        compare(run, base)
 
 
 def test_equal_models_are_never_worse() -> None:

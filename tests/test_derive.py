@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,15 @@ def test_no_command_takes_scores_that_their_answers_contradict(
     ):
         assert "the score is 1.0 in the file" in refused(evaluate(*command)), command
     assert not (tmp_path / "out").exists()
+
+
+def test_the_validity_line_is_never_that_of_the_file(scored: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    wanted = derive(run).validity
+    in_field("package_version", value="0.0.1")(run)
+    in_field("validity", "partial", value=True)(run)
+    in_field("validity", "models", value={"org/better": 18})(run)
+    assert wanted and derive(run).validity == replace(wanted, partial=True)
 
 
 def test_answers_and_rows_are_scored_without_a_results_json(scored: Path, tmp_path: Path) -> None:

@@ -181,8 +181,8 @@ def _agreed(file: Path, claim: Results, found: Results) -> Results:
     if problem := next(contradictions(claim, found), None):
         msg = f"{file}: {problem}; its answers and rows give another; score the run again"
         raise RulerError(msg)
-    if claim.validity and claim.validity.partial:
-        found = replace(found, validity=claim.validity)
+    if claim.validity and claim.validity.partial and found.validity:
+        found = replace(found, validity=replace(found.validity, partial=True))
     configs = {
         name: replace(one, failures=claim.configs[name].failures)
         if PARAMETRIC in claim.configs[name].failures

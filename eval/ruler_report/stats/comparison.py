@@ -198,9 +198,16 @@ class Comparison(Shown):
 
 
 def compared(table: PairTable, first: int, second: int) -> Comparison:
-    """Return the comparison of two runs of a table."""
+    """Return the comparison of two runs of a table.
+
+    Raises:
+        UsageError: one of them has no score at all.
+    """
     places, runs = (first, second), (table.runs[first], table.runs[second])
     labels = (table.labels[first], table.labels[second])
+    for label, one in zip(labels, runs, strict=True):
+        if not one.scored:
+            raise UsageError(label, "no row has a score; resume the run, or leave it out")
     differences: dict[Name, Difference] = {
         name: table.difference(name, first, second) for name in table.pairs
     }
