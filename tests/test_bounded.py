@@ -65,6 +65,17 @@ def test_a_template_that_is_vouched_for_runs_in_this_process(
         strangers(model)
 
 
+@pytest.mark.parametrize("shown", ["messages[0]['content'] | upper", "messages[0]['content'] * 2"])
+def test_a_template_that_rewrites_the_users_text_is_refused_with_that_cause(
+    shown: str, tmp_path: Path
+) -> None:
+    model = tiny.make_model(tmp_path / "model")
+    (model / "chat_template.jinja").write_text(f"{{{{ {shown} }}}}", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"shows the user's text [02] times, and not once as it"):
+        ruler_builders.build(str(model), out=tmp_path / "out", tasks="vt", lengths="1024", rows=1)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
 def bomb(folder: Path) -> int:
     """Write a small file of few rows that are gigabytes once decoded; return its bytes."""
     table = table_of(folder, "vt_1024")

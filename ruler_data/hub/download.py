@@ -24,7 +24,8 @@ from ruler_data.terminal import warn
 AT_ONCE = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 #: Tag of a release; other names are branches, which may move.
-_TAG = re.compile(r"v(\d+\.\d+\.\d+)")
+_NUMBER = r"(?:0|[1-9]\d{0,5})"
+_TAG = re.compile(rf"v({_NUMBER}\.{_NUMBER}\.{_NUMBER})", re.ASCII)
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,8 @@ def release(
         used = {one.repo: one.built.tokenizer for one in targets}
         siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in used.items()}
     planned = [
-        _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell) for one in targets
+        _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
+        for one in targets
     ]
     for one in targets:
         tell(prove(one.folder))
@@ -335,9 +336,10 @@ def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
             yield f"the token's owner may only read in {owner}; ask for the role `write` there"
 
 
-def _plan(target: Target, tell: Tell) -> tuple[Target, Plan]:
+def _plan(target: Target, tell: Tell, *, dry_run: bool) -> tuple[Target, Plan]:
     plan = make_plan(target)
-    for line in plan.lines(target.repo) if plan.published is None else ():
+    shown_later = plan.published is not None or (dry_run and not plan.refusals)
+    for line in () if shown_later else plan.lines(target.repo):
         tell(line)
     for reason in plan.refusals:
         raise UsageError(target.repo, reason)
