@@ -54,7 +54,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     pytest.importorskip("ray", reason="Ray is not installed")
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     place = tmp_path_factory.mktemp("r")
-    start = ["start", "--head", "--num-cpus=2", "--port=0", "--include-dashboard=false"]
+    # Other tests give this machine addresses for a while.
+    start = ["start", "--head", "--num-cpus=2", "--port=0", "--include-dashboard=false",
+             "--node-ip-address=127.0.0.1"]  # fmt: skip
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
     quiet = {
         "stdout": subprocess.PIPE,

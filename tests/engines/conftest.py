@@ -33,8 +33,8 @@ PRELOAD = (
     "transformers.models.llama.modeling_llama", "ruler_cli", "tests.engines.weights",
 )  # fmt: skip
 
-#: Imports vLLM, which only processes of their own do.
-collect_ignore = ["forced.py"]
+#: Programs of their own, which import vLLM or what lies with the recipes.
+collect_ignore = ["forced.py", "gguf_file.py", "llama_cpp.py"]
 
 Answers = dict[tuple[object, object], dict[str, object]]
 Order = Callable[..., Done]

@@ -296,7 +296,8 @@ def _scaled(cell: Estimate, by: float) -> Estimate:
 def by_cost(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     """Yield the mean score of every run against its seconds a row and tokens a second."""
     columns = {
-        title: [value(cost_of(run.results)) for run in runs] for title, value in SPEEDS.items()
+        title: [value(cost_of(run.results)) or None for run in runs]
+        for title, value in SPEEDS.items()
     }
     yield from _against("cost", "cost, of one request", runs, columns)
 
@@ -344,7 +345,7 @@ def _draw_points(
     axes.set_title(title)
     axes.set_ylim(-4, 104)
     known = [0.0, *(cost for cost, _ in points if cost is not None)]
-    axes.set_xlim(1.12 * min(known), 1.12 * max(known))
+    axes.set_xlim(1.12 * min(known), 1.12 * max(known) or 1)
     axes.grid()
 
 
