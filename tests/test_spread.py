@@ -54,9 +54,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     pytest.importorskip("ray", reason="Ray is not installed")
     ray = [sys.executable, "-m", "ray.scripts.scripts"]
     place = tmp_path_factory.mktemp("r")
-    # Other tests give this machine addresses for a while.
-    start = ["start", "--head", "--num-cpus=2", "--port=0", "--include-dashboard=false",
-             "--node-ip-address=127.0.0.1"]  # fmt: skip
+    start = ["start", "--head", "--num-cpus=2", "--port=0", "--include-dashboard=false"]
     secret = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789abcdef" * 4}
     quiet = {
         "stdout": subprocess.PIPE,
@@ -66,9 +64,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     }
     said = subprocess.run([*ray, *start, f"--temp-dir={place}"], check=False, **quiet)  # type: ignore[call-overload]
     assert said.returncode == 0, said.stdout
-    address = re.search(r"\d+\.\d+\.\d+\.\d+:\d+", said.stdout)
+    # Clusters of other tests are named above it.
+    address = re.search(r"ray start --address='([^']+)'", said.stdout)
     assert address, said.stdout
-    yield {**secret, "RAY_ADDRESS": address[0]}
+    yield {**secret, "RAY_ADDRESS": address[1]}
     end_all(str(place))
 
 

@@ -110,7 +110,7 @@ def _generate(
         size = config.tensor_parallel * int(own.get("pipeline_parallel_size", 1))
         gpus = 0 if options.engine == "oracle" else size
     try:
-        nodes = [int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"]]
+        nodes = sorted(int(n["Resources"].get("GPU", 0)) for n in ray.nodes() if n["Alive"])
         spread = gpus > max(nodes) > 0 or own.get("distributed_executor_backend") == "ray"
         fitting = sum(n // gpus for n in ([sum(nodes)] if spread else nodes)) if gpus else 1
         bundles = [{"CPU": 1, "GPU": 1 if spread else gpus}, *[{"GPU": 1}] * (spread * (gpus - 1))]
