@@ -14,7 +14,7 @@ Statistics, exact scores and predictions of other tools are in `ruler_report`.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from html import escape
@@ -27,6 +27,7 @@ from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
+from ruler_data.row import Row, question_digest
 from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
@@ -161,21 +162,77 @@ def score_answers(
 ) -> Scores:
     """Return the scores of records for rows whose files were fetched."""
     tally = Tally(run.protocol, opened=opens(run.frame))
-    extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     configs: dict[str, tuple[float | None, ...]] = {}
     for config in data.rows:
-        task = data.manifest.table[parse_config(config)[0]]
-        scores: list[float | None] = []
-        cleaned = task.metric in CLEANED
         with closing(data.read(config)) as rows:
-            for row in rows:
-                budget = None if extra is None else row.max_new_tokens + extra
-                records = [answers.get((config, row.index, n)) for n in range(run.samples)]
-                texts = [tally.add(record, budget, cleaned=cleaned) for record in records]
-                known = [score_row(row, task, text) for text in texts if text is not None]
-                scores.append(fmean(known) if len(known) == len(texts) else None)
-        configs[config] = tuple(scores)
+            pairs = (
+                (row, [answers.get((config, row.index, n)) for n in range(run.samples)])
+                for row in rows
+            )
+            scored = score_rows(run, data, config, pairs, tally)
+            configs[config] = tuple(one.score for one in scored)
     return Scores(configs, tally.validity(partial=partial))
+
+
+@dataclass(frozen=True)
+class ScoredRow:
+    """A row, the records of its samples, and the official scores of those that are answered.
+
+    Attributes:
+        row: with its gold answers.
+        question: its question digest.
+        records: one for each sample; None for a sample without one.
+        answers: of the answered samples, the text that is scored, and the record.
+        scores: of these texts, in [0, 1].
+    """
+
+    row: Row
+    question: str
+    records: Sequence[Answer | None]
+    answers: list[tuple[str, Answer]]
+    scores: list[float]
+
+    @property
+    def score(self) -> float | None:
+        """The mean over the samples; None if one of them is unanswered."""
+        return fmean(self.scores) if len(self.scores) == len(self.records) else None
+
+
+def score_rows(
+    run: RunInfo,
+    data: Dataset,
+    config: str,
+    pairs: Iterable[tuple[Row, Sequence[Answer | None]]],
+    tally: Tally,
+) -> Iterator[ScoredRow]:
+    """Yield the scored rows of a config; this loop is behind every score and every report.
+
+    Args:
+        run: whose answers they are.
+        data: that the config is of.
+        config: e.g. `vt_4096`.
+        pairs: each row with the records of its samples, None for a sample without one.
+        tally: where the records are counted.
+
+    Raises:
+        RulerError: an answer is to another question than its row asks.
+    """
+    task = data.manifest.table[parse_config(config)[0]]
+    extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
+    for row, records in pairs:
+        question = question_digest(row)
+        if any(one and one.question_digest not in (None, question) for one in records):
+            msg = f"{config}/{row.index}: the answer is to another question than the row asks"
+            raise RulerError(msg)
+        budget = None if extra is None else row.max_new_tokens + extra
+        texts = [tally.add(one, budget, cleaned=task.metric in CLEANED) for one in records]
+        answers = [
+            (text, one)
+            for text, one in zip(texts, records, strict=True)
+            if one is not None and text is not None
+        ]
+        scores = [score_row(row, task, text) for text, _ in answers]
+        yield ScoredRow(row, question, records, answers, scores)
 
 
 def rows_of_run(

@@ -16,15 +16,14 @@ from typing import Any
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
-from ruler_data.row import Row, RowDigest, question_digest
+from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
-from ruler_eval.answers import Answer, Tally
+from ruler_eval.answers import Tally
 from ruler_eval.data import Dataset
-from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunInfo
-from ruler_eval.scoring import PREDICTIONS
+from ruler_eval.scoring import ScoredRow, score_rows
 from ruler_report.exact import exact_scores
 from ruler_report.failures import example_end, failure_of
 from ruler_report.predictions import Predictions, answer_of, pair_rows, read_run
@@ -124,9 +123,8 @@ def _score_config(
     tally: Tally,
 ) -> tuple[ConfigResult, list[Example]]:
     """Return the results of a config, and the first rows of each kind of failure."""
-    extra = None if run.engine == PREDICTIONS else int(run.sampling.get("extra_tokens", 0))
     task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
-    cleaned, count = task.metric in CLEANED, data.rows[config]
+    count = data.rows[config]
     whole = RowDigest() if not info.question_digest and count == info.rows else None
     scored: list[_Scored] = []
     examples: list[Example] = []
@@ -134,29 +132,19 @@ def _score_config(
     cost = Cost()
     others = bare.of(config, count) if bare else repeat(None, count)
     pairs = pair_rows(data, predictions, config, run.samples)
-    for (row, records), other in zip(pairs, others, strict=True):
-        questions.append(question_digest(row))
+    for one, other in zip(score_rows(run, data, config, pairs, tally), others, strict=True):
+        questions.append(one.question)
         if whole:  # data of a version that did not record the digest
-            whole.add(row)
-        if any(one and one.question_digest not in (None, questions[-1]) for one in records):
-            msg = f"{config}/{row.index}: the answer is to another question than the row asks"
-            raise RulerError(msg)
-        budget = None if extra is None else row.max_new_tokens + extra
-        texts = [tally.add(one, budget, cleaned=cleaned) for one in records]
-        answers = [
-            (text, one)
-            for text, one in zip(texts, records, strict=True)
-            if one and text is not None
-        ]
-        for _, one in answers:
-            cost = cost.plus(one)
-        if len(answers) < len(records):
-            scored.append(_Scored(failed=any(records), missing=not any(records)))
+            whole.add(one.row)
+        for _, answer in one.answers:
+            cost = cost.plus(answer)
+        if one.score is None:
+            scored.append(_Scored(failed=any(one.records), missing=not any(one.records)))
             continue
-        found, text = _score_row(row, task, answers, answer_of(run, other, task))
+        found, text = _score_row(one, task, answer_of(run, other, task))
         scored.append(found)
-        kind = found.failure
-        if kind and sum(one.failure == kind for one in examples) < EXAMPLES:
+        kind, row = found.failure, one.row
+        if kind and sum(example.failure == kind for example in examples) < EXAMPLES:
             outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
             texts_shown = (shorten(row.question, 400), outputs, shorten(text, 600))
             examples.append(Example(config, row.index, kind, found.scores or 0.0, *texts_shown))
@@ -166,23 +154,21 @@ def _score_config(
     return replace(result, cost=cost if cost.rows else None), examples
 
 
-def _score_row(
-    row: Row, task: Task, answers: Sequence[tuple[str, Answer]], bare: str | None
-) -> tuple[_Scored, str]:
+def _score_row(one: ScoredRow, task: Task, bare: str | None) -> tuple[_Scored, str]:
     """Return a row of which every sample is answered, and the text that failed."""
-    texts, records = zip(*answers, strict=True)
-    official = [score_row(row, task, text) for text in texts]
+    row, official = one.row, one.scores
+    texts, records = zip(*one.answers, strict=True)
     pairs = list(zip(texts, official, strict=True))
     exact, f1 = zip(*(exact_scores(row, task, *pair) for pair in pairs), strict=True)
     kinds = ((failure_of(row, task, *pair, bare), pair[0]) for pair in pairs)
     failure, text = next((found for found in kinds if found[0]), (None, ""))
     found = _Scored(
-        scores=fmean(official),
+        scores=one.score,
         exact=fmean(exact),
         f1=fmean(f1),
         characters=len(records[0].text or ""),
         tokens=records[0].answer_tokens,
-        truncated=any(one.finish == "length" for one in records),
+        truncated=any(answer.finish == "length" for answer in records),
         empty=not all(text.strip() for text in texts),
         failure=failure,
         evidence=tuple(evidence_of(row, task, *pairs[0])),
