@@ -28,7 +28,6 @@ from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInf
 from ruler_eval.scoring import rows_of_run
 from ruler_report import (
     exact,
-    exact_ruler2,
     failures,
     prediction_formats,
     predictions,
@@ -40,7 +39,7 @@ from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read
 
 #: Modules that decide on a score.
 SCORERS = (
-    exact, exact_ruler2, failures, metrics, metrics_ruler2, prediction_formats, predictions,
+    exact, failures, metrics, metrics_ruler2, prediction_formats, predictions,
     reasoning, results_file, scoring,
 )  # fmt: skip
 #: What every version of this package computes alike, and the words for some of it.

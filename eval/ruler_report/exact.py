@@ -18,7 +18,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
@@ -27,7 +27,7 @@ from typing import NamedTuple
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
 from ruler_eval import reasoning
-from ruler_report import exact_ruler2
+from ruler_eval.metrics_ruler2 import chosen_letter
 
 #: Words by language that lists, leads and failures are read by.
 WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
@@ -48,27 +48,29 @@ def exact_scores(row: Row, task: Task, answer: str, score: float) -> tuple[float
     """
     named = named_in(row, task, answer)
     if named is None:  # an answer in free words is compared as a whole
-        last = exact_ruler2.last_part(task.params, answer)
-        given, wanted = [*map(normalized, short_answers(last))], [*map(normalized, row.outputs)]
+        given = [*map(normalized, short_answers(_counted_part(task, answer)))]
+        wanted = [*map(normalized, row.outputs)]
         f1 = max(_token_f1(*pair) for pair in product(given, wanted))
         return float(score == 1 and not {*given}.isdisjoint(wanted)), f1
     gold = {output.lower() for output in row.outputs}
     if task.metric == "soft_part" and named.gold:  # any of the documents is an answer
         gold = set(named.gold)
-    f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(set(named.others)))
+    f1 = 2 * len(named.gold) / (len(gold) + len(named.gold) + len(named.others))
     return float(score == 1 and named.gold == gold and not named.others), f1
 
 
+@lru_cache(maxsize=1)  # for the exact score, then for the label of the failure
 def named_in(row: Row, task: Task, answer: str) -> Named | None:
     """Return what an answer names; None for families whose answers are free words (qa)."""
     text, gold = plain(answer), {output.lower() for output in row.outputs}
+    found: Iterable[str]
     match task.params:
         case Niah() as params:
             found = _values(row, params, text.lower())
-        case Ruler2() as params if not exact_ruler2.is_answered(params):
-            found = (one for one in exact_ruler2.named(row, params, answer) if one)
+        case Ruler2() as params if params.kind != "qa" or params.level in ("basic", "easy"):
+            found = _of_ruler2(row, params, _counted_part(task, answer))
         case Vt() | Cwe() | Fwe() | Graph() if all(output.isdigit() for output in gold):
-            found = iter(re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text))
+            found = re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text)
         case Vt() | Graph():
             found = _variables(row, text)
         case Cwe() | Fwe() as params:
@@ -82,14 +84,41 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
     return Named(frozenset(every) & gold, tuple(others))
 
 
+def _counted_part(task: Task, answer: str) -> str:
+    """Return the last paragraph of an answer that is asked to copy first, else all of it."""
+    params = task.params
+    copies = isinstance(params, Ruler2) and params.level == "medium" and params.kind != "mk_niah"
+    return answer.rstrip().rpartition("\n\n")[2] if copies else answer
+
+
+def _of_ruler2(row: Row, params: Ruler2, answer: str) -> Iterable[str]:
+    """Return what an answer names of the labelled texts of RULER v2, in lower case.
+
+    A letter; or numbers with as many digits as gold ones; or questions of the context, whole.
+    """
+    if params.metric == "letter":
+        letter = chosen_letter(answer)
+        return [letter.lower()] if letter else []
+    if params.kind == "qa" or params.level == "basic":
+        return re.findall(rf"(?<!\d)\d{{{len(row.outputs[0])}}}(?!\d)", answer)
+    spaced = " ".join(answer.lower().split())
+    texts = dict.fromkeys(re.findall(r"question \d{7}: (.*)", lower(row.context)))
+    return [text for text in texts if text in spaced]
+
+
+@lru_cache(maxsize=1)
+def lower(context: str) -> str:
+    """Return the context of a row in lower case."""
+    return context.lower()
+
+
 #: Scripts that put no space between words: kana, Han, Hangul, Thai.
 _UNSPACED = r"[\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
 _DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
 _RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
 #: What is no text of an answer, and what stands in its place, in this order.
 _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
-    (rf"(?m)^.*\|.*\n(?={_RULE}$)", ""),  # the head of a table
-    (rf"(?m)^{_RULE}$", "\n"),
+    (rf"(?m)^.*\|.*\n(?={_RULE}$)|^{_RULE}$", "\n"),  # the head of a table, and rules
     (r'"[^"\n]{0,60}"[ \t]*:(?=\s*(?:["\[{](?!\d)|null))', "\n"),  # keys of JSON
     (r"(?m)^[ \t]*```\w*", "\n"),
     (r"(?m)^#+ (.*)$", r"\1:"),
@@ -110,8 +139,6 @@ def plain(answer: str) -> str:
     if not text.isascii():
         text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
-    for key, times in Counter(re.findall(r'"[^"\n]{0,60}"[ \t]*:', text)).items():
-        text = text.replace(key, "\n") if times > 1 else text
     for pattern, by in _STRUCTURE:
         text = pattern.sub(by, text)
     return text.rstrip()
@@ -119,9 +146,13 @@ def plain(answer: str) -> str:
 
 def _is_cut(word: str, row: Row) -> bool:
     """Whether the last word of an answer is the beginning of a word of the context."""
-    begins, context = rf"(?<![a-z0-9]){re.escape(word[:100])}", row.context.lower()
-    whole = re.search(rf"{begins}(?![a-z0-9-])", context)
-    return not whole and re.search(begins, context) is not None
+    begins = re.compile(rf"{re.escape(word[:100])}([a-z0-9-])?")
+    context = lower(row.context)
+    ends = [
+        found[1] for found in begins.finditer(context)
+        if not context[max(0, found.start() - 1) : found.start()].isalnum()
+    ]  # fmt: skip
+    return bool(ends) and all(ends)
 
 
 #: What is of the kind of a value. Shorter numbers count lines and years, not needles.
@@ -166,15 +197,13 @@ def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables or nodes: those of the context, and capitals that look like one."""
     size, excluded = len(row.outputs[0]), {"VAR", *row.question.split()}
     for words, label, _ in _segments(text):
-        heading = label or any(word.isupper() and 3 < len(word) != size for word in words)
-        for before, word in zip(["", *words], words, strict=False):
+        for word in words:
             name = word.upper()
-            known = (len(name) >= 5 or word.isupper()) and any(
-                contains(row.context, f"{mark} {name}") for mark in ("VAR", "->")
-            )
-            looks_so = before == "VAR" or (word.isupper() and not heading)
-            named = name in row.outputs or known or (looks_so and len(name) == size)
-            if named and name.isascii() and name not in excluded:
+            looks_so = word.isupper() and len(name) == size and not label
+            known = looks_so or name in row.outputs
+            if not known and (len(name) >= 5 or word.isupper()):
+                known = any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
+            if known and name.isascii() and name not in excluded:
                 yield word.lower()
 
 

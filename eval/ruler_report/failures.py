@@ -11,9 +11,18 @@ import unicodedata
 from itertools import dropwhile
 
 from ruler_data.row import Row
-from ruler_data.tasks import Cwe, Niah, Ruler2, Task, Vt
+from ruler_data.tasks import Cwe, Niah, Task, Vt
 from ruler_eval.metrics import claim_of
-from ruler_report.exact import WORDING, Named, contains, named_in, normalized, plain, short_answers
+from ruler_report.exact import (
+    WORDING,
+    Named,
+    contains,
+    lower,
+    named_in,
+    normalized,
+    plain,
+    short_answers,
+)
 
 #: The meaning of each label, in the order in which a report lists them.
 MEANINGS: dict[str, str] = {
@@ -31,7 +40,7 @@ MEANINGS: dict[str, str] = {
 EMPTY, REFUSAL, FORM, INCOMPLETE, EXTRA, COPIED, CONTEXT, PARAMETRIC, ABSENT, OTHER = MEANINGS
 
 _READ = 10_000  # characters of an answer that is read for its wording; few have a tenth of it
-_COPY, _LONG = 40, 8  # characters of a copied passage, and of a phrase that no text has by chance
+_LONG = 8  # characters of a phrase that no text has by chance
 _FEW = 3  # values that a refusal may mention, and words or sentences that are few
 #: Two statements of a program, or one and a call.
 _KEYWORD = r"^[ \t]*(?:def|import|from|for|if|return|while|print|const|function)\b"
@@ -49,26 +58,21 @@ def failure_of(row: Row, task: Task, answer: str, score: float, bare: str | None
     if score == 1:
         return EXTRA if named and named.others else None
     text = plain(answer[:_READ])
-    if isinstance(task.params, Ruler2) and named and not named.gold:
-        score = 0.0  # a soft match is no gold answer
-    words, question_words = {*_words(_LIST_NUMBER.sub("", text))}, {*_words(row.question)}
-    if not words:
+    if not _words(_LIST_NUMBER.sub("", text)):
         return EMPTY
     own = _own_words(row, text)
     if bare is not None and score == 0 and not _denies(own) and _words(answer) == _words(bare):
         return PARAMETRIC
-    task_words = {*_words(row.question.rpartition("Question: ")[2])}
-    is_question = words <= task_words and 2 * len(words) >= len(task_words)
-    if score == 0 and (is_question or _CODE.search(text)):
+    if score == 0 and _CODE.search(text):
         return OTHER
     if named is None:
-        return _of_free_words(row, answer[:_READ], own, question_words)
+        return _of_free_words(row, answer[:_READ], own)
     match task.params:
         case Niah(none="possible") as params if claim_of(row, params, answer) == "none":
             return REFUSAL
     if named.others and not (len(named.others) <= _FEW and score == 0 and _denies(own)):
         return _of_others(row, task, named)
-    return _of_rest(row, task, text.lower(), own, named, score)
+    return _of_rest(row, task, text.lower(), own, named)
 
 
 def _words(text: str) -> list[str]:
@@ -77,43 +81,36 @@ def _words(text: str) -> list[str]:
 
 def _own_words(row: Row, text: str) -> str:
     """Return a plain text without the sentences that repeat the question or the context."""
-    question_words, context = {*_words(row.question)}, row.context.lower()
-    kept = []
+    question_words, kept = {*_words(row.question)}, []
     for part in re.split(r"(?<=[.!?\u3002\n])(?!\d)", text):
         phrase = re.sub(r"^\W*(?:answer:)?\W*|\W+$", "", part.lower())
-        repeats = {*_words(part)} <= question_words or (len(phrase) >= _LONG and phrase in context)
-        if not repeats or not phrase:
+        repeats = {*_words(part)} <= question_words
+        if not phrase or not (repeats or (len(phrase) >= _LONG and phrase in lower(row.context))):
             kept.append(part)
     return "".join(kept)
 
 
 def _of_others(row: Row, task: Task, named: Named) -> str:
     """Return the label of an answer that names others than gold answers."""
-    wrong = set(named.others)
-    is_count = row.outputs[0].isdigit() and not isinstance(task.params, Niah | Ruler2)
-    if is_count or all(len(word) == 1 for word in wrong):  # letters of RULER v2
-        return CONTEXT
-    start = example_end(row, task)
+    wrong, start = set(named.others), example_end(row, task)
     shown = {*_words(row.context[:start].rsplit(":", 1)[-1])} & wrong
     if shown and 2 * len(shown) >= len(wrong | named.gold):
         return COPIED
-    context = row.context[start:].lower()
-    found = sum(contains(context, word) for word in wrong)
-    lists = task.params.family in ("cwe", "fwe")  # of many words, some are in any text
-    return CONTEXT if found and (not lists or 2 * found >= len(wrong)) else ABSENT
+    context = lower(row.context)[start:]
+    return CONTEXT if any(contains(context, word) for word in wrong) else ABSENT
 
 
-def _of_rest(row: Row, task: Task, text: str, own: str, named: Named, score: float) -> str:
+def _of_rest(row: Row, task: Task, text: str, own: str, named: Named) -> str:
     """Return the label of an answer, in lower case, that names no other than gold answers."""
-    if all(out.lower() in named.gold or _spelled(out.lower(), text) for out in row.outputs):
+    outputs = [output.lower() for output in row.outputs]
+    if all(output in named.gold or _spelled(output, text) for output in outputs):
         return FORM
-    last = re.search(r"[a-z0-9-]*$", text.rstrip(" .'\""))
-    begun = last[0] if last else ""
-    long = [out for out in row.outputs if len(begun) >= min(_LONG, -(-len(out) // 2))]
-    if score > 0 or any(out.lower().startswith(begun) for out in long):
+    begun = re.split(r"[^a-z0-9-]", text.rstrip(" .'\""))[-1]
+    if named.gold or any(
+        output.startswith(begun) and len(begun) >= min(_LONG, -(-len(output) // 2))
+        for output in outputs
+    ):
         return INCOMPLETE
-    if len(text) >= _COPY and text[:_COPY] in row.context.lower():
-        return OTHER
     if _denies(own, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
     if not isinstance(task.params, Niah):  # a list of words is an answer, whatever they are
@@ -183,40 +180,38 @@ _NAME = re.compile(
 )
 
 
-def _of_free_words(row: Row, answer: str, own: str, question_words: set[str]) -> str:
+def _of_free_words(row: Row, answer: str, own: str) -> str:
     """Return the label of an answer to a question whose answers are free words (qa)."""
-    shorts, context = short_answers(answer), row.context.lower()
+    shorts, question, context = short_answers(answer), row.question.lower(), lower(row.context)
     short = re.sub(r"(?<=\w) \([^()]*\)", "", shorts[-1]).strip(" .,!\"'\n")
-    lower, polar = short.lower(), {output.lower() for output in row.outputs}
-    opening = re.split(r"[\s.,!;:\u3001\u3002]", lower)[0]
+    polar, opening = {output.lower() for output in row.outputs}, _words(f"{short} -")[:1]
     for answered in ("yes", "no") if polar <= {"yes", "no"} else ():
-        if opening in WORDING["polar"][answered].split():
+        if {*opening} & {*WORDING["polar"][answered].split()}:
             return FORM if answered in polar else CONTEXT
     if _BARE.fullmatch(short):
         return REFUSAL
     folded = [_folded(each) for each in (*shorts, short)]
     for gold in map(_folded, row.outputs):
-        if any(contains(each, gold) or sorted(each.split()) == sorted(gold.split())
-               for each in folded):  # fmt: skip
+        words = sorted(gold.split())
+        if any(contains(each, gold) or sorted(each.split()) == words for each in folded):
             return FORM
-        part = contains(gold, folded[-1]) or gold.startswith(folded[-1])
-        if part and 2 * len(folded[-1]) >= len(gold):
+        is_part = gold.startswith(folded[-1]) or contains(gold, folded[-1])
+        if is_part and 2 * len(folded[-1]) >= len(gold):
             return INCOMPLETE
-    if len(short) < 2 * _COPY and _is_in(context, lower):
-        return OTHER if contains(row.question.lower(), lower) else CONTEXT
-    if len(short) >= _COPY and lower[:_COPY] in context:
-        return CONTEXT
+    if len(short) < 10 * _LONG and _is_in(context, short.lower()):
+        return OTHER if contains(question, short.lower()) else CONTEXT
     if _denies(own):
         return REFUSAL
-    names = _names(_BEGINS.sub(lambda match: match[0].lower(), short), row.question.lower())
+    names = _names(_BEGINS.sub(lambda match: match[0].lower(), short), question)
     if 2 * len("".join(name for name in names if _is_in(context, name))) > len("".join(names)):
         return CONTEXT
     if names:
         return ABSENT
     if _denies(own, names=False):
         return REFUSAL
-    words = {*_words(short)} - _LEADS
-    return OTHER if _META.search(short) or 2 * len(words - question_words) <= len(words) else ABSENT
+    own_words = {*_words(short)} - _LEADS
+    repeats = 2 * len(own_words - {*_words(question)}) <= len(own_words)
+    return OTHER if repeats or _META.search(short) else ABSENT
 
 
 def _folded(text: str) -> str:

@@ -6,8 +6,9 @@ an example needs.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import fmean
@@ -92,28 +93,6 @@ def read_bare(folder: Path, run: RunInfo) -> Predictions:
     return predictions
 
 
-@dataclass(frozen=True)
-class _Scored:
-    """A row of `ConfigResult`; as it stands here, one that is neither answered nor failed.
-
-    `evidence` has the cell of depth of each piece, and whether the answer shows it; `samples` is
-    the headline score of each sample.
-    """
-
-    scores: float | None = None
-    exact: float | None = None
-    f1: float | None = None
-    characters: int | None = None
-    tokens: int | None = None
-    truncated: bool = False
-    empty: bool = False
-    failed: bool = False
-    missing: bool = False
-    failure: str | None = None
-    evidence: tuple[tuple[int, bool], ...] = ()
-    samples: tuple[float, ...] = ()
-
-
 def _score_config(
     config: str,
     run: RunInfo,
@@ -126,95 +105,96 @@ def _score_config(
     task, info = data.manifest.table[parse_config(config)[0]], data.manifest.configs[config]
     count = data.rows[config]
     whole = RowDigest() if not info.question_digest and count == info.rows else None
-    scored: list[_Scored] = []
+    table: list[dict[str, Any]] = []
     examples: list[Example] = []
-    questions: list[str] = []
     cost = Cost()
     others = bare.of(config, count) if bare else repeat(None, count)
     pairs = pair_rows(data, predictions, config, run.samples)
     for one, other in zip(score_rows(run, data, config, pairs, tally), others, strict=True):
-        questions.append(one.question)
         if whole:  # data of a version that did not record the digest
             whole.add(one.row)
         for _, answer in one.answers:
             cost = cost.plus(answer)
         if one.score is None:
-            scored.append(_Scored(failed=any(one.records), missing=not any(one.records)))
-            continue
-        found, text = _score_row(one, task, answer_of(run, other, task))
-        scored.append(found)
-        kind, row = found.failure, one.row
+            found: dict[str, Any] = {"failed": any(one.records), "missing": not any(one.records)}
+        else:
+            found = _score_row(one, task, answer_of(run, other, task))
+        table.append({"questions": one.question, **found})
+        kind, text = found.get("failure") or (None, "")
         if kind and sum(example.failure == kind for example in examples) < EXAMPLES:
-            outputs = tuple(shorten(output, 80) for output in row.outputs[:10])
-            texts_shown = (shorten(row.question, 400), outputs, shorten(text, 600))
-            examples.append(Example(config, row.index, kind, found.scores or 0.0, *texts_shown))
-    if whole:
-        info = replace(info, question_digest=whole.question_hexdigest())
-    result = replace(_config_result(task, info, scored), questions="".join(questions))
-    return replace(result, cost=cost if cost.rows else None), examples
+            outputs = tuple(shorten(output, 80) for output in one.row.outputs[:10])
+            texts = shorten(one.row.question, 400), outputs, shorten(text, 600)
+            examples.append(Example(config, one.row.index, kind, one.score or 0.0, *texts))
+    questions = whole.question_hexdigest() if whole else info.question_digest
+    return _config_result(task, info, questions, table, cost if cost.rows else None), examples
 
 
-def _score_row(one: ScoredRow, task: Task, bare: str | None) -> tuple[_Scored, str]:
-    """Return a row of which every sample is answered, and the text that failed."""
-    row, official = one.row, one.scores
+def _score_row(one: ScoredRow, task: Task, bare: str | None) -> dict[str, Any]:
+    """Return what the columns of a config have of a row of which every sample is answered.
+
+    `failure` is the kind and the text of the first sample that fails; `evidence` has for each piece
+    its cell of depth, and whether the answer shows it; `samples` are headline scores.
+    """
     texts, records = zip(*one.answers, strict=True)
-    pairs = list(zip(texts, official, strict=True))
-    exact, f1 = zip(*(exact_scores(row, task, *pair) for pair in pairs), strict=True)
-    kinds = ((failure_of(row, task, *pair, bare), pair[0]) for pair in pairs)
-    failure, text = next((found for found in kinds if found[0]), (None, ""))
-    found = _Scored(
-        scores=one.score,
-        exact=fmean(exact),
-        f1=fmean(f1),
-        characters=len(records[0].text or ""),
-        tokens=records[0].answer_tokens,
-        truncated=any(answer.finish == "length" for answer in records),
-        empty=not all(text.strip() for text in texts),
-        failure=failure,
-        evidence=tuple(evidence_of(row, task, *pairs[0])),
-        samples=tuple({"official": official, "exact": exact, "f1": f1}[task.headline]),
-    )
-    return found, text
+    pairs = list(zip(texts, one.scores, strict=True))
+    exact, f1 = zip(*(exact_scores(one.row, task, *pair) for pair in pairs), strict=True)
+    kinds = ((failure_of(one.row, task, *pair, bare), pair[0]) for pair in pairs)
+    return {
+        "scores": one.score,
+        "exact": fmean(exact),
+        "f1": fmean(f1),
+        "characters": len(records[0].text or ""),
+        "tokens": records[0].answer_tokens,
+        "truncated": any(answer.finish == "length" for answer in records),
+        "empty": not all(text.strip() for text in texts),
+        "failure": next((found for found in kinds if found[0]), None),
+        "evidence": list(evidence_of(one.row, task, *pairs[0])),
+        "samples": {"official": one.scores, "exact": exact, "f1": f1}[task.headline],
+    }
 
 
-def _config_result(task: Task, info: ConfigInfo, rows: Sequence[_Scored]) -> ConfigResult:
-    def where(name: str) -> tuple[int, ...]:
-        return tuple(index for index, row in enumerate(rows) if getattr(row, name))
-
-    failures: dict[str, list[int]] = {}
-    for index in where("failure"):
-        failures.setdefault(str(rows[index].failure), []).append(index)
-    pieces, shown, with_evidence = ([0] * BINS for _ in range(3))
-    for row in rows:
-        for cell, is_shown in row.evidence:
-            pieces[cell] += 1
-            shown[cell] += is_shown
-        for cell in {cell for cell, _ in row.evidence}:
-            with_evidence[cell] += 1
-    depth = Depth(tuple(pieces), tuple(shown), tuple(with_evidence))
-    samples = [row.samples for row in rows if row.samples]
-    means = tuple(map(fmean, zip(*samples, strict=True)))
+def _config_result(
+    task: Task, info: ConfigInfo, questions: str, table: list[dict[str, Any]], cost: Cost | None
+) -> ConfigResult:
     columns: dict[str, Any] = {
-        name: tuple(getattr(row, name) for row in rows)
+        name: tuple(row.get(name) for row in table)
         for name in ("scores", "exact", "f1", "characters", "tokens")
     }
-    places: dict[str, Any] = {n: where(n) for n in ("truncated", "empty", "failed", "missing")}
+    places: dict[str, Any] = {
+        name: tuple(index for index, row in enumerate(table) if row.get(name))
+        for name in ("truncated", "empty", "failed", "missing")
+    }
+    failures: dict[str, list[int]] = {}
+    for index, row in enumerate(table):
+        if found := row.get("failure"):
+            failures.setdefault(found[0], []).append(index)
+    evidence = [row["evidence"] for row in table if row.get("evidence")]
+    counts = (
+        Counter(cell for pieces in evidence for cell, _ in pieces),
+        Counter(cell for pieces in evidence for cell, is_shown in pieces if is_shown),
+        Counter(cell for pieces in evidence for cell in dict(pieces)),
+    )
+    depth = Depth(*(tuple(count[cell] for cell in range(BINS)) for count in counts))
+    samples = zip(*(row["samples"] for row in table if "samples" in row), strict=True)
+    means = tuple(map(fmean, samples))
     return ConfigResult(
         digest=info.digest,
-        question_digest=info.question_digest,
+        question_digest=questions,
         family=task.params.family,
         category=task.category,
         metric=task.metric,
-        rows=len(rows),
+        rows=len(table),
         **columns,
         **places,
         failures={kind: tuple(indexes) for kind, indexes in sorted(failures.items())},
-        depth=depth if any(pieces) else None,
+        depth=depth if evidence else None,
         params=params_of(task),
         floor=info.floor,
         headline=task.headline,
         same_questions_as=task.same_questions_as,
         samples=means if len(means) > 1 else (),
+        questions="".join(row["questions"] for row in table),
+        cost=cost,
     )
 
 
@@ -235,33 +215,18 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
         "QZKRA, TUVXO":       shown                not shown                ...
 
     The context, after its in-context example, is cut into `BINS` cells of equally many characters.
-    A piece is shown if the answer names the gold answer in it (for vt, the variable that the line
-    assigns). Documents are shown if the row scores, as are pieces without an answer.
+    A piece is shown if the answer names the first gold answer in it (for vt, the variable that the
+    line assigns). Documents are shown if the row scores, as are pieces without a gold answer (an
+    earlier value, half of a needle).
     """
-    answer = answer.lower()
+    answer, start = answer.lower(), example_end(row, task)
     named = {output.lower(): output.lower() in answer for output in row.outputs}
-    start = example_end(row, task)
     room = max(1, len(row.context) - start)
-    any_of = task.metric == "part"
     for first, last in row.evidence:
         cell = min(BINS - 1, max(0, first - start) * BINS // room)
-        yield (
-            cell,
-            (score > 0 if any_of else _is_shown(row.context[first:last].lower(), named, score)),
-        )
-
-
-def _is_shown(text: str, named: dict[str, bool], score: float) -> bool:
-    """Whether the first gold answer in a piece of evidence is named; all in lower case.
-
-    A piece without one (an earlier value, half of a needle, a counted word) is shown if the row
-    scores.
-    """
-    if text in named:  # a common word is a whole piece
-        return named[text]
-    places = [(text.find(output), output) for output in named]
-    inside = [(place, output) for place, output in places if place >= 0]
-    return named[min(inside)[1]] if inside else score > 0
+        text = "" if task.metric == "part" else row.context[first:last].lower()
+        inside = [(text.find(output), output) for output in named if output in text]
+        yield cell, named[min(inside)[1]] if inside else score > 0
 
 
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")
