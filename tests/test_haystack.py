@@ -92,14 +92,6 @@ def test_texts_of_ones_own_are_published_only_when_that_is_said(
     assert publisher(built, repo, allow_own_texts=True).code == 0
 
 
-def link(folder: Path) -> None:
-    (folder / "round").symlink_to(folder)
-
-
-def pipe(folder: Path) -> None:
-    os.mkfifo(folder / "pipe.txt")
-
-
 def sparse(folder: Path) -> None:
     with (folder / "huge.txt").open("wb") as file:
         file.truncate(10_000_000_000)
@@ -115,8 +107,8 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a NUL": (lambda f: (f / "a.bin").write_bytes(b"ab\0c"), "a.bin: NUL at byte 2"),
     "Latin-1": (lambda f: (f / "a.txt").write_bytes(b"caf\xe9"), "a.txt: not UTF-8 at byte 3"),
-    "a loop": (link, "'round' is a link"),
-    "a pipe": (pipe, "'pipe.txt' is neither file nor folder"),
+    "a loop": (lambda f: (f / "round").symlink_to(f), "holds no files"),
+    "a pipe": (lambda f: os.mkfifo(f / "pipe.txt"), "holds no files"),
     "a huge file": (sparse, "holds more than 64,000,000 bytes"),
     "a name with a space": (
         lambda f: folder_of(f, {"My Docs/a": "x"}),
@@ -127,10 +119,6 @@ HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
         "'-rf' is not a name of a domain",
     ),
     "a name of two lines": (lambda f: folder_of(f, {"a\nb/c": "x"}), "'a\\nb' is not a name of a"),
-    "a name in Latin-1": (
-        lambda f: Path(os.fsdecode(os.fsencode(f) + b"/caf\xe9.txt")).write_text("x"),
-        "is not a name in UTF-8",
-    ),
     "a name of ours": (
         lambda f: folder_of(f, {"legal/a": "x"}),
         "'legal' is a name of the package",
@@ -161,7 +149,7 @@ def test_the_command_refuses_what_it_cannot_read_before_it_writes(tmp_path: Path
     out = tmp_path / "out"
     assert "b.txt: not UTF-8" in one_line(run(*ORDER, "--haystack", folder, "--out", out), 2)
     missing = run(*ORDER, "--haystack", tmp_path / "none", "--out", out)
-    assert "does not exist or is not a folder" in one_line(missing, 2)
+    assert "cannot be read: No such file or directory" in one_line(missing, 2)
     other = run(*COMMON, "--haystack", folder, "--out", out)
     assert "no haystack of the suite ruler is of domains" in one_line(other, 2)
     assert not out.exists()

@@ -17,7 +17,6 @@ from functools import cache
 from itertools import islice, product
 from os.path import commonprefix
 from pathlib import Path
-from typing import NamedTuple
 
 from ruler_builders.exchange.layouts import OtherRow, find_files, read_file
 from ruler_builders.pipeline.build_context import ByteCounter
@@ -143,19 +142,8 @@ def identify(
     return Identities(bench.identify(rows) for rows in groups.values())
 
 
-class _Try(NamedTuple):
-    """One edition with its words, length and counter, and what it made.
-
-    `alike` says how much of the first row that differs is the same, `differs` where it parts.
-    """
-
-    edition: str
-    tokenizer: str
-    words: str
-    length: int
-    same: int
-    alike: float = 0.0
-    differs: str = ""
+#: How much of the first row that differs is the same, and what was tried, with what came out.
+Try = tuple[float, Identity]
 
 
 class _Bench:
@@ -202,26 +190,25 @@ class _Bench:
             return replace(found, nearest=UNREPEATABLE)
         if first.layout == "ruler-data":  # its lengths are those of the prompts as they are sent
             rows = [replace(row, length=None) for row in rows]
-        tries: list[_Try] = []
-        full: list[_Try] = []
-        for one in self._tries(rows, notes):
+        tries: list[Try] = []
+        full: list[Identity] = []
+        for alike, one in self._tries(found, rows, notes):
             if full and (one.edition, one.words) != (full[0].edition, full[0].words):
                 break
-            tries.append(one)
+            tries.append((alike, one))
             if one.same == len(rows):
                 full.append(one)
-        found = replace(found, untested=tuple(dict.fromkeys(notes)))
-        best = max(tries, key=lambda one: (one.same, one.alike), default=None)
+        untested = tuple(dict.fromkeys(notes))
+        _, best = max(tries, key=lambda one: (one[1].same, one[0]), default=(0, None))
         if best is None or not best.same:
-            return replace(found, nearest=_nearest(first, best))
+            return replace(found, untested=untested, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
         return replace(
-            found,
+            best,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
             tokenizer=self._named or " or ".join(one.tokenizer for one in full) or best.tokenizer,
-            words=best.words,
-            same=best.same,
-            length=best.length,
+            nearest="",
+            untested=untested,
         )
 
     def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
@@ -237,7 +224,9 @@ class _Bench:
             return False
         return True
 
-    def _tries(self, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[_Try]:
+    def _tries(
+        self, found: Identity, rows: Sequence[OtherRow], notes: list[str]
+    ) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)
@@ -254,30 +243,30 @@ class _Bench:
                 counters[""] = _by_characters(rows)
             arguments = Arguments(edition, task, length, len(rows), self._seed, template)
             for name, count in counters.items():
-                tried = _Try(edition.name, name, words, length, same=0)
+                tried = replace(
+                    found, edition=edition.name, tokenizer=name, words=words, length=length
+                )
                 try:
                     yield _compared(tried, rows, replay(arguments, self._sources(words), count))
-                except (RulerError, ValueError, KeyError, IndexError) as error:
+                except (RulerError, KeyError) as error:  # of braces in a template
                     notes.append(f"{edition.name}: {error}")
-                    yield tried
+                    yield 0, tried
 
 
-def _compared(tried: _Try, rows: Sequence[OtherRow], made: Iterable[UpstreamRow]) -> _Try:
-    """Return a try with the number of rows that are the same, and the first difference."""
+def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow]) -> Try:
+    """Return a try with the number of rows that are the same, and where the next one differs."""
     for same, (row, again) in enumerate(zip(rows, made, strict=False)):
         text, outputs = again.prompt, tuple(again.outputs)
         length = row.length if tried.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):
             continue
         shared = len(commonprefix([text, row.prompt]))  # noqa: RUF071 - of characters
-        alike = shared / max(len(row.prompt), 1)
-        differs = f"same answers, the prompt differs from character {shared:,}"
-        if outputs != row.outputs:
-            return tried._replace(
-                same=same, alike=alike, differs=f"its answers are {again.outputs!s:.60}"
-            )
-        return tried._replace(same=same, alike=alike + 1, differs=differs)
-    return tried._replace(same=len(rows))
+        differs = f"its answers are {again.outputs!s:.60}"
+        if outputs == row.outputs:
+            differs = f"same answers, the prompt differs from character {shared:,}"
+        alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
+        return alike, replace(tried, same=same, nearest=differs)
+    return 0, replace(tried, same=len(rows))
 
 
 def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
@@ -324,11 +313,11 @@ def _by_characters(rows: Sequence[OtherRow]) -> Callable[[str], int]:
     return lambda text: 0 if len(text) <= longest else 10**9
 
 
-def _nearest(row: OtherRow, best: _Try | None) -> str:
+def _nearest(row: OtherRow, best: Identity | None) -> str:
     """Say what is closest to rows that nothing made."""
     if "assgined" in row.prompt:
         return "vt spells `assgined`, as upstream did until 2025-05"
     if best is None:
         return "no edition could be tried"
     with_what = f" with {best.tokenizer}" if best.tokenizer else ""
-    return f"nearest is {best.edition}{with_what}: {best.differs or 'no row came out'}"
+    return f"nearest is {best.edition}{with_what}: {best.nearest or 'no row came out'}"

@@ -46,6 +46,11 @@ class SourceSpec:
         pairs = (line.split() for line in text.splitlines())
         return tuple({_ESSAYS + name: sha256} for name, sha256 in pairs)
 
+    def place(self, mirrors: Mapping[str, str]) -> str:
+        """Return where one of the downloads belongs in a folder of sources."""
+        name = Path(next(iter(mirrors))).name
+        return f"{self.name}/{name}" if len(self.downloads) > 1 else name
+
     @property
     def pinned(self) -> set[str]:
         """What a manifest may give as the sha256 of the pinned source."""

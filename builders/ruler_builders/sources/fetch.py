@@ -6,7 +6,7 @@
 Files that are there with the pinned sha256 are kept, so the same command resumes.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,15 @@ from rich.table import Table
 
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_builders.sources.essays import PUNKT_URL, check_punkt, download_punkt
-from ruler_data.files import Unreachable, download, sha256_file
+from ruler_builders.sources.library import fetch_pinned
+from ruler_data.files import Unreachable
 from ruler_data.names import counted
 from ruler_data.terminal import track
 
 #: Files of a source that are listed one by one if they are missing.
 SHOWN = 3
-#: The sentence model that cuts the essays: its name here, and its licence.
-MODEL, MODEL_LICENCE = "punkt_tab", "Apache-2.0"
+#: The sentence model that cuts the essays: its name here, and its folder.
+MODEL, MODEL_FOLDER = "punkt_tab", "nltk_data/tokenizers/punkt_tab/english"
 
 
 @dataclass(frozen=True)
@@ -77,22 +78,18 @@ class Downloads:
 
     def __rich__(self) -> Group:
         """Return a line for each source, and for each missing file its address and place."""
-        table = Table("source", "files", "MB", "licence", "from", box=None)
+        table, lines = Table("source", "files", "MB", "licence", "from", box=None), list[str]()
         for name in dict.fromkeys(part.source for part in self.parts):
             parts = [part for part in self.parts if part.source == name]
-            here = sum(not part.reason for part in parts)
-            size = sum(part.bytes or 0 for part in parts) / 1e6
-            host = next(iter(parts[0].mirrors)).split("/")[2]
-            cells = (f"{here} of {len(parts)}", f"{size:.1f}", parts[0].licence, host)
-            table.add_row(name, *cells)
-        lines = []
-        for name in dict.fromkeys(part.source for part in self.missing):
-            several = [part for part in self.missing if part.source == name]
-            if len(several) > SHOWN:
-                url = next(iter(several[0].mirrors)).rsplit("/", 1)[0]
-                lines.append(f"{name}/: {len(several)} files from {url}/ (--json lists each)")
+            lost = [part for part in parts if part.reason]
+            size, url = sum(part.bytes or 0 for part in parts) / 1e6, next(iter(parts[0].mirrors))
+            here = f"{len(parts) - len(lost)} of {len(parts)}"
+            table.add_row(name, here, f"{size:.1f}", parts[0].licence, url.split("/")[2])
+            if len(lost) > SHOWN:
+                place = url.rsplit("/", 1)[0]
+                lines.append(f"{name}/: {len(lost)} files from {place}/ (--json lists each)")
             else:
-                lines += [f"{part.path}: from {' or '.join(part.mirrors)}" for part in several]
+                lines += [f"{part.path}: from {' or '.join(part.mirrors)}" for part in lost]
         return Group(table, *lines)
 
 
@@ -102,45 +99,31 @@ def download_sources(folder: Path | str) -> Downloads:
     Raises:
         RulerError: a file has other content than the pinned one, or cannot be written.
     """
-    folder, silent = Path(folder), dict[str, str]()
-    wanted = [*_wanted()]
-    return Downloads(folder, tuple(_get(part, folder, silent) for part in track(wanted, "sources")))
+    wanted = [
+        Part(spec.name, spec.licence, spec.place(mirrors), mirrors, spec.bytes)
+        for spec in CATALOGUE.values()
+        for mirrors in spec.downloads
+    ]
+    wanted.append(Part(MODEL, "Apache-2.0", MODEL_FOLDER, {PUNKT_URL: ""}))
+    folder, found = Path(folder), list[Part]()
+    for part in track(wanted, "sources"):
+        # A host that did not answer is not waited for again.
+        silent = found[-1].reason if found and found[-1].source == part.source else ""
+        found.append(_get(part, folder, silent))
+    return Downloads(folder, tuple(found))
 
 
-def _wanted() -> Iterator[Part]:
-    for spec in CATALOGUE.values():
-        for mirrors in spec.downloads:
-            name = next(iter(mirrors)).rsplit("/", 1)[-1]
-            path = f"{spec.name}/{name}" if len(spec.downloads) > 1 else name
-            yield Part(spec.name, spec.licence, path, mirrors, spec.bytes)
-    place = f"nltk_data/tokenizers/{MODEL}/english"
-    yield Part(MODEL, MODEL_LICENCE, place, {PUNKT_URL: ""})
-
-
-def _get(part: Part, folder: Path, silent: dict[str, str]) -> Part:
-    """Return a part with its size, downloaded unless it is there, or with why it is missing.
-
-    `silent` says of a host why it did not answer, so that it is not waited for again.
-    """
-    path = folder / part.path
-    if part.source == MODEL and path.is_dir():
-        check_punkt(path)
-    elif not (path.is_file() and sha256_file(path) in part.mirrors.values()):
-        hosts = {url: url.split("/")[2] for url in part.mirrors}
-        if not any(_fetch(url, part, folder, silent) for url in hosts if hosts[url] not in silent):
-            return replace(part, reason="; ".join(silent[host] for host in hosts.values()))
-    files = path.iterdir() if path.is_dir() else [path]
-    return replace(part, bytes=sum(one.stat().st_size for one in files))
-
-
-def _fetch(url: str, part: Part, folder: Path, silent: dict[str, str]) -> bool:
-    """Download and check a part; return whether its host answered."""
+def _get(part: Part, folder: Path, silent: str) -> Part:
+    """Return a part with its size, downloaded unless it is there, or with why it is missing."""
     path = folder / part.path
     try:
-        if part.source == MODEL:
-            check_punkt(download_punkt(folder / "nltk_data"))
-        else:
-            download(url, part.mirrors[url], path.parent, name=path.name)
+        if part.source != MODEL:
+            path = fetch_pinned(part.mirrors, path.parent, network=not silent)
+        elif not path.is_dir():
+            download_punkt(folder / "nltk_data")
     except Unreachable as error:
-        silent[url.split("/")[2]] = str(error)
-    return path.exists()
+        return replace(part, reason=silent or str(error))
+    if path.is_dir():
+        check_punkt(path)
+    files = path.iterdir() if path.is_dir() else [path]
+    return replace(part, bytes=sum(one.stat().st_size for one in files))

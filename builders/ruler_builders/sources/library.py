@@ -170,7 +170,7 @@ class Library:
         paths = local_files(self.folder, spec) if self.folder else []
         if not paths:
             folder = cache_dir("sources", spec.name)
-            paths = [_fetch(one, folder, self._network) for one in spec.downloads]
+            paths = [fetch_pinned(one, folder, self._network) for one in spec.downloads]
         if not paths:
             msg = f"there is no download of it; save it as {spec.local[0]} from {spec.url}"
             raise Unreachable(msg)
@@ -222,10 +222,13 @@ def local_files(folder: Path, spec: SourceSpec) -> list[Path]:
     return []
 
 
-def _fetch(mirrors: Mapping[str, str], folder: Path, network: bool) -> Path:
-    """Return a pinned file from the cache or from the first mirror that answers.
+def fetch_pinned(mirrors: Mapping[str, str], folder: Path, network: bool) -> Path:
+    """Return a pinned file that is in a folder, or from the first mirror that answers.
 
-    A damaged file in the cache is downloaded again.
+    `mirrors` are its sha256 by address. A damaged file in the folder is downloaded again.
+
+    Raises:
+        Unreachable: no mirror answers, or `network` is off.
     """
     for url, sha256 in mirrors.items():
         path = folder / Path(url).name

@@ -23,7 +23,7 @@ def sha256_of(paths: Sequence[Path]) -> str:
 def sha256_listing(hashes: Mapping[str, str]) -> str:
     """Return the sha256 of several files' names and hashes, in order of names."""
     listing = "".join(f"{name} {hashes[name]}\n" for name in sorted(hashes))
-    return hashlib.sha256(listing.encode()).hexdigest()
+    return hashlib.sha256(listing.encode(errors="surrogateescape")).hexdigest()
 
 
 def read_text(path: Path) -> str:

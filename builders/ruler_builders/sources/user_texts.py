@@ -1,12 +1,10 @@
 """The user's own texts (`--haystack DIR`): each sub-folder is a domain, or the folder itself.
 
-Every file must be text. Names that begin with a dot are ignored. Links are refused, since they may
-lead out of the folder or form a loop.
+Every file must be text. Names that begin with a dot and links to folders are ignored.
 """
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +18,8 @@ from ruler_data.files import sha256_file
 from ruler_data.manifest import SourceInfo
 from ruler_data.names import quote
 
-#: Most bytes of all files, and most files.
-LARGEST, MOST = 64_000_000, 20_000
+#: Most bytes of all files.
+LARGEST = 64_000_000
 #: Allowed names of a domain: they become part of a task's name.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,23}")
 #: Names that the package uses.
@@ -82,48 +80,38 @@ def find_user_texts(root: Path | str) -> UserTexts:
     """List the files of a folder of texts.
 
     Raises:
-        UsageError: it does not exist, holds no files or too many, or a domain's name is invalid.
+        UsageError: it cannot be read, holds no files or too much, or a domain's name is invalid.
     """
     root = Path(root)
-    if not root.is_dir():
-        _refuse(root, "does not exist or is not a folder")
-    domains: dict[str, list[str]] = {}
-    size = count = 0
-    for file, info in _walk(root):
-        folder, _, name = file.partition("/")
-        domains.setdefault(folder if name else root.resolve().name, []).append(file)
-        size, count = size + info.st_size, count + 1
-        if size > LARGEST or count > MOST:
-            _refuse(root, f"holds more than {LARGEST:,} bytes or {MOST:,} files; use fewer texts")
+    where, domains = f"--haystack {quote(str(root), 200)}", dict[str, list[str]]()
+    try:
+        files = sorted(_walk(root))
+        if sum((root / file).stat().st_size for file in files) > LARGEST:
+            raise UsageError(where, f"holds more than {LARGEST:,} bytes; use fewer texts")
+        for file in files:
+            folder, _, name = file.partition("/")
+            domains.setdefault(folder if name else root.resolve().name, []).append(file)
+    except OSError as error:
+        raise UsageError(where, f"cannot be read: {error.strerror}") from error
     if not domains:
-        _refuse(root, "holds no files; put texts into it, in sub-folders for several domains")
+        remedy = "put texts into it, in sub-folders for several domains"
+        raise UsageError(where, f"holds no files; {remedy}")
     for name in domains:
         if name in TAKEN or not NAME.fullmatch(name):
             why = "is a name of the package" if name in TAKEN else "is not a name of a domain"
-            _refuse(root, f"{quote(name)} {why}; rename the folder: a-z, 0-9 and _, at most 24")
-    return UserTexts(root, {name: tuple(sorted(domains[name])) for name in sorted(domains)})
+            remedy = "rename the folder: a-z, 0-9 and _, at most 24"
+            raise UsageError(where, f"{quote(name)} {why}; {remedy}")
+    return UserTexts(root, {name: tuple(domains[name]) for name in sorted(domains)})
 
 
-def _walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _walk(root: Path) -> Iterator[str]:
     """Yield every file by its path within the folder."""
 
-    def unreadable(error: OSError) -> NoReturn:
-        _refuse(root, f"{quote(Path(error.filename).name)} cannot be read: {error.strerror}")
+    def stop(error: OSError) -> NoReturn:
+        raise error
 
-    for folder, folders, files in os.walk(root, onerror=unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in (*folders, *sorted(name for name in files if not name.startswith("."))):
-            path = Path(folder, name).relative_to(root).as_posix()
-            info = Path(folder, name).lstat()
-            if path.encode(errors="replace").decode() != path:  # how Python decodes invalid bytes
-                _refuse(root, f"{quote(path)} is not a name in UTF-8; rename it")
-            if stat.S_ISREG(info.st_mode):
-                yield path, info
-            elif not stat.S_ISDIR(info.st_mode):
-                kind = "a link" if stat.S_ISLNK(info.st_mode) else "neither file nor folder"
-                _refuse(root, f"{quote(path)} is {kind}; put the text itself there")
-
-
-def _refuse(root: Path, why: str) -> NoReturn:
-    msg = f"--haystack {quote(str(root), 200)}: {why}"
-    raise UsageError(msg)
+    for folder, folders, files in os.walk(root, onerror=stop):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for path in (Path(folder, name) for name in files if not name.startswith(".")):
+            if path.is_file():
+                yield path.relative_to(root).as_posix()
