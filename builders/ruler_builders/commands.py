@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from typer import Argument, Option
 
 from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
@@ -28,104 +28,99 @@ if TYPE_CHECKING:
 #: Called with the name of a config and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]
 
+#: Comma-separated, or one by one.
+Names, Lengths = str | Collection[str], str | Collection[int]
+
 Sources = Annotated[
-    Path | str | None, typer.Option(help="Folder with real sources (default: RULER_SOURCES).")
+    Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")
 ]
 Haystack = Annotated[
-    Path | str | None, typer.Option(help="Folder of your own texts, for suites of domains.")
+    Path | str | None, Option(help="Folder of your own texts, for suites of domains.")
 ]
-Workers = Annotated[int, typer.Option(help="Number of processes.", min=1, max=1024)]
+Workers = Annotated[int, Option(help="Number of processes.", min=1, max=1024)]
 Counter = Annotated[
     Literal["auto", "tokenizers", "gigatoken"],
-    typer.Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
+    Option(help="Library that counts tokens; auto uses the fast one if it is exact."),
 ]
-Tasks = Annotated[
-    str | Collection[str] | None, typer.Option(help="Tasks, comma-separated, or `all`.")
-]
-Folder = Annotated[Path | str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
+Tasks = Annotated[Names | None, Option(help="Tasks, comma-separated, or `all`.")]
+SomeTasks = Annotated[Names | None, Option(help="Only these, comma-separated.")]
+SomeLengths = Annotated[Lengths | None, Option(help="Only these (tokens).")]
+Folder = Annotated[Path | str, Argument(help="Folder of a build, or a repo with --revision.")]
 Tokenizer = Annotated[
     str | None,
-    typer.Option(
-        help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."
-    ),
+    Option(help="Folder or Hub id of the tokenizer, if it cannot be found from the manifest."),
 ]
-Data = Annotated[str, typer.Argument(help="Folder of a build, or a repo with --revision.")]
-Revision = Annotated[str | None, typer.Option(help="Tag or commit of a release on the Hub.")]
-Rows = Annotated[Path | str, typer.Argument(help="File, folder or Hub repo of rows.")]
-Branch = Annotated[str | None, typer.Option(help="Revision of the repo (default: main).")]
-Files = Annotated[str, typer.Option(help="Pattern of the files to read.")]
+Data = Annotated[str, Argument(help="Folder of a build, or a repo with --revision.")]
+Revision = Annotated[str | None, Option(help="Tag or commit of a release on the Hub.")]
+Rows = Annotated[Path | str, Argument(help="File, folder or Hub repo of rows.")]
+Branch = Annotated[str | None, Option(help="Revision of the repo (default: main).")]
+Files = Annotated[str, Option(help="Pattern of the files to read.")]
 Length = Annotated[
-    str | int | None,
-    typer.Option(help="Length of the configs in tokens, if no name tells, e.g. 4k."),
+    str | int | None, Option(help="Length of the configs in tokens, if no name tells, e.g. 4k.")
 ]
-DryRun = Annotated[bool, typer.Option(help="Check, and report what would be published.")]
-Private = Annotated[bool, typer.Option(help="Create repos as private.")]
-AllowSample = Annotated[bool, typer.Option(help="Publish rows of the sample corpus.")]
-AllowFewer = Annotated[bool, typer.Option(help="Replace configs by ones with fewer rows.")]
+DryRun = Annotated[bool, Option(help="Check, and report what would be published.")]
+Private = Annotated[bool, Option(help="Create repos as private.")]
+AllowSample = Annotated[bool, Option(help="Publish rows of the sample corpus.")]
+AllowFewer = Annotated[bool, Option(help="Replace configs by ones with fewer rows.")]
 AllowUnproved = Annotated[
-    bool, typer.Option(help="Publish what `verify` cannot prove here (its exit status 3).")
+    bool, Option(help="Publish what `verify` cannot prove here (its exit status 3).")
 ]
-AllowUnequal = Annotated[bool, typer.Option(help="Publish configs with unequal numbers of rows.")]
+AllowUnequal = Annotated[bool, Option(help="Publish configs with unequal numbers of rows.")]
 
 
 def build(
     tokenizer: Annotated[
-        str, typer.Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
+        str, Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
     ] = "mistral",
     *,
     suite: Annotated[
-        str | Suite, typer.Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file.")
+        str | Suite, Option(help="Set of tasks: a name (`ruler-data suites`) or a YAML file.")
     ] = "ruler",
     lengths: Annotated[
-        str | Collection[int] | None,
-        typer.Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
+        Lengths | None,
+        Option(help="Lengths in tokens, e.g. 4096 or 4k,128k (default: the suite's)."),
     ] = None,
     tasks: Tasks = "all",
     rows: Annotated[
         int | None,
-        typer.Option(
+        Option(
             help="Rows of each config (default: the suite's; 500 of ruler).", min=1, max=1_000_000
         ),
     ] = None,
     seed: Annotated[
-        int | None,
-        typer.Option(help="Seed of all draws (default: 42, that of published data).", min=0),
+        int | None, Option(help="Seed of all draws (default: 42, that of published data).", min=0)
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option(help="Use a new private seed, stored in the folder.")
-    ] = False,
+    fresh: Annotated[bool, Option(help="Use a new private seed, stored in the folder.")] = False,
     sources: Sources = None,
     haystack: Haystack = None,
     sources_kind: Annotated[
         Literal["auto", "real", "sample"],
-        typer.Option(help="Use real sources, the sample, or real ones where available."),
+        Option(help="Use real sources, the sample, or real ones where available."),
     ] = "auto",
     strict_sources: Annotated[
-        bool, typer.Option(help="Refuse sources that are not the pinned ones.")
+        bool, Option(help="Refuse sources that are not the pinned ones.")
     ] = False,
     out: Annotated[
-        Path | str | None, typer.Option(help="Folder to build (default: dist/TOKENIZER[-SUITE]).")
+        Path | str | None, Option(help="Folder to build (default: dist/TOKENIZER[-SUITE]).")
     ] = None,
     edition: Annotated[
         str,
-        typer.Option(
+        Option(
             help="`balanced`, or upstream's own rows, byte for byte: upstream-2026-07, "
             "upstream-2025-01 or upstream-2024-04."
         ),
     ] = "balanced",
     template: Annotated[
-        str, typer.Option(help="Chat template of upstream in its prompts, e.g. meta-llama3.")
+        str, Option(help="Chat template of upstream in its prompts, e.g. meta-llama3.")
     ] = "base",
     workers: Workers = 1,
-    reserve: Annotated[
-        int, typer.Option(help="Tokens to keep free, e.g. for reasoning.", min=0)
-    ] = 0,
+    reserve: Annotated[int, Option(help="Tokens to keep free, e.g. for reasoning.", min=0)] = 0,
     engine: Annotated[
         Literal["local", "ray"],
-        typer.Option(help="Where to build: this machine, or a Ray cluster (RAY_ADDRESS)."),
+        Option(help="Where to build: this machine, or a Ray cluster (RAY_ADDRESS)."),
     ] = "local",
     counter: Counter = "auto",
-    force: Annotated[bool, typer.Option(help="Replace a build of other inputs.")] = False,
+    force: Annotated[bool, Option(help="Replace a build of other inputs.")] = False,
     progress: bool | Progress = True,
 ) -> BuiltManifest:
     """Build a folder of frozen configs; resume an interrupted build.
@@ -178,16 +173,12 @@ def verify(
     data: Folder,
     *,
     revision: Annotated[
-        str, typer.Option(help="Tag or commit of a release on the Hub; it is downloaded.")
+        str, Option(help="Tag or commit of a release on the Hub; it is downloaded.")
     ] = "",
-    tasks: Annotated[
-        str | Collection[str] | None, typer.Option(help="Verify only these, comma-separated.")
-    ] = "all",
-    lengths: Annotated[
-        str | Collection[int] | None, typer.Option(help="Verify only these (tokens).")
-    ] = "all",
+    tasks: SomeTasks = "all",
+    lengths: SomeLengths = "all",
     rows: Annotated[
-        int | None, typer.Option(help="Make only so many rows of each config again.", min=0)
+        int | None, Option(help="Make only so many rows of each config again.", min=0)
     ] = None,
     tokenizer: Tokenizer = None,
     sources: Sources = None,
@@ -228,12 +219,12 @@ def verify(
 def show(
     data: Data,
     config: Annotated[
-        str, typer.Argument(help="Config, e.g. vt_4096; none: list all with their digests.")
+        str, Argument(help="Config, e.g. vt_4096; none: list all with their digests.")
     ] = "",
-    index: Annotated[int, typer.Argument(help="Row, from 0.", min=0)] = 0,
+    index: Annotated[int, Argument(help="Row, from 0.", min=0)] = 0,
     *,
     revision: Revision = None,
-    full: Annotated[bool, typer.Option(help="Print the whole context.")] = False,
+    full: Annotated[bool, Option(help="Print the whole context.")] = False,
 ) -> ShownRow | ShownConfigs:
     """Print one row: context shortened, evidence highlighted; or the configs of a dataset.
 
@@ -249,10 +240,8 @@ def card(
     data: Data,
     *,
     revision: Revision = None,
-    repo: Annotated[str, typer.Option(help="Print it as for this repo on the Hub.")] = "",
-    version: Annotated[
-        str | None, typer.Option(help="Version of that release (default: 1.0.0).")
-    ] = None,
+    repo: Annotated[str, Option(help="Print it as for this repo on the Hub.")] = "",
+    version: Annotated[str | None, Option(help="Version of that release (default: 1.0.0).")] = None,
 ) -> str:
     """Print the card of a folder or a release, or as it will be in a repo.
 
@@ -266,25 +255,23 @@ def card(
 
 
 def publish(
-    folder: Annotated[Path | str, typer.Argument(help="Folder of a build.")],
-    repo: Annotated[str, typer.Option(help="Dataset repo on the Hub, OWNER/NAME.")],
+    folder: Annotated[Path | str, Argument(help="Folder of a build.")],
+    repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
     version: Annotated[
-        str,
-        typer.Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes."),
+        str, Option(help="MAJOR.MINOR.PATCH; by default the next one that fits the changes.")
     ] = "",
     *,
     index: Annotated[
-        str,
-        typer.Option(help="Repo whose index.json is to list the release (default: its own)."),
+        str, Option(help="Repo whose index.json is to list the release (default: its own).")
     ] = "",
     dry_run: DryRun = False,
     private: Private = False,
     allow_sample: AllowSample = False,
     allow_own_texts: Annotated[
-        bool, typer.Option(help="Publish your own texts (`build --haystack`).")
+        bool, Option(help="Publish your own texts (`build --haystack`).")
     ] = False,
     allow_private_seed: Annotated[
-        bool, typer.Option(help="Publish rows of `build --fresh`, and the seed.")
+        bool, Option(help="Publish rows of `build --fresh`, and the seed.")
     ] = False,
     allow_fewer_rows: AllowFewer = False,
     allow_unequal_rows: AllowUnequal = False,
@@ -303,20 +290,19 @@ def publish(
     from ruler_builders.publish.release import prover, release
     from ruler_data.terminal import tell
 
-    given = {
-        "allow_sample": allow_sample,
-        "allow_own_texts": allow_own_texts,
-        "allow_private_seed": allow_private_seed,
-        "allow_fewer_rows": allow_fewer_rows,
-        "allow_unequal_rows": allow_unequal_rows,
-    }
     (outcome,) = release(
         {repo: Path(folder)},
         prove=prover(tokenizer=tokenizer, workers=workers, allow_unproved=allow_unproved),
         tell=tell,
         version=version,
         index=index,
-        allowed=[name for name, value in given.items() if value],
+        allowed=_given(
+            allow_sample=allow_sample,
+            allow_own_texts=allow_own_texts,
+            allow_private_seed=allow_private_seed,
+            allow_fewer_rows=allow_fewer_rows,
+            allow_unequal_rows=allow_unequal_rows,
+        ),
         private=private,
         dry_run=dry_run,
     )
@@ -325,37 +311,33 @@ def publish(
 
 def release(
     *,
-    org: Annotated[str, typer.Option(help="Owner of the repos on the Hub.")],
-    version: Annotated[str, typer.Option(help="MAJOR.MINOR.PATCH, the same for all repos.")],
+    org: Annotated[str, Option(help="Owner of the repos on the Hub.")],
+    version: Annotated[str, Option(help="MAJOR.MINOR.PATCH, the same for all repos.")],
     tokenizers: Annotated[
         str,
-        typer.Option(
-            help="Registry names, folders or Hub ids, comma-separated; the first is NAME's."
-        ),
+        Option(help="Registry names, folders or Hub ids, comma-separated; the first is NAME's."),
     ],
-    lengths: Annotated[
-        str | Collection[int] | None, typer.Option(help="Lengths in tokens, e.g. 4k,128k.")
-    ] = None,
+    lengths: Annotated[Lengths | None, Option(help="Lengths in tokens, e.g. 4k,128k.")] = None,
     tasks: Tasks = "all",
-    rows: Annotated[int | None, typer.Option(help="Rows of each config.", min=1)] = None,
-    suite: Annotated[str, typer.Option(help="Set of tasks.")] = "ruler",
+    rows: Annotated[int | None, Option(help="Rows of each config.", min=1)] = None,
+    suite: Annotated[str, Option(help="Set of tasks.")] = "ruler",
     reserve: Annotated[
         int,
-        typer.Option(
+        Option(
             help="Also release siblings NAME-rN whose rows keep so many tokens free, for the "
             "protocol `thinking`, e.g. 16384.",
             min=0,
         ),
     ] = 0,
     name: Annotated[
-        str, typer.Option(help="Name of the first repo; the others are NAME-TOKENIZER.")
+        str, Option(help="Name of the first repo; the others are NAME-TOKENIZER.")
     ] = "ruler",
     sources: Sources = None,
     sources_kind: Annotated[
-        Literal["auto", "real", "sample"], typer.Option(help="As for `build`.")
+        Literal["auto", "real", "sample"], Option(help="As for `build`.")
     ] = "auto",
     out: Annotated[
-        Path | str, typer.Option(help="Folder that holds a folder for each tokenizer.")
+        Path | str, Option(help="Folder that holds a folder for each tokenizer.")
     ] = Path("dist"),
     dry_run: DryRun = False,
     private: Private = False,
@@ -378,11 +360,6 @@ def release(
     from ruler_builders.publish.siblings import sibling_builds
     from ruler_data.terminal import tell
 
-    given = {
-        "allow_sample": allow_sample,
-        "allow_fewer_rows": allow_fewer_rows,
-        "allow_unequal_rows": allow_unequal_rows,
-    }
     first = f"{org}/{name}"
     builds = sibling_builds(first, version, tokenizers, Path(out), lengths, suite, reserve)
     for one in builds:
@@ -405,22 +382,25 @@ def release(
         tell=tell,
         version=version,
         index=first,
-        allowed=[option for option, value in given.items() if value],
+        allowed=_given(
+            allow_sample=allow_sample,
+            allow_fewer_rows=allow_fewer_rows,
+            allow_unequal_rows=allow_unequal_rows,
+        ),
         private=private,
         dry_run=dry_run,
     )
 
 
 def find(
-    model: Annotated[str, typer.Option(help="Model: folder or Hub id; or a name of the registry.")],
+    model: Annotated[str, Option(help="Model: folder or Hub id; or a name of the registry.")],
     repo: Annotated[
-        str | None,
-        typer.Option("--in", help="Repo whose index.json lists datasets, e.g. org/ruler."),
+        str | None, Option("--in", help="Repo whose index.json lists datasets, e.g. org/ruler.")
     ] = None,
     *,
     reserve: Annotated[
         int,
-        typer.Option(
+        Option(
             help="Tokens that the rows must keep free, for the protocol `thinking`; 1: any.", min=0
         ),
     ] = 0,
@@ -443,10 +423,10 @@ def identify(
     files: Files = "**/*",
     length: Length = None,
     seed: Annotated[
-        int, typer.Option(help="Seed that upstream's scripts were started with.", min=0)
+        int, Option(help="Seed that upstream's scripts were started with.", min=0)
     ] = 42,
     tokenizer: Annotated[
-        str | None, typer.Option(help="Try only this one: registry name, folder or Hub id.")
+        str | None, Option(help="Try only this one: registry name, folder or Hub id.")
     ] = None,
     sources: Sources = None,
 ) -> Identities:
@@ -466,16 +446,14 @@ def import_rows(
     *,
     tokenizer: Annotated[
         str,
-        typer.Option(
-            help="Registry name, folder or Hub id; counts the lengths, of the model to run."
-        ),
+        Option(help="Registry name, folder or Hub id; counts the lengths, of the model to run."),
     ],
-    out: Annotated[Path | str, typer.Option(help="New folder to write.")],
+    out: Annotated[Path | str, Option(help="New folder to write.")],
     revision: Branch = None,
     files: Files = "**/*",
     length: Length = None,
     sources: Sources = None,
-    skip_bad: Annotated[bool, typer.Option(help="Leave out rows that cannot be read.")] = False,
+    skip_bad: Annotated[bool, Option(help="Leave out rows that cannot be read.")] = False,
 ) -> Imported:
     """Write anybody's rows as a frozen folder; print a report of their defects.
 
@@ -502,16 +480,12 @@ def export(
     *,
     tool: Annotated[
         Literal["kvpress", "lm-eval", "inspect", "upstream", "jsonl"],
-        typer.Option("--for", help="Tool that is to read it."),
+        Option("--for", help="Tool that is to read it."),
     ],
-    out: Annotated[Path | str, typer.Option(help="New folder to write.")],
+    out: Annotated[Path | str, Option(help="New folder to write.")],
     revision: Revision = None,
-    tasks: Annotated[
-        str | Collection[str] | None, typer.Option(help="Only these, comma-separated.")
-    ] = "all",
-    lengths: Annotated[
-        str | Collection[int] | None, typer.Option(help="Only these (tokens).")
-    ] = "all",
+    tasks: SomeTasks = "all",
+    lengths: SomeLengths = "all",
 ) -> Path:
     """Write a dataset as another tool reads it, with everything that the tool needs.
 
@@ -545,11 +519,11 @@ def suites() -> Listing:
 def sources(
     folder: Annotated[
         Path | str | None,
-        typer.Option("--sources", help="Folder with real sources (default: RULER_SOURCES)."),
+        Option("--sources", help="Folder with real sources (default: RULER_SOURCES)."),
     ] = None,
     *,
     download: Annotated[
-        Path | str | None, typer.Option(help="Download all of them into this folder, checked.")
+        Path | str | None, Option(help="Download all of them into this folder, checked.")
     ] = None,
 ) -> Listing | Downloads:
     """List the sources: which are available, from where, with which hash.
@@ -584,3 +558,7 @@ def _shown(progress: bool | Progress, tokens: int | None) -> AbstractContextMana
     if progress is True:
         return progress_bar(tokens)
     return nullcontext(progress or (lambda *_: None))
+
+
+def _given(**options: bool) -> list[str]:
+    return [name for name, value in options.items() if value]

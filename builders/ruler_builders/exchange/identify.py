@@ -224,9 +224,7 @@ class _Bench:
             return False
         return True
 
-    def _tries(
-        self, found: Identity, rows: Sequence[OtherRow], notes: list[str]
-    ) -> Iterator[Try]:
+    def _tries(self, found: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
         task = rows[0].task
         template = TEMPLATES.get(rows[0].template, rows[0].template)

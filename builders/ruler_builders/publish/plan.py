@@ -52,17 +52,18 @@ class Plan:
     """What a release will do.
 
     Attributes:
+        target: what is released, and where.
         creates: whether the repo has to be created.
         before: manifest of the previous release, if there is one.
         change: kind of change since then; `why` is its first difference.
         send: paths that the repo does not hold with these bytes.
         new: paths that the previous release does not hold with these bytes.
-        refusals: why it is not carried out, each with the option that overrules it.
         published: commit of the release if it exists already.
         replaced: paths that others changed since the previous release and this one replaces.
         manifest_then: git hash of the manifest at the head when this was planned.
     """
 
+    target: Target
     version: Version
     manifest: Manifest
     files: tuple[PushFile, ...]
@@ -72,7 +73,6 @@ class Plan:
     why: str
     send: tuple[str, ...]
     new: frozenset[str]
-    refusals: tuple[str, ...]
     published: str | None
     replaced: tuple[str, ...] = ()
     manifest_then: str | None = None
@@ -87,10 +87,11 @@ class Plan:
         old = self.before.configs if self.before else {}
         return [(name, old.get(name), now) for name, now in self.manifest.configs.items()]
 
-    def lines(self, repo: str) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """Return the plan as text: what changes in each config, the sum of all, and notes."""
         if self.published is not None:
             return
+        repo = self.target.repo
         width = max(map(len, self.manifest.configs))
         yield f"{repo}: {self.since.tag if self.since else 'no release'} -> {self.version.tag}"
         yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
@@ -120,7 +121,8 @@ def make_plan(target: Target) -> Plan:
     """Read the repo and plan the release; nothing is written.
 
     Raises:
-        UsageError: the version does not fit the changes, or the repo holds something else.
+        UsageError: the version does not fit the changes, the repo holds something else, or the
+            release may be an accident.
     """
     repo = target.repo
     commit = head(repo)
@@ -136,7 +138,10 @@ def make_plan(target: Target) -> Plan:
     send = tuple(file.path for file in missing(files, held))
     released = tree(repo, base.commit) if base else {}
     edited = changed(released, held)
+    for reason in _refusals(target, manifest, before, kind, why):
+        raise UsageError(repo, reason)
     return Plan(
+        target=target,
         version=version,
         manifest=manifest,
         files=files,
@@ -146,7 +151,6 @@ def make_plan(target: Target) -> Plan:
         why=why,
         send=send,
         new=frozenset(file.path for file in missing(files, released)),
-        refusals=tuple(_refusals(target, manifest, before, kind, why)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
@@ -235,20 +239,10 @@ def _unfinished(repo: str, commit: str, held: Collection[str], built: Manifest) 
     """Return the manifest of an unfinished release, if the repo holds one and nothing else."""
     if FILENAME in held:
         manifest = open_release(repo, commit).manifest
-        other = manifest.tokenizer
-        if not other.counts_like(built.tokenizer):
-            msg = (
-                f"{repo} holds an unfinished release for the tokenizer {other.name}; a repo holds "
-                "one tokenizer: publish into another repo"
-            )
-            raise UsageError(msg)
+        _check_tokenizer(f"{repo}, an unfinished release,", manifest, built)
         return manifest
-    strangers = sorted(path for path in held if path not in NEW)
-    if strangers:
-        msg = (
-            f"{repo} holds {quote(strangers[0])} and no release of ruler-data; publish into a new "
-            "repo"
-        )
+    for path in sorted(path for path in held if path not in NEW):
+        msg = f"{repo} holds {quote(path)} and no release of ruler-data; publish into a new repo"
         raise UsageError(msg)
     return None
 
@@ -314,9 +308,7 @@ def _as_now(manifest: Manifest, name: str, info: ConfigInfo) -> ConfigInfo:
     return replace(info, audit=audit, floor=floor)
 
 
-def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
-    """Refuse to mix configs of other tokenizers or other inputs."""
-    old, where = base.manifest, f"{base.repo} at {base.revision}"
+def _check_tokenizer(where: str, old: Manifest, new: Manifest) -> None:
     if not old.tokenizer.counts_like(new.tokenizer):
         msg = (
             f"{where} holds the tokenizer {old.tokenizer.name}, this folder {new.tokenizer.name} "
@@ -324,6 +316,12 @@ def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
             "its splits: publish into another repo"
         )
         raise UsageError(msg)
+
+
+def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
+    """Refuse to mix configs of other tokenizers or other inputs."""
+    old, where = base.manifest, f"{base.repo} at {base.revision}"
+    _check_tokenizer(where, old, new)
     values = {
         "tokens kept free": tuple(
             (one.tokenizer.template_reserve, one.tokenizer.extra_reserve) for one in (old, new)

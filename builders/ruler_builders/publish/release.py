@@ -58,39 +58,36 @@ class ReleaseOutcome:
     """What was done for one repo.
 
     Attributes:
-        repo: on the Hub.
-        folder: that was released.
+        target: what was to be released, and where.
         plan: of the release; None for a dry run that did not reach the Hub.
         commit: that the tag is on; None for a dry run.
         sent: paths sent or removed.
-        licences: a line for each licence that is not open.
     """
 
-    repo: str
-    folder: Path
+    target: Target
     plan: Plan | None = None
     commit: str | None = None
     sent: tuple[str, ...] = ()
-    licences: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        plan = self.plan
+        plan, repo = self.plan, self.target.repo
+        licences = closed_licences(self.target.built)
         if plan is None:
-            return "\n".join([f"{self.repo}: {self.folder} can be released", *self.licences])
+            return "\n".join([f"{repo}: {self.target.folder} can be released", *licences])
         about = f"{plan.version.tag}: {counted(len(plan.manifest.configs), 'config')}"
         if plan.since:
             about += f", since {plan.since.tag}: {plan.change.about} ({plan.why})"
         if plan.published is not None:
             done = f"{plan.version.tag} is published already, at {plan.published}; nothing sent"
-            return "\n".join([*plan.lines(self.repo), f"{self.repo}: {done}"])
+            return f"{repo}: {done}"
         if self.commit is not None:
-            return f"{self.repo}: released {about}, commit {self.commit}"
+            return f"{repo}: released {about}, commit {self.commit}"
         creates = "would be created; " if plan.creates else ""
         return "\n".join(
             [
-                *plan.lines(self.repo),
-                *self.licences,
-                f"{self.repo}: {creates}would release {about}",
+                *plan.lines(),
+                *licences,
+                f"{repo}: {creates}would release {about}",
                 f"{counted(len(plan.send), 'file')} to send:",
                 *(f"  {path}" for path in plan.send),
             ]
@@ -98,7 +95,8 @@ class ReleaseOutcome:
 
     def to_record(self) -> dict[str, object]:
         """Return the outcome as plain values."""
-        plan, about = self.plan, {"repo": self.repo, "licences": list(self.licences)}
+        plan, target = self.plan, self.target
+        about = {"repo": target.repo, "licences": list(closed_licences(target.built))}
         if plan is None:
             return {**about, "unasked": UNASKED}
         return {
@@ -125,7 +123,7 @@ class ReleaseOutcome:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a dry run could not ask."""
-        return () if self.plan else (f"{self.repo}: {UNASKED}",)
+        return () if self.plan else (f"{self.target.repo}: {UNASKED}",)
 
     @property
     def exit_status(self) -> int:
@@ -191,12 +189,10 @@ def release(
         Target(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
         for repo, folder in folders.items()
     ]
-    licences = {one.repo: tuple(closed_licences(one.built)) for one in targets}
     if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
-        outcomes = (ReleaseOutcome(o.repo, o.folder, licences=licences[o.repo]) for o in targets)
-        return Releases(outcomes)
+        return Releases(map(ReleaseOutcome, targets))
     _check_token(list(folders), tell, dry_run=dry_run)
     several = len(targets) > 1
     if index and index not in folders and head(check_repo(index)) is None:
@@ -206,19 +202,16 @@ def release(
     if several:
         used = {one.repo: one.built.tokenizer for one in targets}
         siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in used.items()}
-    planned = [
+    plans = [
         _plan(replace(one, siblings=siblings, keeps_unchanged=several), tell, dry_run=dry_run)
         for one in targets
     ]
     for one in targets:
         tell(prove(one.folder))
-    done = Releases(
-        _carry_out(target, plan, tell, licences[target.repo], private=private, dry_run=dry_run)
-        for target, plan in planned
-    )
+    done = Releases(_carry_out(plan, tell, private=private, dry_run=dry_run) for plan in plans)
     if not dry_run:
         entries = [
-            Sibling.of(one.repo, one.plan.version.tag, one.commit, one.plan.manifest)
+            Sibling.of(one.target.repo, one.plan.version.tag, one.commit, one.plan.manifest)
             for one in done
             if one.plan and one.commit
         ]
@@ -336,49 +329,38 @@ def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
             yield f"the token's owner may only read in {owner}; ask for the role `write` there"
 
 
-def _plan(target: Target, tell: Tell, *, dry_run: bool) -> tuple[Target, Plan]:
+def _plan(target: Target, tell: Tell, *, dry_run: bool) -> Plan:
+    """Return the plan of a release whose card the Hub has checked."""
     plan = make_plan(target)
-    shown_later = plan.published is not None or (dry_run and not plan.refusals)
-    for line in () if shown_later else plan.lines(target.repo):
+    for line in () if dry_run else plan.lines():  # a dry run prints them as its outcome
         tell(line)
-    for reason in plan.refusals:
-        raise UsageError(target.repo, reason)
     if plan.published is None:
         (card,) = (one.read() for one in plan.files if one.path == "README.md")
         check_card(target.repo, card.decode())
-    return target, plan
+    return plan
 
 
-def _carry_out(
-    target: Target,
-    plan: Plan,
-    tell: Tell,
-    licences: tuple[str, ...],
-    *,
-    private: bool,
-    dry_run: bool,
-) -> ReleaseOutcome:
+def _carry_out(plan: Plan, tell: Tell, *, private: bool, dry_run: bool) -> ReleaseOutcome:
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
-    outcome = ReleaseOutcome(target.repo, target.folder, plan, licences=licences)
+    target, repo = plan.target, plan.target.repo
     if plan.published is not None:
-        _check_held(target.repo, plan.files, plan.published, tell)
-        return replace(outcome, commit=plan.published)
+        _check_held(repo, plan.files, plan.published, tell)
+        return ReleaseOutcome(target, plan, plan.published)
     if dry_run:
-        return outcome
+        return ReleaseOutcome(target, plan)
     if plan.creates:
-        ensure_repo(target.repo, private=private)
-    plan, commit, sent = _commit(target.repo, plan, tell)
-    tell(f"{target.repo}: commit {commit}, {len(sent)} files sent")
-    _check_held(target.repo, plan.files, commit, tell)
+        ensure_repo(repo, private=private)
+    plan, commit, sent = _commit(plan, tell)
+    tell(f"{repo}: commit {commit}, {len(sent)} files sent")
+    _check_held(repo, plan.files, commit, tell)
     new = {file.path: file.sha256 for file in plan.files if file.path in plan.new}
-    check_blobs(target.repo, commit, new)
-    compared = f"{counted(len(new), 'new file')} downloaded, and their bytes compared"
-    tell(f"{target.repo}: {compared}")
-    put_tag(target.repo, plan.version.tag, commit)
-    return replace(outcome, plan=plan, commit=commit, sent=tuple(sent))
+    check_blobs(repo, commit, new)
+    tell(f"{repo}: {counted(len(new), 'new file')} downloaded, and their bytes compared")
+    put_tag(repo, plan.version.tag, commit)
+    return ReleaseOutcome(target, plan, commit, tuple(sent))
 
 
-def _commit(repo: str, plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
+def _commit(plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     """Commit the files; if the Hub refuses `eval.yaml`, all but that, since no row depends on it.
 
     Returns:
@@ -387,12 +369,13 @@ def _commit(repo: str, plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     uploaded: dict[tuple[str, str], Any] = {}
 
     def put() -> tuple[str, list[str]]:
-        files, message = plan.files, f"Release {plan.version.tag}"
-
-        def remove(held: Mapping[str, Any]) -> list[str]:
-            return _leftovers(repo, plan, held)
-
-        return put_files(repo, files, message, remove=remove, uploaded=uploaded)
+        return put_files(
+            plan.target.repo,
+            plan.files,
+            f"Release {plan.version.tag}",
+            remove=lambda held: _leftovers(plan, held),
+            uploaded=uploaded,
+        )
 
     try:
         return plan, *put()
@@ -413,14 +396,14 @@ def _names_eval(error: RulerError) -> bool:
     return code is not None and 400 <= code < 500 and EVAL in f"{error} {cause}"
 
 
-def _leftovers(repo: str, plan: Plan, held: Mapping[str, Any]) -> list[str]:
+def _leftovers(plan: Plan, held: Mapping[str, Any]) -> list[str]:
     """Return the files to remove, if the head is still the one of the plan."""
     now = held.get(FILENAME)
     manifest = next(file for file in plan.files if file.path == FILENAME)
     if (now.blob_id if now else None) != plan.manifest_then and not manifest.is_held(now):
         remedy = "run the same command again to extend it"
         what = "another release was committed meanwhile and was not changed"
-        raise RulerError(repo, f"{what}; {remedy}")
+        raise RulerError(plan.target.repo, f"{what}; {remedy}")
     paths = {file.path for file in plan.files}
     return [path for path in held if CONFIG_FILE.fullmatch(path) and path not in paths]
 
