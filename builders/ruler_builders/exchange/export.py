@@ -12,7 +12,6 @@ the rows where they are: on the Hub at the commit of the revision, or in the fol
 
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
@@ -22,11 +21,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from ruler_builders.exchange.layouts import new_folder
 from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
-from ruler_data.files import unwritable
-from ruler_data.names import config_file, parse_config, quote
+from ruler_data.names import config_file, parse_config
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
 
@@ -46,9 +45,6 @@ def export(
     lengths: str | Collection[int] | None = None,
 ) -> Path:
     """Write a dataset as another tool reads it, and return the new folder."""
-    if tool not in _TOOLS:
-        msg = f"no export for {quote(tool)}; there are {', '.join(_TOOLS)}"
-        raise UsageError(msg)
     source = open_source(data, revision)
     names = source.manifest.select(parse_tasks(tasks), parse_lengths(lengths))
     for name in names if tool in _SCORES else ():
@@ -57,19 +53,10 @@ def export(
             option, metric = f"--for {tool}", f"{task.name} has {task.metric}, of RULER v2"
             what = f"scores whether answers hold strings, and {metric}"
             raise UsageError(option, f"{what}; use --for jsonl, and `ruler-eval score`")
-    where = f"--out {quote(str(out), 200)}"
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(where, "exists already; name a new folder")
     source.fetch(names)  # checks every file
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as partial:
-            folder = Path(partial) / "export"
-            folder.mkdir()
-            _write(tool, source, names, folder)
-            folder.replace(out)
-    except OSError as error:
-        raise unwritable(out, error) from error
+    with new_folder(out) as folder:
+        folder.mkdir()
+        _write(tool, source, names, folder)
     return out
 
 

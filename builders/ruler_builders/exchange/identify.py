@@ -218,7 +218,7 @@ class _Bench:
             for place, row in enumerate(rows):
                 index = place if row.index is None else row.index
                 made = make_row(row.task, sources, index, Target(16384, 0))
-                if (made.outputs, made.question) != (row.outputs, row.parts.question):
+                if (made.outputs, made.question) != (row.outputs, row.question):
                     return False
         except RulerError:
             return False
@@ -272,7 +272,7 @@ def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
     return all(
         row.length
         == row.task.max_new_tokens
-        + tokenizer.count_prompt(row.parts.context + row.parts.question, row.parts.answer_prefix)
+        + tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
         for row in rows
     )
 

@@ -8,7 +8,6 @@ an answer prefix that they have lost; `run`, `score` and `compare` take it like 
 
 import json
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from ruler_builders.card import card_files
 from ruler_builders.checks.defects import measure_defects
 from ruler_builders.checks.ruler2_rows import gold_texts
 from ruler_builders.checks.solvers import LEAST_FILL, solve
-from ruler_builders.exchange.layouts import OtherRow, all_tasks, find_files, read_file
+from ruler_builders.exchange.layouts import OtherRow, all_tasks, find_files, new_folder, read_file
 from ruler_builders.pipeline.build_context import BuildContext, open_context
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.pipeline.plan import BuildPlan
@@ -31,9 +30,9 @@ from ruler_builders.sources import Library
 from ruler_builders.sources.text_files import sha256_of
 from ruler_builders.upstream import TEMPLATES, UpstreamSources
 from ruler_builders.upstream.columns import evidence_spans, prompt_tokens
-from ruler_data.errors import RulerError, UsageError
+from ruler_data.errors import RulerError
 from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import config_file, config_name, parse_config, parse_length, quote
+from ruler_data.names import config_file, config_name, parse_config, parse_length
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.suites import RULER
@@ -98,18 +97,13 @@ def import_rows(
     skip_bad: bool = False,
 ) -> Imported:
     """Write anybody's rows as a frozen folder; `skip_bad` leaves out what cannot be read."""
-    BuildDir(out).check()
-    if out.is_dir() and any(out.iterdir()):
-        msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"
-        raise UsageError(msg)
     size = None if length is None else parse_length(str(length), "--length")
     paths, repo = find_files(str(data), revision, files)
     context = open_context(BuildPlan(tokenizer, RULER, Path(), 0, sources_kind="sample"))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
-        spool = _Spool(Path(scratch), _gold_documents(sources))
+    with new_folder(out) as path:
+        spool = _Spool(path.parent, _gold_documents(sources))
         spool.read(paths, size, str(data), skip_bad=skip_bad)
-        folder = BuildDir(Path(scratch) / "folder")
+        folder = BuildDir(path)
         names = {parse_config(name)[0] for name in spool.figures}
         tasks = {name: all_tasks()[name] for name in sorted(names - TASKS.keys())}
         manifest = Manifest(
@@ -131,7 +125,6 @@ def import_rows(
             chat_template=spool.template,
         )
         manifest = folder.seal(manifest, card_files(manifest, folder.path.joinpath))
-        folder.path.replace(out)
     defects = {name: info.audit for name, info in manifest.configs.items()}
     return Imported(out, manifest, defects, tuple(spool.bad))
 
@@ -201,7 +194,7 @@ class _Spool:
         place, task = figures["rows"], row.task
         made = row.row(place)
         # The solvers know neither a chat template nor vt's assignments within a line.
-        question, context = made.question.removesuffix(row.parts.closing), made.context
+        question, context = made.question.removesuffix(row.closing), made.context
         if isinstance(task.params, Vt):
             context = _ASSIGNMENT.sub(r"\1\n", _BEFORE.sub("\n", context.rstrip("\n")))
         texts, wrong = _solve(replace(made, context=context, question=question), self._gold)

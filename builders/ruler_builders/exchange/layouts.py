@@ -14,7 +14,9 @@ what stands before the first instruction and between question and answer prefix 
 
 import json
 import re
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,7 @@ from ruler_builders.checks.ruler2_rows import task_of_prompt
 from ruler_builders.upstream import TEMPLATES
 from ruler_builders.upstream.niah import singular
 from ruler_data.errors import RulerError, UsageError
+from ruler_data.files import unwritable
 from ruler_data.hub.download import fetch_tables
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE, opened
@@ -31,9 +34,8 @@ from ruler_data.row import Row
 from ruler_data.suites import load_suite
 from ruler_data.tasks import TASKS, Niah, Task
 
-#: Files of rows; and most bytes of a line, or of a file of JSON.
+#: Files of rows.
 SUFFIXES = (".jsonl", ".json", ".parquet")
-LARGEST = 2**30
 
 
 class Layout(NamedTuple):
@@ -66,28 +68,16 @@ LAYOUTS = (
 )
 
 
-class Parts(NamedTuple):
-    """A prompt taken apart; `opening` and `closing` are those of a chat template around the turn.
-
-    The context includes the opening and the question the closing. An answer prefix that the row has
-    lost is the task's.
-    """
-
-    context: str
-    question: str
-    answer_prefix: str
-    opening: str
-    closing: str
-
-
 @dataclass(frozen=True)
 class OtherRow:
-    """A row of somebody else.
+    """A row of somebody else, its prompt taken apart.
 
     Attributes:
         where: file and number of the record, from 1.
         task: of the prompt, by its text.
         size: length of the config in tokens, by names of files and columns; None if unknown.
+        context: with the opening of a chat template, as the question ends with its `closing`.
+        answer_prefix: that of the task, if the row has lost its own.
         has_prefix: whether the row has its answer prefix.
         index: as stored; likewise `length`, and `budget`, of the answer, both in tokens.
     """
@@ -96,7 +86,11 @@ class OtherRow:
     layout: str
     task: Task
     size: int | None
-    parts: Parts
+    context: str
+    question: str
+    answer_prefix: str
+    opening: str
+    closing: str
     has_prefix: bool
     outputs: tuple[str, ...]
     index: int | None
@@ -106,19 +100,20 @@ class OtherRow:
     @property
     def prompt(self) -> str:
         """The text that a model continues, an answer prefix that was lost put back."""
-        return "".join(self.parts[:3])
+        return self.context + self.question + self.answer_prefix
 
     @property
     def template(self) -> str:
         """Name of upstream's chat template in the prompt; a text where it is another one."""
-        around = f"{self.parts.opening}{{task_template}}{self.parts.closing}"
+        around = f"{self.opening}{{task_template}}{self.closing}"
         names = (name for name, text in TEMPLATES.items() if around in (text, singular(text)))
         return next(names, around)
 
     def row(self, index: int) -> Row:
         """Return the row in the columns of this dataset, without length and evidence."""
+        texts = self.context, self.question, self.answer_prefix
         budget = self.budget or self.task.max_new_tokens
-        return Row(index, self.task.name, *self.parts[:3], self.outputs, budget, 0, ())
+        return Row(index, self.task.name, *texts, self.outputs, budget, 0, ())
 
 
 def all_tasks() -> dict[str, Task]:
@@ -146,6 +141,27 @@ def find_files(place: str, revision: str | None, pattern: str) -> tuple[list[Pat
     if not known:
         raise UsageError(quote(place), f"has no rows; files of rows end in {', '.join(SUFFIXES)}")
     return known, repo
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield the path of a folder to make, which takes the place `out` at the end.
+
+    Raises:
+        UsageError: there is something already.
+        RulerError: the folder cannot be written.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        msg = f"--out {quote(str(out), 200)}: exists already; name a new folder"
+        raise UsageError(msg)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
+            folder = Path(scratch) / "folder"
+            yield folder
+            folder.replace(out)
+    except OSError as error:
+        raise unwritable(out, error) from error
 
 
 def read_file(path: Path, size: int | None = None) -> Iterator[OtherRow | str]:
@@ -180,12 +196,8 @@ def _records(path: Path) -> Iterator[Any]:
                 yield from batch.to_pylist()
     elif path.suffix == ".jsonl":
         with path.open("rb") as raw:
-            while line := raw.readline(LARGEST):
-                yield line.strip()
+            yield from map(bytes.strip, raw)
     else:
-        if path.stat().st_size > LARGEST:
-            msg = f"over {LARGEST:,} bytes; give a file of lines (.jsonl)"
-            raise ValueError(msg)
         body = json.loads(path.read_bytes())
         # Repos keep other things in files of JSON: settings, results, manifests.
         yield from body if isinstance(body, list) else [body] if _layout(body) else []
@@ -220,18 +232,22 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
         raise TypeError(msg)
     is_v2 = layout.name == V2 or record.get("task") in all_tasks().keys() - TASKS.keys()
     if is_v2:
-        name, *both = task_of_prompt(text)
-        task, parts = all_tasks()[name], Parts(both[0], both[1], "", "", "")
+        name, context, question = task_of_prompt(text)
+        task, opening, closing = all_tasks()[name], "", ""
     else:
-        family, parts = _take_apart(text, prefix)
-        task = TASKS.get(str(record.get("task"))) or _task(family, parts, outputs)
+        family, opening, context, question, closing, prefix = _take_apart(text, prefix)
+        task = TASKS.get(str(record.get("task"))) or _task(family, context, question, outputs)
     row = OtherRow(
         where,
         layout.name,
         task=task,
         size=size or _number(record, "max_length") or _size_of(path, record.get("config") or ""),
-        parts=parts,
-        has_prefix=bool(parts.answer_prefix) or is_v2,
+        context=context,
+        question=question + closing,
+        answer_prefix="" if is_v2 else prefix,
+        opening=opening,
+        closing=closing,
+        has_prefix=bool(prefix) or is_v2,
         outputs=tuple(outputs),
         index=_number(record, "index"),
         length=_number(record, "length"),
@@ -239,8 +255,7 @@ def _row(record: Any, where: str, path: Path, size: int | None) -> OtherRow:  # 
     )
     if row.has_prefix:
         return row
-    lost = template_of(row.task, row.row(0)).prefix
-    return replace(row, parts=parts._replace(answer_prefix=lost))
+    return replace(row, answer_prefix=template_of(task, row.row(0)).prefix)
 
 
 def _text(record: Mapping[str, Any], name: str) -> str:
@@ -300,8 +315,12 @@ _SHAPES = {
 }
 
 
-def _take_apart(text: str, prefix: str) -> tuple[str, Parts]:
-    """Return the family and the parts; the prefix is empty where the text has none either."""
+def _take_apart(text: str, prefix: str) -> tuple[str, str, str, str, str, str]:
+    """Return the family, and the parts of a prompt with the chat template around it.
+
+    These are: the template's opening, the context (which begins with it), the question, the
+    template's closing, and the answer prefix; empty where the text has none.
+    """
     tail = max(len(text) - 4000, 0)  # no question is longer
     questions = [
         (match.start(), family, match)
@@ -312,32 +331,32 @@ def _take_apart(text: str, prefix: str) -> tuple[str, Parts]:
         msg = f"no question of RULER at the end of the prompt: {text[-80:]!a}"
         raise ValueError(msg)
     start, family, match = max(questions, key=lambda one: one[0])
-    opening = _SHAPES[family][0].search(text, 0, start)
-    before = text[: opening.start()] if opening else ""
-    rest = text[match.end() :]
-    found = _SHAPES[family][2].search(rest)
-    if not prefix and found:
+    instruction, _, answer = _SHAPES[family]
+    first, rest = instruction.search(text, 0, start), text[match.end() :]
+    opening = text[: first.start()] if first else ""
+    if not opening.strip():  # vt of 2024-04 begins with a space
+        opening = ""
+    if not prefix and (found := answer.search(rest)):
         rest, prefix = rest[: found.start()], rest[found.start() :]
-    before = before if before.strip() else ""  # vt of 2024-04 begins with a space
-    return family, Parts(text[:start], match[0] + rest, prefix, before, rest)
+    return family, opening, text[:start], match[0], rest, prefix
 
 
 _KEYS = re.compile(r", and |, ")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def _task(family: str, parts: Parts, outputs: list[str]) -> Task:
+def _task(family: str, context: str, question: str, outputs: list[str]) -> Task:
     """Return the task of the 13 that a prompt and its answers have the form of."""
     if family == "qa":
-        documents = parts.context.split("\n\nDocument ")[1:]
+        documents = context.split("\n\nDocument ")[1:]
         titled = sum(document.count("\n") > 1 for document in documents)
         return TASKS["qa_2" if 2 * titled > len(documents) else "qa_1"]
     if family != "niah":
         return TASKS[family]
-    match = _SHAPES["niah"][1].match(parts.question)
+    match = _SHAPES["niah"][1].match(question)
     keys = _KEYS.split(match[1]) if match else [""]
-    needles = parts.context.count("One of the special magic")
-    noise = parts.context.count("The grass is green.") > 1
+    needles = context.count("One of the special magic")
+    noise = context.count("The grass is green.") > 1
     haystack = "noise" if noise else "essays" if needles < 16 else "needles"
     kinds = [bool(_UUID.fullmatch(text)) for text in (keys[0], outputs[0])]
     form = len(keys), len(outputs), haystack, kinds, haystack == "essays" and needles > 1
