@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from typer import Argument, Option
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int], None]
 
 #: Comma-separated, or one by one.
-Names, Lengths = str | Collection[str], str | Collection[int]
+Names: TypeAlias = str | Collection[str]
+Lengths: TypeAlias = str | Collection[int]
 
 Sources = Annotated[
     Path | str | None, Option(help="Folder with real sources (default: RULER_SOURCES).")
