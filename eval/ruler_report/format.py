@@ -12,8 +12,14 @@ Models write hostile text, so it is escaped for each place that shows it:
 
 import re
 import unicodedata
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ruler_data.names import short_length
+
+if TYPE_CHECKING:
+    import jinja2
 
 #: Categories of Unicode that show nothing, or change how other characters are shown.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
@@ -138,3 +144,53 @@ def format_p(p: float, *, relation: bool = False) -> str:
         return "≤ 0.0001"
     text = f"{p:.4f}" if p < 0.001 else f"{p:.3f}"
     return f"= {text}" if relation else text
+
+
+def split_interval(cell: str) -> tuple[str, str | None]:
+    """Return a number with its mark, and its interval; None if it has none.
+
+    >>> split_interval("+1.3 [0.2, 2.4] *")
+    ('+1.3 *', '0.2, 2.4')
+    """
+    value, bracket, rest = cell.partition(" [")
+    interval, _, mark = rest.partition("]")
+    return value + mark, interval if bracket else None
+
+
+#: The templates of pages. Those of LaTeX have `<<` and `<%` for `{{` and `{%`.
+TEMPLATES = Path(__file__).parent / "pages" / "templates"
+_TEX_SYNTAX: dict[str, Any] = {
+    **{"variable_start_string": "<<", "variable_end_string": ">>"},
+    **{"block_start_string": "<%", "block_end_string": "%>"},
+    **{"comment_start_string": "<#", "comment_end_string": "#>"},
+}
+
+
+def render(template: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
+    """Return a template of pages, filled in; that of an HTML page escapes every value."""
+    kind = template.split(".")[1]
+    return _environment(kind).get_template(template).render(values).lstrip()
+
+
+@cache
+def _environment(kind: str) -> "jinja2.Environment":
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=kind == "html",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **_TEX_SYNTAX if kind == "tex" else {},
+    )
+    environment.filters |= {
+        "fenced": fenced,
+        "md": markdown_text,
+        "split_interval": split_interval,
+        "tex": latex_text,
+        "visible": visible,
+        "visible_lines": lambda text: visible(text, lines=True),
+    }
+    return environment

@@ -13,7 +13,7 @@ from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ruler_report.format import latex_text, markdown_text
+from ruler_report.format import markdown_text, render
 
 
 @dataclass(frozen=True)
@@ -55,79 +55,58 @@ class Table:
         return str(self.__html__()).replace("<caption>", "<caption hidden>")
 
     def __html__(self) -> Markup:
-        head = Markup("").join(Markup('<th scope="col">{}</th>').format(cell) for cell in self.head)
-        rows = Markup("").join(
-            Markup('<tr{}><th scope="row">{}</th>{}</tr>\n').format(
-                Markup(' class="marked"') if place in self.marked else "",
-                row[0],
-                Markup("").join(self._html_cell(place, column) for column in range(1, len(row))),
-            )
-            for place, row in enumerate(self.rows)
-        )
-        return _HTML.format(name=self.name, caption=self.caption, head=head, rows=rows)
-
-    def _html_cell(self, row: int, column: int) -> Markup:
-        """Return a cell, its interval on a second line, and a bar if its column has bars."""
-        value, interval = cell = _split(self.rows[row][column])
-        text = value if interval is None else Markup("{} <small>[{}]</small>").format(*cell)
-        if column not in self.bars or not value:
-            return Markup("<td>{}</td>").format(text)
-        threshold = self.thresholds[row] if self.thresholds else None
-        passes = threshold is not None and float(value) >= threshold
-        kind = Markup(' class="passes"') if passes else ""
-        return Markup('<td{} style="--bar-width: {}%">{}</td>').format(kind, value, text)
+        return Markup(render("table.html.j2", table=self, passing=self._passing()))
 
     def latex(self) -> str:
         """Return the table for LaTeX, with booktabs and graphicx, never wider than the text.
 
         The best score of the models is bold, and what reaches a threshold underlined. Long names
         stand in rows, not in columns, and intervals, which stand below their numbers, are left out
-        beside more than 12 columns.
+        beside more than 12 columns. More rows than a page holds go on in another table.
         """
         grid = [[_without_owner(cell) for cell in row] for row in (self.head, *self.rows)]
-        best = self.best
-        if max(map(len, grid[0][1:])) > max(len(row[0]) for row in grid) and len(grid[0]) > 4:
+        bold, underlined = self._best(), self._passing()
+        longest = max(len(row[0]) for row in grid)
+        if len(grid) <= _WIDE and len(grid[0]) > 4 and max(map(len, grid[0][1:])) > longest:
             grid = [list(column) for column in zip(*grid, strict=True)]
-            best = "columns" if best == "rows" else "rows" if best else ""
-        wide = len(grid[0]) > _WIDE
-        marks = _best_places(grid, best) if best and len(self.rows) > 1 else set()
-        passing = self._passing()
-        head, *rows = (
-            " & ".join(
-                _latex_cell(cell, bold=(y, x) in marks, underlined=(y, x) in passing, bare=wide)
-                if y or x == 0 or len(cell) * len(grid[0]) < _HEAD
-                else rf"\rotatebox{{90}}{{{latex_text(cell)}}}"
-                for x, cell in enumerate(row)
-            )
-            + r" \\"
-            for y, row in enumerate(grid)
+            bold, underlined = ({(x, y) for y, x in cells} for cells in (bold, underlined))
+        head, *rows = grid
+        wide = len(head) > _WIDE
+        return render(
+            "table.tex.j2",
+            name=self.name,
+            caption=self.caption.replace(", with 95 % intervals", "") if wide else self.caption,
+            head=head,
+            rows=[*enumerate(rows, 1)],
+            tallest=_TALLEST,
+            bold=bold,
+            underlined=underlined,
+            wide=wide,
+            most_characters=_HEAD,
         )
-        caption = self.caption.replace(", with 95 % intervals", "") if wide else self.caption
-        size = r"\footnotesize" if len(grid[0]) > 8 else r"\small"
-        body = [
-            r"\begin{table*}[t]",
-            rf"\caption{{{latex_text(caption)}{'; the best score is bold' * bool(marks)}.}}",
-            rf"\label{{tab:ruler-{self.name}}}",
-            rf"\centering{size}\setlength{{\tabcolsep}}{{3pt}}",
-            r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}{%",
-            rf"\begin{{tabular}}{{@{{}}l{'r' * (len(grid[0]) - 1)}@{{}}}}",
-            r"\toprule",
-            head,
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table*}",
-        ]
-        return "\n".join(body) + "\n"
 
     def _passing(self) -> set[tuple[int, int]]:
         """Return the cells, by line and column, that reach the threshold of their row."""
         return {
-            (place + 1, column)
-            for place, (row, limit) in enumerate(zip(self.rows, self.thresholds, strict=False))
-            for column in self.bars
-            if limit is not None and (value := _number(row[column])) is not None and value >= limit
+            (y, x)
+            for y, (row, limit) in enumerate(zip(self.rows, self.thresholds, strict=False), 1)
+            for x in self.bars
+            if limit is not None and (value := _number(row[x])) is not None and value >= limit
+        }
+
+    def _best(self) -> set[tuple[int, int]]:
+        """Return the cells, by line and column, with the best score of several models."""
+        groups: dict[int, dict[tuple[int, int], float]] = {}
+        for y, row in enumerate(self.rows, 1):
+            for x, cell in enumerate(row[1:], 1):
+                if (value := _number(cell)) is not None:
+                    groups.setdefault(x if self.best == "rows" else y, {})[y, x] = value
+        models = len(self.rows) if self.best == "rows" else len(self.head) - 1
+        return {
+            place
+            for cells in groups.values()
+            for place, value in cells.items()
+            if self.best and models > 1 and value == max(cells.values())
         }
 
     def markdown(self) -> str:
@@ -137,21 +116,6 @@ class Table:
         )
         rule = f"|{'|'.join(['---', *['---:'] * (len(self.head) - 1)])}|"
         return "\n".join([markdown_text(self.caption), "", head, rule, *rows, ""])
-
-
-_HTML = Markup("""\
-<figure class="table {name}">
-<figcaption aria-hidden="true">{caption}</figcaption>
-<div role="region" aria-label="{caption}" tabindex="0">
-<table>
-<caption>{caption}</caption>
-<thead><tr>{head}</tr></thead>
-<tbody>
-{rows}</tbody>
-</table>
-</div>
-</figure>
-""")
 
 
 class Shown(ABC):
@@ -203,29 +167,9 @@ def plain_text(shown: RenderableType) -> str:
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 
-def _split(cell: str) -> tuple[str, str | None]:
-    """Return a number with its mark, and its interval; None if it has none.
-
-    >>> _split("+1.3 [0.2, 2.4] *")
-    ('+1.3 *', '0.2, 2.4')
-    """
-    value, bracket, rest = cell.partition(" [")
-    interval, _, mark = rest.partition("]")
-    return value + mark, interval if bracket else None
-
-
-#: Columns beside which intervals are left out, and characters of heads that stand upright.
-_WIDE, _HEAD = 12, 110
-
-
-def _latex_cell(cell: str, *, bold: bool, underlined: bool, bare: bool) -> str:
-    value, interval = _split(cell)
-    text = latex_text(value)
-    for command, holds in (("textbf", bold), ("underline", underlined)):
-        text = rf"\{command}{{{text}}}" if holds else text
-    if interval is None or bare:
-        return text
-    return rf"\shortstack[r]{{{text}\\{{\tiny {latex_text(interval.replace(', ', '--'))}}}}}"
+#: Rows of a table on one page of a paper, columns beside which intervals are left out, and
+#: characters of heads that stand upright.
+_TALLEST, _WIDE, _HEAD = 45, 12, 110
 
 
 def _number(cell: str) -> float | None:
@@ -236,19 +180,6 @@ def _number(cell: str) -> float | None:
     """
     first = cell.partition(" ")[0]
     return float(first) if re.fullmatch(r"\d+\.\d+", first) else None
-
-
-def _best_places(grid: Sequence[Sequence[str]], models: str) -> set[tuple[int, int]]:
-    """Return line and column of the greatest number with decimals of each line across models."""
-    if models == "columns":
-        return {(y, x) for x, y in _best_places([*zip(*grid, strict=True)], "rows")}
-    found = set()
-    for x in range(1, len(grid[0])):
-        numbers = {
-            y: value for y in range(1, len(grid)) if (value := _number(grid[y][x])) is not None
-        }
-        found |= {(y, x) for y, value in numbers.items() if value == max(numbers.values())}
-    return found
 
 
 def _without_owner(cell: str) -> str:
