@@ -5,8 +5,10 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import platformdirs
@@ -114,6 +116,24 @@ TIMEOUT = 10
 ATTEMPTS = 3
 #: Statuses that another attempt may not get.
 TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a response asks to wait, or None if it does not ask.
+
+    >>> retry_after({"Retry-After": "120"}), retry_after({"ratelimit": '"api";r=0;t=55'})
+    (120.0, 55.0)
+    >>> retry_after({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"})  # in the past
+    0.0
+    """
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    after = lower.get("retry-after", "")
+    if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", after, re.ASCII):
+        return float(after)
+    with suppress(ValueError, OverflowError):
+        return max(parsedate_to_datetime(after).timestamp() - time.time(), 0.0)
+    used_up = re.search(r";\s*r=0;\s*t=([0-9]{1,9})", lower.get("ratelimit", ""))
+    return float(used_up[1]) if used_up else None
 
 
 class Unreachable(RulerError):

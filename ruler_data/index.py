@@ -17,7 +17,14 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import Manifest, TokenizerInfo
-from ruler_data.names import check_name, check_repo, check_revision, parse_config, quote
+from ruler_data.names import (
+    check_name,
+    check_repo,
+    check_revision,
+    parse_config,
+    quote,
+    released_version,
+)
 
 FILENAME = "index.json"
 #: Largest index that is read, in bytes.
@@ -142,7 +149,7 @@ def releases_of(repo: str) -> Index:
         UsageError: the repo's id is not valid.
         RulerError: the repo is not available, or holds neither an index nor a release.
     """
-    from ruler_data.hub.download import open_release, released_version
+    from ruler_data.hub.download import open_release
     from ruler_data.hub.repo import tags
 
     if (index := read_index(repo)) is not None:

@@ -7,6 +7,9 @@ from ruler_data.errors import UsageError
 _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _SHARD = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 _CONFIG = re.compile(r"(?P<task>[a-z0-9_]+)_(?P<length>[1-9][0-9]{0,8})")
+#: Tag of a release; other names are branches, which may move.
+_NUMBER = r"(?:0|[1-9]\d{0,5})"
+_TAG = re.compile(rf"v({_NUMBER}\.{_NUMBER}\.{_NUMBER})", re.ASCII)
 _LENGTH = re.compile(r"([1-9][0-9]{0,7})([km]?)", re.IGNORECASE)
 
 
@@ -145,6 +148,16 @@ def check_revision(revision: str) -> str:
     for part in revision.removeprefix("refs/").split("/"):
         check_name("revision", part)
     return revision
+
+
+def released_version(revision: str) -> str | None:
+    """Return the version of a release's tag, or None for any other revision.
+
+    >>> released_version("v1.0.0")
+    '1.0.0'
+    """
+    match = _TAG.fullmatch(revision)
+    return match[1] if match else None
 
 
 def quote(text: str, limit: int = 60) -> str:

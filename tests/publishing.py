@@ -43,10 +43,10 @@ def _publish(
     folder: Path, repo: str, version: str, env: dict[str, str], options: dict[str, Any]
 ) -> Result:
     """Publish in this process."""
+    os.environ.update(env)  # before huggingface_hub reads it
     from ruler_builders.publish.release import prover, release
     from ruler_data import RulerError
 
-    os.environ.update(env)
     lines: list[str] = []
     allowed = [name for name in options if name.startswith("allow_")]
     options = {name: value for name, value in options.items() if name not in allowed}

@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from ruler_data.hub.retry import Patience, with_retries
+from ruler_data.hub.client import Patience
+from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
 from tests.test_build_offline import no_network
@@ -44,15 +45,18 @@ def test_an_error_of_our_own_is_no_fault_of_the_hub(
 
 
 def test_bytes_that_move_start_patience_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [1000.0]
-    monkeypatch.setattr("ruler_data.hub.retry.time.monotonic", lambda: now[0])
+    now, pauses = [1000.0], list[float]()
+    monkeypatch.setattr("ruler_data.hub.client.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("ruler_data.hub.client.time.sleep", pauses.append)
     monkeypatch.setattr(Patience, "moved", 0.0)
     patience = Patience()
     now[0] += 290
-    assert patience.pause() == 1.0 and patience.pause(11.0) is None
+    assert patience.wait("host", "no answer")
+    assert not patience.wait("host", "no answer", 11.0)
     now[0] += 3600  # of a slow upload
     monkeypatch.setattr(Patience, "moved", now[0] - 1)
-    assert patience.pause(11.0) == 11.0
+    assert patience.wait("host", "no answer", 11.0)
+    assert pauses == [1.0, 11.0]
 
 
 @pytest.mark.slow

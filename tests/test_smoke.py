@@ -53,12 +53,11 @@ def place(line: str) -> str:
     return re.sub(r"/(revision/)?(main|v1\.0\.0|[0-9a-f]{40})(?=/|$)", "", line.partition("?")[0])
 
 
-def _ask(env: dict[str, str], name: str, *arguments: object) -> Any:  # noqa: ANN401
+def _ask(name: str, *arguments: object) -> Any:  # noqa: ANN401
     """Call a function of `ruler_data.hub.repo`; return its result, or the error's text."""
-    os.environ.update(env)
     from ruler_data import RulerError
     from ruler_data.hub import repo
-    from ruler_data.hub.retry import client
+    from ruler_data.hub.client import client
 
     try:
         if name == "put_files":
@@ -83,15 +82,17 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         return {place(one["request"]): one for one in answers.values() if "request" in one}
 
     usual = serve(*(name for name in RECORDED["answers"] if name not in ("bad card", "deleted")))
-    with running() as hub, forks.pool(os.environ) as pool:
-        env = {**hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
+    with running() as hub:
+        env = {**os.environ, **hub.env(), "HF_HOME": str(tmp_path_factory.mktemp("hf"))}
         Replay.hub, hub.server.RequestHandlerClass = hub, Replay
 
-        def ask(name: str, *arguments: object, instead: str = "") -> Any:  # noqa: ANN401
-            Replay.held = {**usual, **(serve(instead) if instead else {})}
-            return pool.submit(_ask, env, name, *arguments).result(HANG)
+        with forks.pool(env) as pool:  # huggingface_hub reads it when it is imported
 
-        yield ask
+            def ask(name: str, *arguments: object, instead: str = "") -> Any:  # noqa: ANN401
+                Replay.held = {**usual, **(serve(instead) if instead else {})}
+                return pool.submit(_ask, name, *arguments).result(HANG)
+
+            yield ask
 
 
 def test_the_client_understands_every_recorded_answer(ask: Ask) -> None:

@@ -14,9 +14,8 @@ import yaml
 
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.download import released_version
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import check_repo, parse_config, quote
+from ruler_data.names import check_repo, parse_config, quote, released_version
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.download import fetch_files
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
@@ -97,6 +96,8 @@ def open_model(config: EvalConfig) -> Model:
         raise UsageError(option, "no such folder, and not a Hub id, which is OWNER/NAME")
     else:
         try:
+            from ruler_data.hub.download import fetch_files
+
             folder, commit = fetch_files(_public(spec), HUB_FILES, config.model_revision)
         except RulerError as error:
             raise UsageError(option, f"{error}; offline, give a folder") from error

@@ -1,21 +1,87 @@
-"""The HTTP client that huggingface_hub uses here: time limits, and requests that are sent again.
+"""The client of the Hub: time limits, one patience, and requests that are sent again.
 
-The library retries some requests, waits for as long as a server asks, and has no time limit. Here a
-request that only reads, or that the Hub refused to process (429), is sent again for as long as
-patience lasts. What would be done twice if it were sent twice (a commit, a tag) is left to
-`with_retries`, which looks at the Hub first. An upload is sent again by the library itself.
+huggingface_hub retries some requests, waits for as long as a server wants, and has no time limit.
+Here a request that only reads, or that the Hub refused to process (429), is sent again for as long
+as patience lasts. What would be done twice if it were sent twice (a commit, a tag) is left to
+`ruler_data.hub.retry`, which looks at the Hub first. An upload is sent again by the library itself.
 """
 
+import logging
+import os
+import socket
 import time
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Literal
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import httpx2
-from huggingface_hub.utils._http import hf_request_event_hook
+from huggingface_hub import HfApi, constants, get_token, set_client_factory
+from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import get_session, hf_request_event_hook
 
-from ruler_data.files import TEMPORARY
-from ruler_data.hub.retry import CONNECT, UNREACHABLE, GaveUp, Patience, retry_after, seconds
+from ruler_data.errors import RulerError
+from ruler_data.files import TEMPORARY, retry_after
 from ruler_data.terminal import warn
+from ruler_data.version import __version__
+
+#: Seconds that the environment may set: without a byte, after which a request is given up; without
+#: progress, after which a step is given up; of the first pause, which doubles each time.
+LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
+#: Attempts, seconds of the longest pause, and those in which to connect.
+ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
+UNREACHABLE = (
+    "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
+    "cache that holds it; HF_ENDPOINT names a mirror; else run the same command again later"
+)
+
+
+class GaveUp(RulerError):
+    """A request was sent as often as patience allows, or there is no network."""
+
+
+def seconds(variable: str) -> float:
+    """Return one of the `LIMITS`; a value in the environment that is wrong is ignored."""
+    with suppress(ValueError):
+        return max(float(os.environ.get(variable) or LIMITS[variable]), 0.001)
+    return LIMITS[variable]
+
+
+def time_limits() -> httpx2.Timeout:
+    """Return the seconds in which to connect, and without a byte, that a request may take."""
+    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
+    return httpx2.Timeout(limit, connect=min(CONNECT, limit))
+
+
+class Patience:
+    """Waits before the next attempt of a request or a step, and says when to give up."""
+
+    #: When the last bytes of a file moved, in either direction.
+    moved = 0.0
+
+    def __init__(self) -> None:
+        self._begun, self._attempts = time.monotonic(), 0
+
+    def wait(self, where: str, what: str, wanted: float | None = None) -> bool:
+        """Wait as long as the server wants, or for a growing pause; False to give up.
+
+        Args:
+            where: the host or the step, for the warning.
+            what: happened.
+            wanted: seconds.
+        """
+        self._attempts += 1
+        growing = min(seconds("RULER_HUB_PAUSE") * 2 ** (self._attempts - 1), LONGEST)
+        pause = growing if wanted is None else wanted
+        idle = time.monotonic() - max(self._begun, Patience.moved)
+        if self._attempts >= ATTEMPTS or idle + pause > seconds("RULER_HUB_PATIENCE"):
+            return False
+        warn(f"{where}: {what}; trying again in {pause:.0f} s")
+        time.sleep(pause)
+        return True
 
 
 class Watched(httpx2.SyncByteStream):
@@ -47,7 +113,7 @@ class PatientClient(httpx2.Client):
             GaveUp: there is no network, or patience ran out.
             httpx2.TransportError: no answer to a request that may have been processed.
         """
-        reads, patience = request.method in ("GET", "HEAD"), Patience()
+        reads, host, patience = request.method in ("GET", "HEAD"), request.url.host, Patience()
         is_file = not isinstance(request.stream, httpx2.ByteStream)
         # The library asks for no time limit in many of its calls.
         given = request.extensions.get("timeout", {})
@@ -67,19 +133,16 @@ class PatientClient(httpx2.Client):
                 what, wanted = f"no answer ({type(error).__name__})", None
             else:
                 PatientClient.has_connected = True
-                what, wanted = f"status {response.status_code}", _wanted_pause(response)
-                refused = response.status_code == 429 and not is_file
-                if not refused and not (reads and response.status_code in TEMPORARY):
+                code, wanted = response.status_code, _wanted_pause(response)
+                what, refused = f"status {code}", code == 429 and not is_file
+                if not refused and not (reads and code in TEMPORARY):
                     if reads and options.get("stream"):
                         response.stream = Watched(response.stream)
                     return response
                 response.close()
-            pause, host = patience.pause(wanted), request.url.host
-            if pause is None:
+            if not patience.wait(host, what, wanted):
                 msg = f"the Hub cannot be reached or does not work ({host}: {what}); run the same "
                 raise GaveUp(msg + "command again later to resume")
-            warn(f"{host}: {what}; trying again in {pause:.0f} s")
-            time.sleep(pause)
 
 
 def _wanted_pause(response: httpx2.Response) -> float | None:
@@ -97,16 +160,85 @@ def _wanted_pause(response: httpx2.Response) -> float | None:
     return wanted
 
 
-def time_limits() -> httpx2.Timeout:
-    """Return the seconds in which to connect, and without a byte, that a request may take."""
-    limit = min(seconds("RULER_HUB_TIMEOUT"), seconds("RULER_HUB_PATIENCE") / 2)
-    return httpx2.Timeout(limit, connect=min(CONNECT, limit))
-
-
 def patient_client() -> PatientClient:
-    """Return a client for `huggingface_hub.set_client_factory`."""
-    return PatientClient(
-        event_hooks={"request": [hf_request_event_hook]},
-        follow_redirects=True,
-        timeout=time_limits(),
-    )
+    """Return the client through which the library sends its requests."""
+    hooks = {"request": [hf_request_event_hook]}
+    return PatientClient(event_hooks=hooks, follow_redirects=True, timeout=time_limits())
+
+
+@cache
+def client() -> HfApi:
+    """Return the client of the Hub, with the time limits that the libraries lack.
+
+    Xet's are in the environment. It sends a request up to five times before it gives up, and a read
+    limit includes the time in which a block of 64 MB is sent.
+    """
+    limits = {
+        "CONNECT_TIMEOUT": f"{CONNECT:.0f}s",
+        "READ_TIMEOUT": f"{seconds('RULER_HUB_PATIENCE') * 1000 / 5:.0f}ms",
+        "RETRY_MAX_ATTEMPTS": "1",
+        "MAX_XORB_GRANT_ATTEMPTS": "1",
+    }
+    for name, value in limits.items():
+        os.environ.setdefault(f"HF_XET_CLIENT_{name}", value)
+    set_client_factory(patient_client)
+    if not os.environ.get("HF_DEBUG"):
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    return HfApi(library_name="ruler-data", library_version=__version__)
+
+
+@cache
+def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read", "write"]) -> None:
+    """Go without Xet in this process if its host does not answer a first, small request.
+
+    The limits of Xet's own client hold for each of its requests; a host behind a firewall would
+    take as many of them as a transfer has, one after the other.
+
+    Args:
+        repo: id of the repo that files are sent to or taken from.
+        kind: of the repo, `dataset` or `model`.
+        doing: the step, for the warning.
+        right: of the token, whose response names the host.
+    """
+    client()
+    if constants.HF_HUB_DISABLE_XET or find_spec("hf_xet") is None:
+        return
+    address = f"{constants.ENDPOINT}/api/{kind}s/{repo}/xet-{right}-token/main"
+    host = ""
+    # The step itself will say what is wrong with the Hub.
+    with suppress(httpx2.HTTPError, RulerError, ValueError, AttributeError):
+        given = get_session().get(address, headers=build_hf_headers())
+        named = given.headers.get(constants.HUGGINGFACE_HEADER_X_XET_ENDPOINT, "")
+        host = named or given.json().get("casUrl", "")
+    try:
+        if host.startswith("http"):
+            httpx2.head(host, timeout=time_limits())
+    except httpx2.TransportError:
+        go_without_xet(doing, host)
+
+
+def go_without_xet(doing: str, host: str) -> None:
+    """Send and fetch files through the Hub itself from here on, and say so once."""
+    if not constants.HF_HUB_DISABLE_XET:  # else another thread has said so
+        constants.HF_HUB_DISABLE_XET = True  # the library looks there, not at the variable
+        what = f"{urlsplit(host).netloc}, which stores large files (Xet), did not answer"
+        warn(f"{doing}: {what}; trying once without it, as with HF_HUB_DISABLE_XET=1")
+
+
+def is_reachable() -> bool:
+    """Whether the Hub accepts connections, found out in seconds; behind a proxy it is assumed."""
+    url = urlsplit(constants.ENDPOINT)
+    host, port = url.hostname or "", url.port or {"http": 80}.get(url.scheme, 443)
+    if {url.scheme, "all"} & getproxies().keys() and not proxy_bypass(host):
+        return True
+    with suppress(OSError):
+        socket.create_connection((host, port), timeout=CONNECT).close()
+        return True
+    return False
+
+
+def token() -> str | None:
+    """Return the token that is sent with requests; None without one that can be read."""
+    with suppress(OSError):
+        return get_token()
+    return None

@@ -9,23 +9,36 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    LocalEntryNotFoundError,
+    RemoteEntryNotFoundError,
+)
+
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
+from ruler_data.hub.client import client, use_xet_if_reachable
 from ruler_data.hub.repo import tree
-from ruler_data.hub.retry import HubDown, client, use_xet_if_reachable, with_retries
+from ruler_data.hub.retry import HubDown, with_retries
 from ruler_data.manifest import FILENAME, Manifest, read_manifest_file
-from ruler_data.names import check_name, check_repo, check_revision, config_file, quote
+from ruler_data.names import (
+    check_name,
+    check_repo,
+    check_revision,
+    config_file,
+    quote,
+    released_version,
+)
 from ruler_data.terminal import warn
 
 #: Number of parallel downloads.
 AT_ONCE = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-#: Tag of a release; other names are branches, which may move.
-_NUMBER = r"(?:0|[1-9]\d{0,5})"
-_TAG = re.compile(rf"v({_NUMBER}\.{_NUMBER}\.{_NUMBER})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -135,8 +148,6 @@ def fetch_file(repo: str, name: str, revision: str, *, again: bool = False) -> P
     Raises:
         RulerError: there is no such repo, or it is not available.
     """
-    from huggingface_hub.errors import RemoteEntryNotFoundError
-
     try:
         return _download(repo, revision, name, again=again)
     except RulerError as error:
@@ -201,20 +212,8 @@ def commit_of(repo: str, revision: str) -> str:
 
 def cached_commit(repo: str, revision: str) -> str | None:
     """Return the commit that a revision had when it was last downloaded; None if never."""
-    from huggingface_hub import try_to_load_from_cache
-
     path = try_to_load_from_cache(repo, FILENAME, revision=revision, repo_type="dataset")
     return Path(path).parent.name if isinstance(path, str) else None
-
-
-def released_version(revision: str) -> str | None:
-    """Return the version of a release's tag, or None for any other revision.
-
-    >>> released_version("v1.0.0")
-    '1.0.0'
-    """
-    match = _TAG.fullmatch(revision)
-    return match[1] if match else None
 
 
 def moved(repo: str, revision: str, before: str, now: str) -> RulerError:
@@ -244,38 +243,29 @@ def _download(
     Raises:
         RulerError: it does not exist or is not available.
     """
-    from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
-
-    where = f"{repo} at {revision}: {name}"
-
-    def work(*, local: bool = False) -> Path:
-        return Path(
-            client().hf_hub_download(
-                repo,
-                name,
-                repo_type="dataset",
-                revision=revision,
-                local_files_only=local,
-                force_download=again and not local,
-                cache_dir=cache,
-            )
-        )
-
-    why = "downloads are off"
+    release = f"{repo} at {revision}"
+    where, why = f"{release}: {name}", "downloads are off"
+    fetch = partial(
+        client().hf_hub_download,
+        *(repo, name),
+        repo_type="dataset",
+        revision=revision,
+        cache_dir=cache,
+    )
     try:
         if not offline():
             if name.endswith(".parquet"):
-                use_xet_if_reachable(repo, "dataset", f"{repo} at {revision}", "read")
-            return with_retries(where, work)
+                use_xet_if_reachable(repo, "dataset", release, "read")
+            return Path(with_retries(where, partial(fetch, force_download=again)))
     except HubDown as error:
         why = str(error).removeprefix(f"{where}: ")
     except RulerError as error:
         if isinstance(error.__cause__, RemoteEntryNotFoundError) and name == FILENAME:
             what = f"holds no {FILENAME}, so it is not a release of ruler-data"
-            raise RulerError(where.removesuffix(f": {name}"), what) from error
+            raise RulerError(release, what) from error
         raise
     try:
-        return work(local=True)
+        return Path(fetch(local_files_only=True))
     except LocalEntryNotFoundError as error:
         raise RulerError(where, f"not in the Hub's cache, and {why}") from error
 
@@ -290,8 +280,6 @@ def fetch_files(
     Raises:
         RulerError: they are not available; with the reason.
     """
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
     try:
         return _fetch(repo, files, revision, local=True)
     except LocalEntryNotFoundError as error:
@@ -311,9 +299,6 @@ def _fetch(
     repo: str, files: Sequence[str], revision: str | None, *, local: bool
 ) -> tuple[Path, str]:
     """Return the folder and the commit of the files."""
-    from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
     folder: Path | None = None
     for file in files:
         try:

@@ -9,13 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from huggingface_hub import (
+    CommitOperationAdd,
+    CommitOperationDelete,
+    RepoCard,
+    RepoFile,
+)
+from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
 from ruler_data.errors import RulerError
-from ruler_data.hub.retry import client, use_xet_if_reachable, with_retries
-
-if TYPE_CHECKING:
-    from huggingface_hub import CommitOperationAdd, RepoFile
+from ruler_data.hub.client import client, use_xet_if_reachable
+from ruler_data.hub.retry import with_retries
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -56,7 +62,7 @@ class PushFile:
         data = self.read()
         return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
-    def is_held(self, held: "RepoFile | None") -> bool:
+    def is_held(self, held: RepoFile | None) -> bool:
         """Whether the Hub holds exactly these bytes."""
         if held is None or held.size != self.size:
             return False
@@ -65,7 +71,6 @@ class PushFile:
 
 def head(repo: str) -> str | None:
     """Return the newest commit of a dataset repo, or None if there is no such repo."""
-    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
     def look() -> str | None:
         try:
@@ -78,9 +83,8 @@ def head(repo: str) -> str | None:
     return with_retries(repo, look)
 
 
-def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, "RepoFile"]:
+def tree(repo: str, commit: str, kind: str = "dataset") -> dict[str, RepoFile]:
     """Return the files of a repo at a commit, by path."""
-    from huggingface_hub import RepoFile
 
     def look() -> dict[str, RepoFile]:
         entries = client().list_repo_tree(repo, recursive=True, revision=commit, repo_type=kind)
@@ -95,7 +99,7 @@ def tags(repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in refs.tags}
 
 
-def changed(before: Mapping[str, "RepoFile"], now: Mapping[str, "RepoFile"]) -> list[str]:
+def changed(before: Mapping[str, RepoFile], now: Mapping[str, RepoFile]) -> list[str]:
     """Return the paths whose files changed or are gone."""
     return [
         path
@@ -104,7 +108,7 @@ def changed(before: Mapping[str, "RepoFile"], now: Mapping[str, "RepoFile"]) -> 
     ]
 
 
-def missing(files: Iterable[PushFile], held: Mapping[str, "RepoFile"]) -> list[PushFile]:
+def missing(files: Iterable[PushFile], held: Mapping[str, RepoFile]) -> list[PushFile]:
     """Return the files that a repo does not hold with these bytes."""
     return [file for file in files if not file.is_held(held.get(file.path))]
 
@@ -121,8 +125,6 @@ def check_card(repo: str, text: str) -> None:
     Raises:
         RulerError: the Hub refuses it, with its own words.
     """
-    from huggingface_hub import RepoCard
-
     card = RepoCard(text, ignore_metadata_errors=True)
     with_retries(f"{repo}: README.md", lambda: card.validate(repo_type="dataset"))
 
@@ -140,9 +142,9 @@ def put_files(
     files: Sequence[PushFile] | Callable[[str], Sequence[PushFile]],
     message: str,
     *,
-    remove: Callable[[Mapping[str, "RepoFile"]], Iterable[str]] = lambda _: (),
+    remove: Callable[[Mapping[str, RepoFile]], Iterable[str]] = lambda _: (),
     kind: str = "dataset",
-    uploaded: dict[tuple[str, str], "CommitOperationAdd"] | None = None,
+    uploaded: dict[tuple[str, str], CommitOperationAdd] | None = None,
 ) -> tuple[str, list[str]]:
     """Upload files to a repo in one commit, unless it holds them already.
 
@@ -164,8 +166,6 @@ def put_files(
     Raises:
         RulerError: the Hub refuses, or cannot be reached.
     """
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete
-
     additions, doing = {} if uploaded is None else uploaded, f"{repo}: commit"
 
     def settle() -> tuple[str, list[str]]:

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
-from ruler_data.hub.download import fetch_files
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.names import check_name, quote
 from ruler_data.tokenizers.hf import FILES, LOCAL, HfTokenizer, Origin, read_config, template_source
@@ -238,8 +237,17 @@ def _known_names(spec: str) -> str:
     return f"{near}`ruler-data tokenizers` lists all {len(REGISTRY)}"
 
 
+def _fetch_files(
+    repo: str, files: Sequence[str], revision: str | None, allow_download: bool
+) -> tuple[Path, str]:
+    """Return the folder of a model's files, and its commit; the Hub's client loads only here."""
+    from ruler_data.hub.download import fetch_files
+
+    return fetch_files(repo, files, revision, allow_download=allow_download)
+
+
 def _hub_files(hub_id: str, revision: str | None, allow_download: bool) -> Found:
-    folder, commit = fetch_files(hub_id, FILES, revision, allow_download=allow_download)
+    folder, commit = _fetch_files(hub_id, FILES, revision, allow_download)
     is_known = any(hub_id in known.ids for known in REGISTRY.values())
     return folder, Origin(hub_id, commit, is_strangers=not is_known)
 
@@ -267,8 +275,8 @@ RANKED, SPECIAL = "tiktoken.model", 256
 
 def _ranked(name: str, known: Known, allow_download: bool) -> Found:
     """Return a tokenizer that is converted from the ranks in its repo."""
-    folder, commit = fetch_files(
-        known.source, (RANKED, *FILES[1:]), known.revision, allow_download=allow_download
+    folder, commit = _fetch_files(
+        known.source, (RANKED, *FILES[1:]), known.revision, allow_download
     )
     return _from_ranks(folder, name, known.split), Origin(known.source, commit)
 
@@ -299,9 +307,7 @@ def _mirrored(mirror: Mirror, known: Known, allow_download: bool) -> Found:
     """Return a tokenizer from a mirror of its repo, with the pinned hash."""
 
     def fetch() -> bytes:
-        folder, _ = fetch_files(
-            mirror.repo, FILES[:1], mirror.revision, allow_download=allow_download
-        )
+        folder, _ = _fetch_files(mirror.repo, FILES[:1], mirror.revision, allow_download)
         if (found := sha256_file(folder / FILES[0])) != mirror.sha256:
             what = f"refused: sha256 expected {mirror.sha256}, found {found}"
             raise RulerError(mirror.repo, what)

@@ -25,6 +25,7 @@ from ruler_builders.publish.siblings import label, listed, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import offline, sha256_file
+from ruler_data.hub.client import UNREACHABLE, is_reachable, token
 from ruler_data.hub.download import check_blobs
 from ruler_data.hub.repo import (
     PushFile,
@@ -37,7 +38,7 @@ from ruler_data.hub.repo import (
     tree,
     whoami,
 )
-from ruler_data.hub.retry import UNREACHABLE, HubDown, is_reachable, status, token
+from ruler_data.hub.retry import HubDown, status
 from ruler_data.index import Sibling
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted

@@ -24,7 +24,7 @@ import httpx2
 from pydantic import PositiveInt
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.hub.retry import retry_after
+from ruler_data.files import retry_after
 from ruler_data.names import quote
 from ruler_data.row import Row
 from ruler_data.terminal import warn
