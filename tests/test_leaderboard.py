@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ruler_data import RulerError, UsageError
-from ruler_report.board import build, leaderboard
+from ruler_report import leaderboard
+from ruler_report.board import build
 from ruler_report.results_file import Results, write_results
 from ruler_report.stats.effective_length import effective_length
 from tests.hub import Hub, Repo

@@ -95,37 +95,25 @@ class Board(Shown):
         return record
 
 
-def leaderboard(
-    places: Sequence[Run],
-    out: str | Path,
-    *,
-    weights: str = "",
-    threshold: float | None = None,
-    data: str | None = None,
-    names: Sequence[str] = (),
-    claimed: bool = False,
-) -> Board:
-    """Write a leaderboard to a folder, `index.html` and `leaderboard.json`; see the command.
+def derive_all(
+    places: Sequence[Run], names: Sequence[str], data: str | None
+) -> tuple[list[Results], list[str]]:
+    """Return the results of runs, and for messages what the user gave for each.
 
     `places` are runs as for `compare`, or Hub repos of predictions (`org/name`, `org/name@commit`).
     """
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        msg = f"--out {quote(str(folder))}: a file; give a folder"
-        raise UsageError(msg)
-    if not (places or names):
-        msg = "no runs to rank; give at least one"
-        raise UsageError(msg)
     results = derive_named([_read(place) for place in places], names, data)
     every = [*places, *results[len(places) :]]
-    who = [
-        quote(visible(one.run.model if isinstance(place, Results) else str(place)))
-        for place, one in zip(every, results, strict=True)
-    ]
-    board = build(results, _weights(weights), threshold, who, claimed=claimed)
-    write_file(folder / "leaderboard.json", json.dumps(board.to_record(), indent=1) + "\n")
-    write_file(folder / "index.html", board_page(board.to_record()))
-    return replace(board, file=folder / "index.html")
+    given = (one.run.model if isinstance(one, Results) else str(one) for one in every)
+    return results, [quote(visible(text)) for text in given]
+
+
+def write(board: Board, folder: Path) -> Board:
+    """Write a leaderboard, `index.html` and `leaderboard.json`, and return it with its page."""
+    page, record = folder / "index.html", board.to_record()
+    write_file(folder / "leaderboard.json", json.dumps(record, indent=1) + "\n")
+    write_file(page, board_page(record))
+    return replace(board, file=page)
 
 
 def _read(place: Run) -> Run:
@@ -144,10 +132,10 @@ def _read(place: Run) -> Run:
     return read_results(path)
 
 
-def _weights(text: str) -> dict[int, float]:
+def parse_weights(text: str) -> dict[int, float]:
     """Return weights of lengths.
 
-    >>> _weights("4096=3,32k=1")
+    >>> parse_weights("4096=3,32k=1")
     {4096: 3.0, 32768: 1.0}
     """
     found: dict[int, float] = {}

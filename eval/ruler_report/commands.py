@@ -7,6 +7,7 @@ the path of its `results.json`, or as what `results` or `read_results` returned.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -14,6 +15,7 @@ import typer
 
 if TYPE_CHECKING:
     from ruler_report.board import Board
+    from ruler_report.figures.style import Medium
     from ruler_report.pages.report import Report
     from ruler_report.publication import Publication
     from ruler_report.results_file import Results, Run, ScoreName
@@ -71,18 +73,18 @@ def results(
         RulerError: the answers are damaged or for other rows, or the run is incomplete and
             `partial` is false.
     """
+    from ruler_data.errors import UsageError
+    from ruler_data.names import quote
     from ruler_report import write
+    from ruler_report.predictions import load
 
-    return write.score(
-        run,
-        data,
-        revision,
-        no_context=no_context,
-        model=model,
-        protocol=protocol,
-        partial=partial,
-        out=out,
-    )
+    if not isinstance(run, str | PathLike):
+        msg = f"{quote(str(run))}: give the folder of a run, or a file or folder of predictions"
+        raise UsageError(msg)
+    place = Path(run)
+    target = write.file_to_write(out, place)
+    answers = load(place, data, revision, model=model, protocol=protocol)
+    return write.score(place, answers, target, no_context=no_context, partial=partial)
 
 
 def report(
@@ -124,20 +126,27 @@ def report(
         UsageError: there is no such run or format, it is not scored, or `out` is a file.
         RulerError: the runs cannot be compared.
     """
+    from ruler_data.errors import UsageError
+    from ruler_data.names import quote
     from ruler_report import write
+    from ruler_report.derive import derive_named
+    from ruler_report.pages.report import build
+    from ruler_report.results_file import Results
 
-    return write.report(
-        runs,
-        out,
-        baseline=baseline,
-        form=form,
-        pictures=pictures,
-        force=force,
-        data=data,
-        names=name,
-        attributes=attr,
-        claimed=claimed,
-    )
+    runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
+    if not (runs or name):
+        msg = "no runs to report; give at least one"
+        raise UsageError(msg)
+    if form not in ("html", "latex"):
+        msg = f"--format {quote(form)}: not known; known: html, latex"
+        raise UsageError(msg)
+    derived = derive_named(runs, name, data, attr)
+    base = None if baseline is None else derive_named([baseline], [], data)[0]
+    folder = write.folder_to_write(out)
+    medium: Medium = "paper" if form == "latex" else "page"
+    drawn = medium if pictures else None
+    made = build(derived, baseline=base, medium=drawn, force=force, claimed=claimed)
+    return write.report(made, derived, folder, form)
 
 
 def compare(
@@ -271,11 +280,17 @@ def leaderboard(
         UsageError: there is no such run, or weights name no length.
         RulerError: runs cannot be compared, or the Hub is not available.
     """
-    from ruler_report import board
+    from ruler_data.errors import UsageError
+    from ruler_report import board, write
 
-    return board.leaderboard(
-        runs, out, weights=weights, threshold=threshold, data=data, names=name, claimed=claimed
-    )
+    folder = write.folder_to_write(out)
+    if not (runs or name):
+        msg = "no runs to rank; give at least one"
+        raise UsageError(msg)
+    derived, sources = board.derive_all(runs, name, data)
+    shares = board.parse_weights(weights)
+    ranked = board.build(derived, shares, threshold, sources, claimed=claimed)
+    return board.write(ranked, folder)
 
 
 def publish(

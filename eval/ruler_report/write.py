@@ -4,50 +4,53 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
-from ruler_eval.run_dir import RUN_FILE
-from ruler_report.derive import derive_named, files_of, key_of, to_cache, window_of
-from ruler_report.figures.style import Medium
-from ruler_report.format import format_number, spreadsheet, visible
+from ruler_eval.data import Dataset
+from ruler_eval.run_dir import RUN_FILE, RunInfo
+from ruler_report.derive import files_of, key_of, to_cache, window_of
+from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
-from ruler_report.pages.report import Report, build, caveats_of
-from ruler_report.predictions import load
-from ruler_report.results_file import FILENAME, Results, Run, write_results
+from ruler_report.pages.report import Report, caveats_of
+from ruler_report.predictions import Predictions
+from ruler_report.results_file import FILENAME, Results, write_results
 from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
 
-def score(
-    run: str | Path,
-    data: str | None = None,
-    revision: str | None = None,
-    *,
-    no_context: str | Path | None = None,
-    model: str = "",
-    protocol: str = "",
-    partial: bool = False,
-    out: str | Path | None = None,
-) -> ScoredRun:
-    """Score a run, or the predictions of another tool, and write `results.json`.
-
-    The arguments and errors are those of `ruler_report.results`.
-    """
-    if not isinstance(run, str | PathLike):
-        msg = f"{quote(str(run))}: give the folder of a run, or a file or folder of predictions"
+def folder_to_write(out: str | Path) -> Path:
+    """Return a folder that need not exist yet; a file is refused."""
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        msg = f"--out {quote(str(folder))}: a file; give a folder"
         raise UsageError(msg)
-    place = Path(run)
+    return folder
+
+
+def file_to_write(out: str | Path | None, place: Path) -> Path:
+    """Return the file for the results of answers at a place; a folder is refused."""
     target = Path(out) if out else (place if place.is_dir() else place.parent) / FILENAME
     if target.is_dir():
         file = quote(str(target / FILENAME))
         msg = f"--out {quote(str(target))}: a folder; give a file, e.g. {file}"
         raise UsageError(msg)
-    info, predictions, rows = load(place, data, revision, model=model, protocol=protocol)
+    return target
+
+
+def score(
+    place: Path,
+    answers: tuple[RunInfo, Predictions, Dataset],
+    target: Path,
+    *,
+    no_context: str | Path | None,
+    partial: bool,
+) -> ScoredRun:
+    """Score answers with their rows, and write `results.json`; see `ruler_report.results`."""
+    info, predictions, rows = answers
     if not (info.model and info.protocol):
         msg = "--model and --protocol are required for a predictions file"
         raise UsageError(msg)
@@ -74,49 +77,13 @@ def score(
     return ScoredRun(labels_of([results])[0], results, summary, notes, target)
 
 
-def report(
-    runs: Run | Sequence[Run],
-    out: str | Path,
-    *,
-    baseline: Run | None = None,
-    form: str = "html",
-    pictures: bool = True,
-    force: bool = False,
-    data: str | None = None,
-    names: Sequence[str] = (),
-    attributes: Sequence[str] = (),
-    claimed: bool = False,
-) -> Report:
-    """Write the report of runs to a folder, and return it.
+def report(made: Report, results: Sequence[Results], folder: Path, form: str) -> Report:
+    """Write the files of a report, and return it with its page.
 
     `html` writes `index.html`, `report.md` and the pictures as PNG; `latex` writes `report.tex` and
     the pictures as PDF and SVG, as wide as a column. Both write `report.csv`, a row for each model,
-    task and length, and the results. With several runs, each is compared with the baseline, or
-    else with the first. The arguments and errors are those of `ruler_report.report`.
+    task and length, and the results.
     """
-    folder, forms = Path(out), {"html": "index.html", "latex": "report.tex"}
-    runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
-    if not (runs or names):
-        msg = "no runs to report; give at least one"
-        raise UsageError(msg)
-    if form not in forms:
-        msg = f"--format {quote(form)}: not known; known: {', '.join(forms)}"
-        raise UsageError(msg)
-    results = derive_named(runs, names, data, attributes)
-    base = None if baseline is None else derive_named([baseline], [], data)[0]
-    if folder.exists() and not folder.is_dir():
-        msg = f"--out {quote(str(folder))}: a file; give a folder"
-        raise UsageError(msg)
-    first = base or results[0]
-    for one in results:
-        if not first.configs.keys() & one.configs.keys():
-            suites = " and ".join(visible(each.run.data.suite) for each in (first, one))
-            msg = f"{one!r}: shares no row with {first!r} (suites {suites}); report them apart"
-            raise RulerError(msg)
-    medium: Medium = "paper" if form == "latex" else "page"
-    made = build(
-        results, baseline=base, medium=medium if pictures else None, force=force, claimed=claimed
-    )
     for picture in made.pictures:
         for kind, body in picture.files.items():
             write_bytes(folder / "figures" / f"{picture.name}.{kind}", body)
@@ -126,10 +93,11 @@ def report(
         name = FILENAME if len(results) == 1 else f"results-{number}.json.gz"
         write_results(folder / name, one, summary.to_record())
     write_file(folder / "report.csv", csv_text(made.runs))
-    page = folder / forms[form]
     if form == "latex":
+        page = folder / "report.tex"
         write_file(page, latex_page(made))
     else:
+        page = folder / "index.html"
         write_file(folder / "report.md", markdown_page(made))
         write_file(page, html_page(made))
     return replace(made, file=page)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ruler_data.errors import RulerError
 from ruler_data.manifest import BALANCED, IMPORTED
 from ruler_data.names import counted, parse_config
 from ruler_data.tasks import TASKS
@@ -138,6 +139,12 @@ def build(
     """
     if baseline:
         results = [baseline, *(one for one in results if one != baseline)]
+    first = results[0]
+    for one in results:
+        if not first.configs.keys() & one.configs.keys():
+            both = " and ".join(visible(each.run.data.suite) for each in (first, one))
+            msg = f"{one!r}: shares no row with {first!r} (suites {both}); report them apart"
+            raise RulerError(msg)
     labels = labels_of(results)
     runs = [
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
