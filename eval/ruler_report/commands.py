@@ -313,9 +313,13 @@ def publish(
     """
     from ruler_report import publication
 
-    return publication.publish(
-        Path(run), repo, model_repo, private=private, dry_run=dry_run, data=data
+    bundle = publication.compose(Path(run), repo, model_repo, data)
+    lines = (
+        publication.plan(bundle, repo, model_repo)
+        if dry_run
+        else publication.push(bundle, repo, model_repo, private=private)
     )
+    return publication.Publication(tuple(lines))
 
 
 def read_results(run: Run) -> Results:

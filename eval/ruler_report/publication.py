@@ -100,21 +100,10 @@ class Publication(Shown):
         return {"lines": list(self.lines)}
 
 
-def publish(
-    run: Path,
-    repo: str,
-    model_repo: str = "",
-    *,
-    private: bool = False,
-    dry_run: bool = False,
-    data: str | None = None,
-) -> Publication:
-    """Publish a run; a dry run writes nothing and returns what would be written."""
-    bundle = compose(run, repo, model_repo, data)
-    if not dry_run:
-        return Publication(tuple(push(bundle, repo, model_repo, private=private)))
-    files = (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
-    return Publication((*files, *(f"{model_repo}: {line}" for line in bundle.entries.splitlines())))
+def plan(bundle: Bundle, repo: str, model_repo: str = "") -> Iterator[str]:
+    """Yield a line for each file that would be written; nothing is."""
+    yield from (f"{repo}: {path}, {len(data):,} bytes" for path, data in bundle.files.items())
+    yield from (f"{model_repo}: {line}" for line in bundle.entries.splitlines())
 
 
 def push(

@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import inf
+from pathlib import Path
 from typing import Any, Literal
 
 from ruler_report.format import visible
@@ -43,31 +45,11 @@ FILES: dict[Medium, tuple[str, ...]] = {"page": ("png",), "paper": ("pdf", "svg"
 WIDTHS: dict[Medium, float] = {"page": 9.6, "paper": 3.25}
 #: In inches: a column of a paper that has room for a caption below. LaTeX never places taller ones.
 TALLEST = 6.5
-_STYLE: Any = {  # matplotlib types each setting by its name
-    "text.parse_math": False,  # names of models may contain dollar signs
-    "pdf.fonttype": 42,  # TrueType, which venues ask for
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.titlelocation": "left",
-    "axes.titlepad": 3,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "axes.linewidth": 0.6,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.size": 2,
-    "ytick.major.size": 2,
-    "grid.color": GRID,
-    "grid.linewidth": 0.5,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 3.6,
-    "legend.frameon": False,
-}
-_SMALL = {"font.size": 6, "axes.titlesize": 6, "lines.linewidth": 0.9, "lines.markersize": 2.6}
+#: The settings of matplotlib, with `INK` and `GRID`; a paper has smaller ones.
+_STYLE = Path(__file__).parent / "page.mplstyle"
+_SMALL: Any = {
+    "font.size": 6, "axes.titlesize": 6, "lines.linewidth": 0.9, "lines.markersize": 2.6
+}  # fmt: skip
 #: matplotlib's `viridis` from blue to yellow, without its darkest end; and from brown over white to
 #: blue-green, which colour-blind readers tell apart.
 _SHADES = ("#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
@@ -123,17 +105,14 @@ def render(drawing: Drawing, medium: Medium) -> Picture:
     """Return the picture of a drawing."""
     from matplotlib import rc_context
 
-    page = medium == "page"
-    elements = []
-    with rc_context({**_STYLE, "svg.hashsalt": drawing.name, "svg.fonttype": "none"}):
+    page, elements = medium == "page", []
+    salt: Any = {"svg.hashsalt": drawing.name}  # matplotlib types each setting by its name
+    with rc_context({**salt, "svg.fonttype": "none"}, _STYLE):
         for number, panel in enumerate(drawing.panels if page else ()):
-            figure, (axes,) = _figure(*drawing.size, 1, 1)
-            panel(axes)
-            thin_ticks([axes])
+            figure, _ = _drawn([panel], *drawing.size, columns=1)
             name = f"{drawing.name}-{number}" if len(drawing.panels) > 1 else drawing.name
             elements.append(inline(_saved(figure, "svg").decode(), name))
-    style = _STYLE if page else {**_STYLE, **_SMALL}
-    with rc_context({**style, "svg.hashsalt": drawing.name, "svg.fonttype": "path"}):
+    with rc_context({**salt, "svg.fonttype": "path", **({} if page else _SMALL)}, _STYLE):
         figure = _whole(drawing, medium)
         width = None if page else WIDTHS[medium]
         files = {kind: _saved(figure, kind, width) for kind in FILES[medium]}
@@ -144,49 +123,50 @@ def _whole(drawing: Drawing, medium: Medium) -> Any:  # noqa: ANN401 - a figure 
     """Return a figure of all panels with its key."""
     from matplotlib.lines import Line2D
 
+    page, count = medium == "page", len(drawing.panels)
     width, (panel_width, panel_height) = WIDTHS[medium], drawing.size
-    scale = 1.0 if medium == "page" else 0.72
-    fit = max(1, int(width / (panel_width * scale * 0.95)))
-    columns = min(len(drawing.panels), fit)
-    if medium == "paper" and len(drawing.panels) * panel_height * scale > TALLEST * columns:
-        columns += 1
-    rows = -(-len(drawing.panels) // columns)
-    if medium == "page":
+    scale, tallest, letter = (1.0, inf, 0.075) if page else (0.72, TALLEST, 0.06)
+    columns = min(count, max(1, int(width / (panel_width * scale * 0.95))))
+    columns += count * panel_height * scale > tallest * columns
+    if page:
         width = min(width, columns * panel_width)
-    height = rows * panel_height * min(1.0, max(scale, width / (columns * panel_width)))
-    if medium == "paper":
-        height = min(height, TALLEST)
-    figure, axes = _figure(width, height, rows, columns)
-    for panel, place in zip(drawing.panels, axes, strict=False):
-        panel(place)
-    for place in axes[len(drawing.panels) :]:
-        place.axis("off")
+    shrunk = min(1.0, max(scale, width / (columns * panel_width)))
+    height = min(tallest, -(-count // columns) * panel_height * shrunk)
+    figure, axes = _drawn(drawing.panels, width, height, columns)
     figure.tight_layout(pad=0.3, w_pad=0.6, h_pad=0.8)
     thin_ticks(axes)
-    page = medium == "page"
     keys = [
         f"{number} {shown_name(name if page else name.rpartition('/')[2])}"
         for number, name in enumerate(drawing.series, 1)
     ]
-    handles = [Line2D([], [], **stroke(number)) for number in range(len(drawing.series))]
-    if handles:
+    if keys:
         figure.legend(
-            handles,
+            [Line2D([], [], **stroke(number)) for number in range(len(keys))],
             keys,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
-            ncols=max(1, int(width / (0.6 + max(map(len, keys)) * (0.075 if page else 0.06)))),
+            ncols=max(1, int(width / (0.6 + max(map(len, keys)) * letter))),
             handlelength=3,
             columnspacing=1,
         )
     return figure
 
 
-def _figure(width: float, height: float, rows: int, columns: int) -> tuple[Any, list[Axes]]:
+def _drawn(
+    panels: Sequence[Panel], width: float, height: float, columns: int
+) -> tuple[Any, list[Axes]]:
+    """Return a figure with panels on a grid, and its axes; those left over are hidden."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+    rows = -(-len(panels) // columns)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel, place in zip(panels, axes, strict=False):
+        panel(place)
+    for place in axes[len(panels) :]:
+        place.axis("off")
+    thin_ticks(axes)
+    return figure, axes
 
 
 def _saved(figure: Any, kind: str, width: float | None = None) -> bytes:  # noqa: ANN401
