@@ -30,7 +30,7 @@ from ruler_data.names import parse_config
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.sharding import Shard, items_of
+from ruler_eval.sharding import Shard, shares_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def pairs(config: EvalConfig, number: int) -> Iterator[Pair]:
 
 def engine(job: RunJob) -> float:
     """Return the seconds that the engine takes for prompts that are there."""
-    ready = deque(requests(job, items_of(job.data)))
+    ready = deque(requests(job, shares_of(job.data)[0]))
     begun = time.perf_counter()
     for _ in job.engine.generate(ready.popleft() for _ in range(len(ready))):
         pass

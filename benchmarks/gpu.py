@@ -34,7 +34,7 @@ from ruler_eval.estimate import GPUS, shape_of
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.run_dir import RunFolder
 from ruler_eval.runner import RunJob, open_job, requests, run_shard
-from ruler_eval.sharding import Shard, items_of
+from ruler_eval.sharding import Shard, shares_of
 from tests.running.tiny import config as tiny_config
 from tests.running.tiny import make_tokenizer
 
@@ -124,7 +124,7 @@ def build(folder: Path, model: Path, length: int, rows: int) -> Path:
 def throughput(job: RunJob, scratch: Path | None = None) -> float:
     """Return rows per second after the first: of a run into a folder, or of the engine alone."""
     if scratch is None:
-        return per_second(job.engine.generate(iter(list(requests(job, items_of(job.data))))))
+        return per_second(job.engine.generate(iter(list(requests(job, shares_of(job.data)[0])))))
     times: list[float] = []
     inner = job.engine.generate
 
@@ -148,14 +148,14 @@ def per_second(predictions: Iterable[Answer]) -> float:
 
 def prefill(job: RunJob) -> tuple[float, int]:
     """Return tokens per second with answers of one token, and the mean length of a prompt."""
-    asked = [replace(one, max_tokens=1) for one in requests(job, items_of(job.data))]
+    asked = [replace(one, max_tokens=1) for one in requests(job, shares_of(job.data)[0])]
     tokens = sum(len(one.ids) for one in asked) // len(asked)
     return per_second(job.engine.generate(iter(asked))) * tokens, tokens
 
 
 def cached(job: RunJob, alike: int) -> str:
     """Return the share of the prompt tokens that the prefix cache held; nothing without one."""
-    asked = list(requests(job, items_of(job.data)))
+    asked = list(requests(job, shares_of(job.data)[0]))
     if not alike:
         asked.sort(key=lambda one: one.key)
     found = [one for one in job.engine.generate(iter(asked)) if one.cached_tokens is not None]

@@ -167,15 +167,6 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
             call()
 
 
-def test_the_package_imports_without_numpy_and_pyarrow() -> None:
-    code = "import sys, ruler_eval; print({'numpy', 'pyarrow', 'torch'} & sys.modules.keys())"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
-    assert dir(ruler_eval) == sorted(ruler_eval.__all__)
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = ruler_eval.nothing
-
-
 def test_tables_have_the_tasks_in_the_order_of_the_data(sample_build: Path) -> None:
     names = [f"{task}_4096" for task in TASKS]
     scores = ruler_eval.score(said(sample_build, golden, names[::-1]), sample_build)

@@ -148,13 +148,6 @@ def test_what_is_missing_is_said_in_one_line(
     assert said in refused(evaluate("score", run, *options), code=2)
 
 
-def test_predictions_must_say_whose_they_are(sample_build: Path, tmp_path: Path) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text('{"id": "vt_4096/0", "prediction": "x"}\n')
-    said = refused(evaluate("score", path, "--data", sample_build), code=2)
-    assert "--model and --protocol are required" in said
-
-
 def test_a_run_without_context_tells_parametric_answers_apart(
     sample_build: Path, tmp_path: Path
 ) -> None:

@@ -12,31 +12,32 @@ Intervals, exact scores, comparisons and reports are in `ruler_report`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ruler_eval.commands import doctor, run, score, status
+from ruler_eval.commands import doctor, run, status
 
 if TYPE_CHECKING:
     from ruler_eval.engines.interface import Request
     from ruler_eval.engines.python import Generation
     from ruler_eval.run_status import Run
-    from ruler_eval.scoring import Scores
+    from ruler_eval.scoring import Scores, score
 
 __all__ = ["Generation", "Request", "Run", "Scores", "doctor", "run", "score", "status"]
 
 
-#: Types whose modules need numpy and pydantic; they are loaded when they are first used.
-_TYPES = {
+#: Names whose modules need numpy and pydantic; these are loaded when they are first used.
+_LATER = {
     "Generation": "engines.python",
     "Request": "engines.interface",
     "Run": "run_status",
     "Scores": "scoring",
+    "score": "scoring",
 }
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of these types
-    if name not in _TYPES:
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - one of these
+    if name not in _LATER:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return getattr(import_module(f"{__name__}.{_TYPES[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
 
 
 def __dir__() -> list[str]:

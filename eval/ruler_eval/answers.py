@@ -10,8 +10,8 @@ many rows were answered, by which model, and what is doubtful in their texts.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from ruler_data.names import counted, quote
 from ruler_eval import reasoning
@@ -19,7 +19,6 @@ from ruler_eval.metrics import clean
 
 #: A sample of a row: its config, its index, and the number of the sample (0 unless several).
 Key = tuple[str, int, int]
-T = TypeVar("T")
 
 #: Finish reasons of an answer; any other means that neither the model nor its budget ended the
 #: text (`content_filter`, `abort`).
@@ -63,11 +62,8 @@ def why_unanswered(
 ) -> str | None:
     """Return why a record does not answer its row; None if it does.
 
-    Args:
-        answer: what is known of it.
-        budget: tokens that the answer may take; None where the row is not known.
-        rendered: tokens of the prompt that was sent; likewise.
-        slack: tokens by which the count of a server that renders prompts itself may differ.
+    Where the row is known, `budget` is the tokens that the answer may take, and `rendered` those of
+    the prompt that was sent; a server that renders prompts itself may differ from it by `slack`.
     """
     read, made = answer.prompt_tokens, answer.answer_tokens
     if answer.error is not None:
@@ -96,33 +92,31 @@ def why_unanswered(
     return None
 
 
-def settle(found: Iterable[tuple[Answer, T]]) -> dict[Key, tuple[T, str | None]]:
-    """Return for each row the place of the record that counts, and why it is no answer, if so.
+def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
+    """Return the record of each row that counts, with an error if it is no answer.
 
     The first answer of the run's model counts; without one, the last record. The run's model is the
     one that most answers name; a record that names none is of any model.
 
     Args:
-        found: records in the order of their files and lines, each with its place.
+        records: in the order of their files and lines.
     """
-    answers: dict[Key, dict[str | None, T]] = {}  # the first by each model
-    settled: dict[Key, tuple[T, str | None]] = {}
+    answers: dict[Key, dict[str | None, Answer]] = {}  # the first by each model
+    settled: dict[Key, Answer] = {}
     names: Counter[str] = Counter()
-    for answer, place in found:
+    for answer in records:
         reason = why_unanswered(answer)
         if reason is None:
-            answers.setdefault(answer.key, {}).setdefault(answer.model, place)
+            answers.setdefault(answer.key, {}).setdefault(answer.model, answer)
             names.update([answer.model] if answer.model is not None else [])
         if answer.key not in answers:
-            settled[answer.key] = place, reason
+            settled[answer.key] = replace(answer, text=None, error=reason)
     model = names.most_common(1)[0][0] if names else None
     for key, by_model in answers.items():
-        name, place = next(
-            (one for one in by_model.items() if one[0] in (None, model)),
-            next(iter(by_model.items())),
-        )
-        other = f"answered by {quote(str(name))}, the run's model is {quote(str(model))}"
-        settled[key] = place, None if name in (None, model) else other
+        own = [answer for name, answer in by_model.items() if name in (None, model)]
+        first = next(iter(by_model.values()))
+        other = f"answered by {quote(str(first.model))}, the run's model is {quote(str(model))}"
+        settled[key] = own[0] if own else replace(first, text=None, error=other)
     return settled
 
 
@@ -142,31 +136,21 @@ def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -
 
 @dataclass(frozen=True)
 class Validity:
-    """What a score rests on; every score, table and report carries its `line`.
+    """What a score rests on; every score, table and report carries its `line`."""
 
-    Attributes:
-        rows: to answer; samples, where there are several of each row.
-        answered: of them.
-        models: records by the model that they name.
-        empty: answers whose scored text is empty.
-        cut_off: answers whose tokens ran out, or whose reasoning never ended.
-        reasoning: answers with reasoning in the text that was generated as the answer: of any
-            protocol but `thinking`, or left over after it was taken out.
-        most_common: answers that have the most frequent text.
-        fingerprints: different system fingerprints of the replies; more than one means that the
-            server changed in mid-run.
-        partial: whether the user accepted that rows have no answer.
-    """
-
-    rows: int
+    rows: int  # to answer; samples, where there are several of each row
     answered: int
-    models: dict[str, int] = field(default_factory=dict)
-    empty: int = 0
-    cut_off: int = 0
+    models: dict[str, int] = field(default_factory=dict)  # records by the model that they name
+    empty: int = 0  # answers whose scored text is empty
+    cut_off: int = 0  # answers whose tokens ran out, or whose reasoning never ended
+    #: Answers with reasoning in the text that was generated as the answer: of any protocol but
+    #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
-    most_common: int = 0
-    fingerprints: int = 0
-    partial: bool = False
+    most_common: int = 0  # answers that have the most frequent text
+    fingerprints: int = (
+        0  # system fingerprints of the replies; several mean that the server changed
+    )
+    partial: bool = False  # whether the user accepted that rows have no answer
 
     @property
     def line(self) -> str:
@@ -238,22 +222,18 @@ class Tally:
     def add(
         self, answer: Answer | None, budget: int | None = None, *, cleaned: bool = True
     ) -> str | None:
-        """Count the record of a row, if it has one.
+        """Count the record of a row, if it has one; return the text to score, None without one.
 
         Args:
             answer: of a run as `settle` left it, or of another tool.
             budget: tokens that an answer of a run may take; None for other predictions, whose
                 records have no more than a text.
             cleaned: as in `scored_text`.
-
-        Returns:
-            The text to score; None if the row is unanswered.
         """
         self._counts["rows"] += 1
-        if answer is None:
-            return None
-        self._models.update([answer.model] if answer.model is not None else [])
-        if answer.error is not None or answer.text is None:
+        if answer is not None and answer.model is not None:
+            self._models[answer.model] += 1
+        if answer is None or answer.error is not None or answer.text is None:
             return None
         if budget is not None and why_unanswered(answer, budget=budget) is not None:
             return None

@@ -1,4 +1,4 @@
-"""The commands `ruler-eval doctor`, `run`, `status` and `repeat`, and `ruler_eval.score`.
+"""The commands `ruler-eval doctor`, `run`, `status` and `repeat`.
 
 Each is a function, whose parameters are the options of the command. Imports of what a function
 needs are in its body.
@@ -13,68 +13,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from ruler_eval import scoring
     from ruler_eval.preflight import Diagnosis
     from ruler_eval.repeat import Repeat
     from ruler_eval.run_status import Run
 
 Data = Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
-Model = Annotated[
-    str | Path,
-    Option(
-        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
-        show_default=False,
-    ),
-]
-EngineOption = Annotated[
-    str,
-    Option(
-        help="vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
-    ),
-]
-ProtocolOption = Annotated[
-    str,
-    Option(
-        help="How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
-    ),
-]
+ModelHelp = "Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none."
+Model = Annotated[str | Path, Option(help=ModelHelp, show_default=False)]
+EngineHelp = "vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
+EngineOption = Annotated[str, Option(help=EngineHelp)]
+ProtocolHelp = "How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
+ProtocolOption = Annotated[str, Option(help=ProtocolHelp)]
 Revision = Annotated[str | None, Option(help="Tag or commit of the data's repo.")]
-Configs = Annotated[
-    str | Iterable[str] | None,
-    Option(help="Configs, comma-separated, e.g. vt_4096 [default: all]."),
-]
-Tasks = Annotated[str | Iterable[str] | None, Option(help="Tasks, e.g. vt,cwe [default: all].")]
-Lengths = Annotated[
-    str | Iterable[int] | None, Option(help="Lengths, e.g. 4k,131072 [default: all].")
-]
-Rows = Annotated[
-    str | int | Mapping[int, int] | None,
-    Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
-]
+Names = str | Iterable[str] | None
+Configs = Annotated[Names, Option(help="Configs, comma-separated, e.g. vt_4096 [default: all].")]
+Tasks = Annotated[Names, Option(help="Tasks, e.g. vt,cwe [default: all].")]
+Numbers = str | Iterable[int] | None
+Lengths = Annotated[Numbers, Option(help="Lengths, e.g. 4k,131072 [default: all].")]
+RowsHelp = "Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."
+Rows = Annotated[str | int | Mapping[int, int] | None, Option(help=RowsHelp)]
 TensorParallel = Annotated[int, Option(help="GPUs that share one copy of the model.", min=1)]
-Options = Annotated[
-    list[str] | Mapping[str, Any] | None,
-    Option("--option", help="NAME=VALUE for the engine; repeatable."),
-]
-ExtraTokens = Annotated[
-    int | None,
-    Option(
-        help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
-        min=0,
-    ),
-]
+Settings = list[str] | Mapping[str, Any] | None
+Options = Annotated[Settings, Option("--option", help="NAME=VALUE for the engine; repeatable.")]
+ExtraHelp = "Tokens that an answer may take beyond the row's own [default: 8192 in thinking]."
+ExtraTokens = Annotated[int | None, Option(help=ExtraHelp, min=0)]
 Samples = Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)]
 Temperature = Annotated[float | None, Option(help="Of sampling [default: 0, greedy].", min=0)]
-TopP = Annotated[
-    float | None, Option(help="Share of the probability that sampling keeps [default: 1].")
-]
+TopPHelp = "Share of the probability that sampling keeps [default: 1]."
+TopP = Annotated[float | None, Option(help=TopPHelp)]
 NoContext = Annotated[bool, Option(help="Leave the context out, as a baseline.")]
-BaseUrl = Annotated[
-    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
-]
-Tokenizer = Annotated[
-    str | Path | None, Option(help="Tokenizer that renders prompts [default: the model's own].")
-]
+UrlHelp = "Address of an OpenAI-compatible server, with /v1; selects `openai`."
+BaseUrl = Annotated[str | None, Option(help=UrlHelp)]
+TokenizerHelp = "Tokenizer that renders prompts [default: the model's own]."
+Tokenizer = Annotated[str | Path | None, Option(help=TokenizerHelp)]
 ModelName = Annotated[str | None, Option(help="Name to record [default: the folder's, or the id].")]
 ModelRevision = Annotated[str | None, Option(help="Tag or commit of the model's repo.")]
 RunFolderArgument = Annotated[str | Path, Argument(help="Folder of a run.")]
@@ -254,32 +225,3 @@ def repeat(
         tensor_parallel=tensor_parallel,
         options=options,
     )
-
-
-def score(
-    predictions: scoring.Predictions,
-    data: scoring.Data | None = None,
-    *,
-    revision: str | None = None,
-    protocol: str = "",
-    partial: bool = False,
-) -> scoring.Scores:
-    """Return the official scores of answers, and what they rest on.
-
-    Args:
-        predictions: a run or its folder; a .jsonl file of records; texts by row,
-            `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`) and `text` (or
-            `prediction`). Every row of a config that they touch counts.
-        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
-            rows of the run.
-        revision: commit or tag of the repo; by default that of the run.
-        protocol: of predictions that are not a run.
-        partial: score what is there if rows have no answer; the scores then say n of N.
-
-    Raises:
-        UsageError: something is not there, or an option is missing.
-        RulerError: something is damaged or incomplete, or the answers are for other rows.
-    """
-    from ruler_eval import scoring
-
-    return scoring.score(predictions, data, revision=revision, protocol=protocol, partial=partial)

@@ -30,35 +30,20 @@ ALIKE = 100
 
 @dataclass(frozen=True)
 class DataInfo:
-    """The frozen rows of a run.
+    """The frozen rows of a run; what is not explained here is the manifest's."""
 
-    Attributes:
-        repo: Hub repo; None for a local folder, whose path is private.
-        revision: commit on the Hub; None for a folder.
-        data_version: of the rows, from the manifest.
-        suite: of the configs, from the manifest.
-        seed: of the rows, from the manifest; for a private seed, a one-way hash as a negative
-            number.
-        sample: whether the rows are made of the bundled sample corpus.
-        tokenizer: name of the tokenizer that lengths are counted in.
-        tokenizer_fingerprint: sha256 of its files.
-        digests: content digest of each config of the run, by name.
-        rows: number of rows of each config, the first ones; by name.
-        inputs: sha256 of what else decides on the rows: the hashes of the sources and the reserve;
-            empty in runs of versions that did not record it.
-        edition: of the rows, from the manifest.
-    """
-
-    repo: str | None
-    revision: str | None
+    repo: str | None  # on the Hub; None for a local folder, whose path is private
+    revision: str | None  # commit on the Hub; None for a folder
     data_version: str
     suite: str
-    seed: int
-    sample: bool
-    tokenizer: str
+    seed: int  # for a private seed, a one-way hash as a negative number
+    sample: bool  # whether the rows are made of the bundled sample corpus
+    tokenizer: str  # that lengths are counted in
     tokenizer_fingerprint: str
-    digests: dict[str, str]
-    rows: dict[str, int]
+    digests: dict[str, str]  # content digest of each config of the run
+    rows: dict[str, int]  # number of rows of each config, the first ones
+    #: sha256 of what else decides on the rows: the hashes of the sources and the reserve; empty in
+    #: runs of versions that did not record it.
     inputs: str = ""
     edition: str = BALANCED
 

@@ -15,19 +15,18 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, question_digest
-from ruler_eval.answers import Answer, Key, scored_text
+from ruler_eval.answers import Answer, Key
 from ruler_eval.data import Dataset
-from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, read_info
-from ruler_eval.sequential import ALPHA, Floats, Side, interval_of, order_of, side_of
+from ruler_eval.scoring import score_answer
+from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.
 BLOCK, HELD = 10, 2
@@ -68,13 +67,13 @@ def parse_question(text: str | None, baseline: str | Path | None) -> Question | 
 
 
 class Length:
-    """What is known of a length: `low` and `high` scores of rounds by tasks, NaN without answer."""
+    """What is known of a length."""
 
     def __init__(self, length: int, tasks: list[str], rows: int, alpha: float) -> None:
         """Start without answers to the rows of each task."""
         self.length, self.tasks, self.rows, self.alpha = length, tasks, rows, alpha
-        self.low = np.full((rows, len(tasks)), np.nan)
-        self.high = self.low.copy()
+        #: Low and high scores of rounds by tasks; NaN without an answer.
+        self.scores = np.full((2, rows, len(tasks)), np.nan)
         self.rounds = 0  # complete
         self.side: Side = None
         self.is_decided = False
@@ -85,31 +84,26 @@ class Length:
         return self.is_decided or self.rounds == self.rows
 
     @property
-    def scores(self) -> tuple[Floats, Floats]:
-        """The scores of the complete rounds, low and high."""
-        return self.low[: self.rounds], self.high[: self.rounds]
-
-    @property
     def bounds(self) -> tuple[float, float]:
         """Bounds of the mean of all rows, in [0, 1]."""
-        return interval_of(*self.scores, self.rows, self.alpha)
+        low, high = self.scores[:, : self.rounds]
+        return interval_of(low, high, self.rows, self.alpha)
 
     def decide(self, question: Question) -> None:
         """Look at the complete rounds, once more than before."""
-        incomplete = np.isnan(self.low).any(axis=1)
+        incomplete = np.isnan(self.scores[0]).any(axis=1)
         rounds = int(incomplete.argmax()) if incomplete.any() else self.rows
         if self.is_decided or rounds == self.rounds:
             return
-        self.rounds = rounds
+        self.rounds, share = rounds, question.points / 100
         if question.kind == "within":
             low, high = self.bounds
-            self.is_decided = 100 * (high - low) <= 2 * question.points
-            return
-        share = question.points / 100
-        limit = share if question.kind == "effective" else (1 - share) / 2
-        if rounds < self.rows:  # with the last row every mean is on one side
-            self.side = side_of(*self.scores, limit, self.rows, self.alpha)
-        self.is_decided = self.side is not None
+            self.is_decided = high - low <= 2 * share
+        elif rounds < self.rows:  # with the last row every mean is on one side
+            limit = share if question.kind == "effective" else (1 - share) / 2
+            low_scores, high_scores = self.scores[:, :rounds]
+            self.side = side_of(low_scores, high_scores, limit, self.rows, self.alpha)
+            self.is_decided = self.side is not None
 
 
 class Decision:
@@ -141,9 +135,9 @@ class Decision:
     @property
     def is_over(self) -> bool:
         """Whether the answer is known, so that no further row is needed."""
-        ends = {"effective": "above", "not-worse": "below"}.get(self.question.kind, "")
-        return all(one.is_over for one in self.lengths) or any(
-            one.side == ends for one in self.lengths
+        end = {"effective": "above", "not-worse": "below"}.get(self.question.kind, "")
+        return any(one.side == end for one in self.lengths) or all(
+            one.is_over for one in self.lengths
         )
 
     def rows(
@@ -180,8 +174,7 @@ class Decision:
                 rounds = {index: number for number, index in enumerate(order, start)}
                 with closing(self._data.read_alike(f"{task}_{one.length}", rounds)) as some:
                     rows |= {(rounds[row.index], place): row for row in some}
-            for (number, place), row in sorted(rows.items(), key=lambda one: one[0]):
-                yield number, place, row
+            yield from ((*at, rows[at]) for at in sorted(rows))
 
     def add(self, answer: Answer) -> None:
         """Count an answer, or a failure, and look whether it decides."""
@@ -192,40 +185,38 @@ class Decision:
                 base = self._baseline.get((answer.config, question_digest(row)))
                 least, most = self._score(base, row)
                 low, high = (low - most + 1) / 2, (high - least + 1) / 2
-            one.low[number, place], one.high[number, place] = low, high
+            one.scores[:, number, place] = low, high
             one.decide(self.question)
 
     def _score(self, answer: Answer | None, row: Row) -> tuple[float, float]:
         """Return the score of an answer; without one all that it could be, 0 to 1."""
         if answer is None or answer.error is not None or answer.text is None:
             return 0.0, 1.0
-        task = self._data.manifest.table[row.task]
-        opened, cleaned = opens(self._info.frame), task.metric in CLEANED
-        score = score_row(row, task, scored_text(answer, opened=opened, cleaned=cleaned))
-        return score, score
+        task, opened = self._data.manifest.table[row.task], opens(self._info.frame)
+        return (score_answer(row, task, answer, opened=opened)[1],) * 2
 
     def to_record(self) -> dict[str, object]:
         """Return what was found as JSON values."""
+        kind, baseline = self.question.kind, self.question.baseline
+        scale, shift = (200, -100) if kind == "not-worse" else (100, 0)
+        of_each = ", of each length" if kind == "within" else ""
+        share = f"at most {100 * ALPHA:g} % of such runs"
         return {
             "question": str(self.question),
-            "baseline": self.question.baseline.name if self.question.baseline else None,
+            "baseline": baseline.name if baseline else None,
             "decided": self.is_over,
             "answer": self.sentence,
-            "guarantee": (
-                f"at most {100 * ALPHA:g} % of such runs say what all frozen rows contradict"
-                + (", of each length" if self.question.kind == "within" else "")
-            ),
-            "lengths": {str(one.length): self._of_length(one) for one in self.lengths},
-        }
-
-    def _of_length(self, one: Length) -> dict[str, Any]:
-        scale, shift = (200, -100) if self.question.kind == "not-worse" else (100, 0)
-        return {
-            "side": one.side,
-            "rows": one.rounds * len(one.tasks),
-            "of": one.rows * len(one.tasks),
-            "rows_of_a_task": one.rounds,
-            "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
+            "guarantee": f"{share} say what all frozen rows contradict{of_each}",
+            "lengths": {
+                str(one.length): {
+                    "side": one.side,
+                    "rows": one.rounds * len(one.tasks),
+                    "of": one.rows * len(one.tasks),
+                    "rows_of_a_task": one.rounds,
+                    "bounds": [round(scale * bound + shift, 2) for bound in one.bounds],
+                }
+                for one in self.lengths
+            },
         }
 
     @property
@@ -234,7 +225,6 @@ class Decision:
         points, kind = self.question.points, self.question.kind
         used = sum(one.rounds * len(one.tasks) for one in self.lengths)
         every = sum(one.rows * len(one.tasks) for one in self.lengths)
-        after = f", after {used:,} of {every:,} rows"
         above, below, unsure = (
             [one.length for one in self.lengths if one.side == side]
             for side in ("above", "below", None)
@@ -245,30 +235,28 @@ class Decision:
                 for one in self.lengths
                 if one.is_decided
             )
-            return f"mean within ± {points:g} at {done or 'no length yet'}{after}"
-        if kind == "not-worse":
-            base = quote(self.question.baseline.name if self.question.baseline else "")
-            found = "not worse at any length than"
-            if below:
-                found = f"worse at {below[0]:,} tokens than"
-            elif unsure:
-                found = "cannot tell whether it is worse than"
-            return f"{found} {base} by {points:g} points{after}"
-        longest = max(above, default=0)
-        lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
-        but = f" (cannot tell at {lengths})" if lengths else ""
-        return (
-            f"effective length at {points:g}: {f'{longest:,}' if longest else 'none'}{but}{after}"
-        )
+            found = f"mean within ± {points:g} at {done or 'no length yet'}"
+        elif kind == "not-worse":
+            found = (
+                "cannot tell whether it is worse than" if unsure else "not worse at any length than"
+            )
+            found = f"worse at {below[0]:,} tokens than" if below else found
+            base = self.question.baseline.name if self.question.baseline else ""
+            found = f"{found} {quote(base)} by {points:g} points"
+        else:
+            longest = max(above, default=0)
+            lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
+            but = f" (cannot tell at {lengths})" if lengths else ""
+            found = f"effective length at {points:g}: {f'{longest:,}' if longest else 'none'}{but}"
+        return f"{found}, after {used:,} of {every:,} rows"
 
 
 def _answers_by_question(run: Path) -> dict[tuple[str, str], Answer]:
     """Return the answers of a run, by config and question digest."""
-    info = read_info(run)
     answers = RunFolder(run).answers().values()
     found = {(one.config, one.question_digest or ""): one for one in answers}
     if any(not digest for _, digest in found) or not found:
-        what = f"the answers of {info.model} record no questions; run it again"
+        what = f"the answers of {read_info(run).model} record no questions; run it again"
         msg = f"--baseline {quote(str(run))}: {what}"
         raise UsageError(msg)
     return found

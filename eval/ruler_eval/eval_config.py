@@ -148,11 +148,6 @@ class EvalConfig:
         return json.loads(json.dumps(known, default=str))  # type: ignore[no-any-return]
 
     @property
-    def engine_options(self) -> dict[str, Any]:
-        """Options of the engine, by name."""
-        return dict(self.options)
-
-    @property
     def sampling(self) -> dict[str, Any]:
         """What requests ask for; at least one token, as an immediate end is no answer."""
         top_p = {} if self.top_p is None else {"top_p": self.top_p}

@@ -125,16 +125,14 @@ def open_inputs(config: EvalConfig) -> Inputs:
         msg = f"--model is missing: engine {config.engine} needs a folder, a Hub id or a name"
         raise UsageError(msg)
     chosen = config.configs, config.rows, config.tasks, config.lengths
-    where, revision, index = str(config.data), config.revision, None
-    if revision is None and not Path(where).is_dir() and is_repo(where):
+    where, index = str(config.data), None
+    if config.revision is None and not Path(where).is_dir() and is_repo(where):
         index = _read_index(where)
     else:
-        data = open_dataset(where, revision).choose(*chosen)
+        data = open_dataset(where, config.revision).choose(*chosen)
     model = open_model(config)
-    tokenizer = None
-    if config.tokenizer is not None:
-        tokenizer = load_tokenizer(str(config.tokenizer))
-    elif model.folder is not None:
+    tokenizer = load_tokenizer(str(config.tokenizer)) if config.tokenizer is not None else None
+    if tokenizer is None and model.folder is not None:
         tokenizer = model.tokenizer()
     if index is not None:
         release = release_for(index, config, model, tokenizer)
@@ -145,9 +143,10 @@ def open_inputs(config: EvalConfig) -> Inputs:
     if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
         tokenizer = load_tokenizer(spec)
     if tokenizer is None:
-        missing = f"tokenizer {data.manifest.tokenizer.name} is not available"
-        remedy = "give its folder or Hub id with --tokenizer"
-        msg = f"{missing}, and the model's own is not known here; {remedy}"
+        msg = (
+            f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "
+            "not known here; give its folder or Hub id with --tokenizer"
+        )
         raise UsageError(msg)
     config.prompts.refuse(tokenizer)
     return Inputs(config, data, model, tokenizer)
@@ -157,9 +156,10 @@ def _read_index(where: str) -> Index:
     try:
         return releases_of(where)
     except RulerError as error:
-        data, found = f"data {quote(where)}", "since no release was found there"
-        remedy = f"to load the Hub repo of that name, give a revision, e.g. v1.0.0, {found}"
-        raise UsageError(data, f"no such folder; {remedy} ({error})") from error
+        remedy = "to load the Hub repo of that name, give a revision, e.g. v1.0.0, since no release"
+        reason = f"no such folder; {remedy} was found there ({error})"
+        data = f"data {quote(where)}"
+        raise UsageError(data, reason) from error
 
 
 def release_for(

@@ -1,7 +1,7 @@
 """The journal: one line for each request; append-only, so that it survives crashes.
 
 Each process writes a file of its own, and nothing is ever removed. A line that a crash tore is
-ignored, and its row is run again; the next line begins on a new one.
+ignored, and its row is run again, into another file.
 """
 
 import json
@@ -15,17 +15,19 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ruler_data.errors import RulerError
 from ruler_data.files import unwritable
 from ruler_data.manifest import reader_of
 from ruler_eval.answers import Answer
 
-#: Seconds of answers that a power cut may cost.
-SYNC_SECONDS = 5.0
 #: Fields that every line has; the others only if they are known.
 ALWAYS = ("config", "index", "text", "finish", "prompt_tokens", "answer_tokens", "seconds", "error")
-#: The file of a process: its shard, when it started, and a random part.
-NAME, TIME = "answers-{}.{}.jsonl", "%Y%m%dT%H%M%SZ"
+#: The file of a process, by its shard.
+NAME = "answers-{}.{}.jsonl"
+
+
+def unique() -> str:
+    """Return a name that no other process takes, in the order of time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
 
 
 class Journal:
@@ -33,9 +35,7 @@ class Journal:
 
     def __init__(self, folder: Path, shard: str) -> None:
         """Create one, e.g. `answers-0-of-8.20261125T101502Z-9f3c.jsonl`."""
-        unique = f"{time.strftime(TIME, time.gmtime())}-{secrets.token_hex(4)}"
-        self.path = folder / NAME.format(shard, unique)
-        self._synced, self._is_torn = time.monotonic(), False
+        self.path = folder / NAME.format(shard, unique())
         try:
             self._file = self.path.open("xb", buffering=0)
         except OSError as error:
@@ -43,15 +43,10 @@ class Journal:
 
     def add(self, answer: Answer) -> None:
         """Append the record of a row."""
-        line = b"\n" * self._is_torn + to_line(answer)
+        line = to_line(answer)
         try:
-            self._is_torn = True
             if self._file.write(line) != len(line):
                 raise OSError(28, "No space left on device")
-            self._is_torn = False
-            if time.monotonic() - self._synced > SYNC_SECONDS:
-                os.fsync(self._file)
-                self._synced = time.monotonic()
         except OSError as error:
             raise unwritable(self.path, error) from error
 
@@ -76,28 +71,13 @@ def _valid(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def parse(line: bytes, where: object) -> Answer:
-    """Return the record of a line; `where` is its place, for the error."""
-    try:
-        found: Answer = reader_of(Answer).validate_json(line, strict=True, extra="ignore")
-    except ValidationError as error:
-        raise RulerError(where, "torn or not a line of a journal; ignored") from error
-    return found
-
-
-def read(path: Path, torn: list[str] | None = None) -> Iterator[tuple[Answer, int, int]]:
-    """Yield the records of a journal, each with its offset in bytes and its number from 1.
-
-    Args:
-        path: of the journal.
-        torn: where to add a note of each line that is ignored.
-    """
-    offset = 0
+def read(path: Path, torn: list[str] | None = None) -> Iterator[Answer]:
+    """Yield the records of a journal; `torn` gets a note of each line that is ignored."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if line.strip():
-                try:
-                    yield parse(line, f"{path.name} line {number}"), offset, number
-                except RulerError as error:
-                    (torn if torn is not None else []).append(str(error))
-            offset += len(line)
+            try:
+                yield reader_of(Answer).validate_json(line, strict=True, extra="ignore")
+            except ValidationError:
+                if line.strip() and torn is not None:
+                    note = f"{path.name} line {number}: torn or not a line of a journal; ignored"
+                    torn.append(note)

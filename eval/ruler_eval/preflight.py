@@ -16,7 +16,6 @@ from ruler_eval.estimate import BATCH, GPUS, USABLE, Estimate, estimate, shape_o
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import text_part
-from ruler_eval.sharding import items_of
 
 #: Seconds that an examined server may take to answer, if no option says otherwise, and tokens that
 #: it is asked for.
@@ -52,14 +51,14 @@ class Diagnosis:
         return sum(finding.level == "error" for finding in self.findings)
 
     @property
-    def failure(self) -> str | None:
-        """Why the run should not be started; None if it may."""
-        return f"{counted(self.errors, 'error')}: fix before you run" if self.errors else None
-
-    @property
     def exit_status(self) -> int:
         """1 if there is an error, else 0."""
         return int(self.errors > 0)
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run should not be started; None if it may."""
+        return f"{counted(self.errors, 'error')}: fix before you run" if self.errors else None
 
     def to_record(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -89,16 +88,17 @@ class Diagnosis:
             f"{cost.weight_bytes / 1e9:.1f} GB; keys and values of the longest row: "
             f"{cost.kv_bytes_longest / 1e9:.2f} GB"
         )
-        if cost.gpu_hours is not None:
-            all_hours = cost.gpu_hours, cost.prefill_hours, cost.decoding_hours, cost.loading_hours
-            total, prefill, decoding, loading = (
-                " to ".join(dict.fromkeys(duration(3600 * each) for each in hours or ()))
-                for hours in all_hours
-            )
-            low, high = (each * (self.price or 0) for each in cost.gpu_hours)
-            bill = f", {low:.2f} to {high:.2f}" if self.price else ""
-            parts = f"prefill {prefill}, decoding {decoding}, loading one copy {loading}"
-            yield f"GPU time on {self.gpu}: {total}{bill}: {parts}"
+        if cost.gpu_hours is None:
+            return
+        all_hours = cost.gpu_hours, cost.prefill_hours, cost.decoding_hours, cost.loading_hours
+        total, prefill, decoding, loading = (
+            " to ".join(dict.fromkeys(duration(3600 * each) for each in hours or ()))
+            for hours in all_hours
+        )
+        low, high = (each * (self.price or 0) for each in cost.gpu_hours)
+        bill = f", {low:.2f} to {high:.2f}" if self.price else ""
+        parts = f"prefill {prefill}, decoding {decoding}, loading one copy {loading}"
+        yield f"GPU time on {self.gpu}: {total}{bill}: {parts}"
 
 
 def duration(seconds: float) -> str:
@@ -131,7 +131,7 @@ def diagnose(
         option = f"--price {price}"
         raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
-        config = replace(config, options={"patience": PATIENCE, **config.engine_options})
+        config = replace(config, options={"patience": PATIENCE, **config.options})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
@@ -187,9 +187,9 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
     if engine.open is None:
         return
     engine.open()  # reports what the server refuses
-    item = max(items_of(inputs.data), key=lambda each: (each.tokens, each.config, each.index))
-    name = f"{item.config}/{item.index}"
-    row = next(iter(inputs.data.read_alike(item.config, {item.index})))
+    sizes = ((config, inputs.data.sizes(config)) for config in inputs.data.rows)
+    _, config, index = max((s[0], config, n) for config, all_ in sizes for n, s in enumerate(all_))
+    name, row = f"{config}/{index}", next(iter(inputs.data.read_alike(config, {index})))
     ids = inputs.ids(row)
     need = len(ids) + inputs.room(row)
     if engine.window is not None and engine.window < need:
@@ -197,7 +197,7 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
         remedy = "start it with a longer one, or leave the config out"
         yield Finding("error", "server", f"{window}; {remedy}")
         return
-    (answer,) = engine.generate(iter([Request(item.config, row, ids, ANSWER_TOKENS)]))
+    (answer,) = engine.generate(iter([Request(config, row, ids, ANSWER_TOKENS)]))
     if answer.error is not None:
         yield Finding("error", name, answer.error)
     elif answer.prompt_tokens is None:
@@ -210,7 +210,7 @@ def _examine_engine(inputs: Inputs) -> Iterator[Finding]:
 
 
 def _estimate(inputs: Inputs, gpu: str | None) -> Estimate | None:
-    config, options = inputs.config, inputs.config.engine_options
+    config, options = inputs.config, inputs.config.options
     shape = shape_of(text_part(inputs.model.config), inputs.model.weight_bytes, options)
     if shape is None:
         return None

@@ -12,8 +12,6 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 
 import json
 import math
-import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -25,14 +23,13 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted
 from ruler_data.row import Row
-from ruler_eval.answers import Answer, Key, scored_text
+from ruler_eval.answers import Answer, Key
 from ruler_eval.eval_config import EvalConfig, parse_options
-from ruler_eval.journal import TIME
-from ruler_eval.metrics import CLEANED, score_row
+from ruler_eval.journal import unique
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, read_info
 from ruler_eval.runner import RunJob, open_job, requests
-from ruler_eval.sharding import Item
+from ruler_eval.scoring import score_answer
 
 FILES = "repeat-*.json"
 #: Chance that an interval misses the true value, at most.
@@ -176,11 +173,11 @@ def repeat(
     given = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
     arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **given}
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))
-    if job.data.info.digests != info.data.digests or job.model.revision != info.model_revision:
-        raise RulerError(folder, "the rows or the model are not those of the run any more")
+    rows_and_model = job.data.info.digests, job.model.revision, job.engine.info.get("source")
+    if rows_and_model != (info.data.digests, info.model_revision, info.engine_info.get("source")):
+        raise RulerError(folder, "the rows, model or function are not those of the run any more")
     drawn = sorted((key for key in before if key[2] == 0), key=_hash)[:rows]
-    items = [Item(config, index, 0) for config, index, _ in drawn]
-    chosen = sorted(requests(job, items), key=lambda one: _hash(one.key))
+    chosen = sorted(requests(job, drawn), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
         job.engine.open()
     again = {one.key: job.reasoning_apart(one) for one in job.engine.generate(iter(chosen))}
@@ -190,9 +187,8 @@ def repeat(
         if request.key in again and again[request.key].error is None
     ]
     found = Repeat(tuple(pairs), len(chosen) - len(pairs), tuple(sorted({*given, *changes})))
-    unique = f"{time.strftime(TIME, time.gmtime())}-{secrets.token_hex(4)}"
     record = {**found.to_record(), "answers": [asdict(one) for one in again.values()]}
-    write_file(folder / FILES.replace("*", unique), json.dumps(record, indent=1) + "\n")
+    write_file(folder / FILES.replace("*", unique()), json.dumps(record, indent=1) + "\n")
     return found
 
 
@@ -202,8 +198,7 @@ def _hash(key: Key) -> bytes:
 
 def _pair(job: RunJob, info: RunInfo, row: Row, *answers: Answer) -> Pair:
     task, opened = job.data.manifest.table[row.task], opens(info.frame)
-    first, second = (
-        scored_text(one, opened=opened, cleaned=task.metric in CLEANED) for one in answers
+    (first, before), (second, after) = (
+        score_answer(row, task, one, opened=opened) for one in answers
     )
-    before, after = (score_row(row, task, text) for text in (first, second))
     return Pair(f"{answers[0].config}/{row.index}", first != second, before, after)

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,33 +62,20 @@ FREE = {
 
 @dataclass(frozen=True)
 class RunInfo:
-    """Everything that decides on the answers of a run.
-
-    Attributes:
-        data: the rows.
-        model: name or Hub id, as the user may publish it; never a path.
-        model_revision: commit, or sha256 over samples of the weights; None where neither is known.
-        protocol: completion, base, chat or thinking.
-        engine: name of the engine.
-        engine_info: versions, dtype, parallelism and options of the engine.
-        sampling: what requests ask for beyond the rows' own `max_new_tokens`.
-        no_context: whether the context was left out, as a baseline.
-        frame: the prompt with `{content}` for the user's turn and `{answer_prefix}` for the text
-            that opens the answer; it shows default system prompts. None where the server renders
-            prompts.
-        model_tokenizer: fingerprint of the tokenizer that rendered the prompts; likewise.
-    """
+    """Everything that decides on the answers of a run."""
 
     data: DataInfo
-    model: str
-    model_revision: str | None
+    model: str  # name or Hub id, as the user may publish it; never a path
+    model_revision: str | None  # commit, or sha256 over samples of the weights, where one is known
     protocol: str
     engine: str
-    engine_info: dict[str, Any] = field(default_factory=dict)
-    sampling: dict[str, Any] = field(default_factory=dict)
-    no_context: bool = False
+    engine_info: dict[str, Any] = field(default_factory=dict)  # versions, dtype, options
+    sampling: dict[str, Any] = field(default_factory=dict)  # besides the rows' own `max_new_tokens`
+    no_context: bool = False  # whether the context was left out, as a baseline
+    #: The prompt with `{content}` for the user's turn and `{answer_prefix}` for the text that opens
+    #: the answer; it shows default system prompts. None where the server renders prompts.
     frame: str | None = None
-    model_tokenizer: str | None = None
+    model_tokenizer: str | None = None  # fingerprint of the one that rendered the prompts; likewise
     format: int = FORMAT
 
     @property
@@ -146,22 +133,26 @@ class RunFolder:
         """Return the path of a file of a shard, e.g. its `LOCK`."""
         return self.path / name.format(shard.name)
 
+    def checked(self) -> "RunFolder":
+        """Return the same if it can take a run; this leaves no trace."""
+        with self._writing():
+            try_writing(self.path)
+        return self
+
     def begin(self, info: RunInfo, held: Shard) -> None:
         """Write the description of the run, or check that the folder has the same one.
 
         That of a run without answers is replaced, unless a shard other than `held` runs.
         """
-        new = {"fingerprint": info.fingerprint, **asdict(info)}
+        body = json.dumps({"fingerprint": info.fingerprint, **asdict(info)}, indent=1)
         path = self.path / RUN_FILE
-        with self._locked():
+        with self._writing(), self._lock():
             if path.exists():
                 try:
-                    present = json.loads(path.read_text(encoding="utf-8"))
-                    present["fingerprint"] = info.fingerprint  # of that run, if all else is equal
+                    differing = _differences(json.loads(path.read_bytes()), json.loads(body))
                 except (ValueError, TypeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
-                differing = _differences(present, json.loads(json.dumps(new)))
                 if not differing:
                     return
                 answered = any(one.error is None for one in self.answers().values())
@@ -172,20 +163,7 @@ class RunFolder:
             elif other := next(self.path.glob(ANSWER_FILES), None):
                 reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
-            write_file(path, json.dumps(new, indent=1) + "\n")
-
-    def checked(self) -> "RunFolder":
-        """Return the same if it can take a run; this leaves no trace."""
-        with self._writing():
-            try_writing(self.path)
-        return self
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.path / ".run.lock"):
-                yield
+            write_file(path, body + "\n")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -198,20 +176,23 @@ class RunFolder:
             reason = f"cannot be written: {error.strerror or error}; choose another folder"
             raise UsageError(where, reason) from error
 
+    def _lock(self, name: str = ".run.lock", wait: float = -1) -> FileLock:
+        self.path.mkdir(parents=True, exist_ok=True)
+        return FileLock(self.path / name, timeout=wait)
+
     @contextmanager
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
-        lock = FileLock(self.file(LOCK, shard), timeout=0)
-        with self._locked():
-            others = {other for other in self.running() if other.count != shard.count}
-            try:
-                lock.acquire()
-            except Timeout:
-                others.add(shard)
+        with self._writing(), self._lock():
+            running = self.running()
+            others = {one for one in running if one.count != shard.count or one == shard}
             if others:
-                lock.release()
                 reason = f"shard {min(others)} is running; wait for it, or stop it"
                 raise RulerError(self.path, reason)
+            lock = self._lock(
+                LOCK.format(shard.name), 5
+            )  # seconds: `running` holds it for an instant
+            lock.acquire()
         try:
             yield
         finally:
@@ -267,14 +248,10 @@ class RunFolder:
             torn: where to add a note of each line that is ignored.
         """
         journals = sorted(self.path.glob(ANSWER_FILES))
-        found = (one for path in journals for one, *_ in journal.read(path, torn))
-        return {
-            key: one if reason is None else replace(one, text=None, error=reason)
-            for key, (one, reason) in settle((one, one) for one in found).items()
-        }
+        return settle(one for path in journals for one in journal.read(path, torn))
 
 
-def _differences(there: Any, here: Any) -> list[str]:  # noqa: ANN401 - JSON
+def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
     """Return what differs between two descriptions, one line for each part; rows and model first.
 
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
@@ -284,17 +261,16 @@ def _differences(there: Any, here: Any) -> list[str]:  # noqa: ANN401 - JSON
     lines: dict[str, str] = {}
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
         old, new = (values.get(name, "missing") for values in (before, now))
-        is_free = name.removeprefix("engine_info.options.") in FREE  # older versions had these
-        if old != new and not is_free:
-            part = name.partition(".")[0]
-            lines.setdefault(part, f"{name} is {old} in the folder and {new} now")
+        free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
+        if old != new and not free:  # older versions recorded options that are free
+            lines.setdefault(name.partition(".")[0], f"{name} is {old} in the folder and {new} now")
     return list(lines.values())
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON
+def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield the name of each value in a description, e.g. `data.seed`, and the value as text."""
-    if isinstance(value, dict) and value:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{name}.{key}" if name else str(key))
-    elif value not in (None, {}):
-        yield name, quote(str(value))
+    for name, inner in dict(value).items():
+        if isinstance(inner, dict):
+            yield from _leaves(inner, f"{prefix}{name}.")
+        elif inner is not None:
+            yield prefix + name, quote(str(inner))

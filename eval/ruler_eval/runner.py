@@ -9,7 +9,7 @@ a file with the traceback.
 import json
 import traceback
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from ruler_data.names import counted, parse_config
 from ruler_data.row import Row
 from ruler_data.terminal import progress, warn
 from ruler_eval import journal
-from ruler_eval.answers import Answer
+from ruler_eval.answers import Answer, Key
 from ruler_eval.decide import HELD, Decision, Question
 from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.engines.interface import published_options
@@ -34,7 +34,7 @@ from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
 from ruler_eval.run_dir import DECISION, FAILURE, FREE, RunFolder, RunInfo, faults
-from ruler_eval.sharding import Item, Shard, shares_of
+from ruler_eval.sharding import Shard, shares_of
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
 AHEAD = 4
@@ -111,17 +111,12 @@ def run_shard(
     *,
     bar: bool = True,
 ) -> str | None:
-    """Answer the rows of a shard that have no answer yet; progress is shown on a terminal.
+    """Answer the rows of a shard that have no answer yet; `bar` shows progress on a terminal.
 
-    Args:
-        job: the run.
-        folder: of the run.
-        shard: to answer.
-        question: generate only until it is decided.
-        bar: whether to show progress.
+    With a question, rows are generated only until it is decided.
 
     Returns:
-        How many of them have none now, and why; None if all have one.
+        How many of the rows have no answer now, and why; None if all have one.
     """
     with folder.hold(shard):
         if job.engine.open is not None:
@@ -134,7 +129,7 @@ def run_shard(
             rows = decision.rows(folder.answers(), HELD if job.config.engine == "vllm" else None)
             wanted = (each and job.request(*each) for each in rows)
         answers = journal.Journal(folder.path, shard.name)
-        tokens = sum(parse_config(item.config)[1] for item in pending)
+        tokens = sum(parse_config(config)[1] for config, *_ in pending)
         shown = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(answers), shown as advance:
             for answer in _generate(job, wanted, folder.file(FAILURE, shard)):
@@ -146,9 +141,8 @@ def run_shard(
             text = json.dumps(decision.to_record(), indent=1, ensure_ascii=False)
             write_file(folder.path / DECISION, text + "\n")
     found = folder.answers() if pending else {}
-    records = [found.get(item.key) for item in pending]
-    failed = [one.error for one in records if one is not None and one.error is not None]
-    missing = records.count(None) if decision is None else 0
+    failed = [found[key].error for key in pending if key in found and found[key].error is not None]
+    missing = 0 if decision else sum(key not in found for key in pending)
     if not failed and not missing:
         return None
     return (
@@ -158,7 +152,7 @@ def run_shard(
     )
 
 
-def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
+def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Key]:
     """Record the start, and return the rows of a shard without an answer."""
     torn: list[str] = []
     found = folder.answers(torn)
@@ -182,17 +176,17 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Item]:
     }
     folder.log_start(job.info, shard, start)
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
-    return [item for item in share if item.key not in answered]
+    return [key for key in share if key not in answered]
 
 
-def requests(job: RunJob, pending: Sequence[Item]) -> Iterator[Request]:
+def requests(job: RunJob, pending: Iterable[Key]) -> Iterator[Request]:
     """Yield rows as requests, config by config, read as they are needed; samples together.
 
     The longest configs come first, so that no engine ends with one long row while it idles.
     """
     wanted: dict[str, dict[int, list[int]]] = {}
-    for item in sorted(pending, key=lambda item: -parse_config(item.config)[1]):
-        wanted.setdefault(item.config, {}).setdefault(item.index, []).append(item.sample)
+    for config, index, sample in sorted(pending, key=lambda key: -parse_config(key[0])[1]):
+        wanted.setdefault(config, {}).setdefault(index, []).append(sample)
     for config, rows in wanted.items():
         for row in job.data.read_alike(config, rows):
             request = job.request(config, row)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ruler_data.dataset import Dataset as LoadedDataset
 from ruler_data.dataset import Rows
@@ -28,7 +28,8 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.row import Row, question_digest
-from ruler_eval.answers import Answer, Key, Tally, Validity
+from ruler_data.tasks import Task
+from ruler_eval.answers import Answer, Key, Tally, Validity, scored_text
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
@@ -128,7 +129,22 @@ def score(
     protocol: str = "",
     partial: bool = False,
 ) -> Scores:
-    """Return the official scores of answers; see `ruler_eval.score`."""
+    """Return the official scores of answers, and what they rest on.
+
+    Args:
+        predictions: a run or its folder; a .jsonl file of records; texts by row,
+            `{"vt_4096/0": "..."}`; or records with `id` (or `config` and `index`) and `text` (or
+            `prediction`). Every row of a config that they touch counts.
+        data: folder or Hub repo of the rows, or what `ruler_data.load` returned; by default the
+            rows of the run.
+        revision: commit or tag of the repo; by default that of the run.
+        protocol: of predictions that are not a run.
+        partial: score what is there if rows have no answer; the scores then say n of N.
+
+    Raises:
+        UsageError: something is not there, or an option is missing.
+        RulerError: something is damaged or incomplete, or the answers are for other rows.
+    """
     torn: list[str] = []
     place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
     is_run = place is not None and (place / RUN_FILE).is_file()
@@ -145,7 +161,16 @@ def score(
         answers = _read_records(records, rows)  # type: ignore[arg-type]
         rows = rows.choose({config for config, *_ in answers}).fetch()
         run = RunInfo(rows.info, "", None, protocol, PREDICTIONS)
-    scores = score_answers(run, answers, rows, partial=partial)
+    tally, configs = Tally(run.protocol, opened=opens(run.frame)), {}
+    for config in rows.rows:
+        with closing(rows.read(config)) as read:
+            pairs = (
+                (row, [answers.get((config, row.index, n)) for n in range(run.samples)])
+                for row in read
+            )
+            scored = score_rows(run, rows, config, pairs, tally)
+            configs[config] = tuple(one.score for one in scored)
+    scores = Scores(configs, tally.validity(partial=partial), tuple(torn))
     missing, every = scores.unanswered, sum(rows.rows.values())
     if missing and (not partial or len(missing) == every):
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
@@ -154,36 +179,14 @@ def score(
             f"{', '.join(missing[:3])}{more}; generate them, or pass partial=True"
         )
         raise RulerError(msg)
-    return replace(scores, notes=tuple(torn))
+    return scores
 
 
-def score_answers(
-    run: RunInfo, answers: Mapping[Key, Answer], data: Dataset, *, partial: bool = False
-) -> Scores:
-    """Return the scores of records for rows whose files were fetched."""
-    tally = Tally(run.protocol, opened=opens(run.frame))
-    configs: dict[str, tuple[float | None, ...]] = {}
-    for config in data.rows:
-        with closing(data.read(config)) as rows:
-            pairs = (
-                (row, [answers.get((config, row.index, n)) for n in range(run.samples)])
-                for row in rows
-            )
-            scored = score_rows(run, data, config, pairs, tally)
-            configs[config] = tuple(one.score for one in scored)
-    return Scores(configs, tally.validity(partial=partial))
+class ScoredRow(NamedTuple):
+    """A row, its question digest, the records of its samples, and their official scores.
 
-
-@dataclass(frozen=True)
-class ScoredRow:
-    """A row, the records of its samples, and the official scores of those that are answered.
-
-    Attributes:
-        row: with its gold answers.
-        question: its question digest.
-        records: one for each sample; None for a sample without one.
-        answers: of the answered samples, the text that is scored, and the record.
-        scores: of these texts, in [0, 1].
+    `records` has one for each sample, None for a sample without one; `answers` the text that is
+    scored and the record of each answered sample, `scores` its score in [0, 1].
     """
 
     row: Row
@@ -226,13 +229,15 @@ def score_rows(
             raise RulerError(msg)
         budget = None if extra is None else row.max_new_tokens + extra
         texts = [tally.add(one, budget, cleaned=task.metric in CLEANED) for one in records]
-        answers = [
-            (text, one)
-            for text, one in zip(texts, records, strict=True)
-            if one is not None and text is not None
-        ]
+        answers = [(t, one) for t, one in zip(texts, records, strict=True) if one and t is not None]
         scores = [score_row(row, task, text) for text, _ in answers]
         yield ScoredRow(row, question, records, answers, scores)
+
+
+def score_answer(row: Row, task: Task, answer: Answer, *, opened: bool) -> tuple[str, float]:
+    """Return the text of an answer that is scored (`scored_text`), and its official score."""
+    text = scored_text(answer, opened=opened, cleaned=task.metric in CLEANED)
+    return text, score_row(row, task, text)
 
 
 def rows_of_run(

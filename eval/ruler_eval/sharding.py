@@ -9,7 +9,7 @@ number of tokens at which both cost the same.
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ruler_eval.answers import Key
 from ruler_eval.data import Dataset
@@ -35,21 +35,6 @@ class Shard:
         return f"{self.index}/{self.count}"
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One row to answer, or one sample of it; `tokens` is its length with room for the answer."""
-
-    config: str
-    index: int
-    tokens: int
-    sample: int = 0
-
-    @property
-    def key(self) -> Key:
-        """Its identity."""
-        return self.config, self.index, self.sample
-
-
 def cost(tokens: int) -> float:
     """Return the cost of a row, in tokens of a short row.
 
@@ -59,35 +44,30 @@ def cost(tokens: int) -> float:
     return tokens + tokens * tokens / CROSSOVER
 
 
-def items_of(data: Dataset) -> list[Item]:
-    """Return all rows of a run, in the order of the data."""
-    return [
-        Item(config, index, length)
+def shares_of(data: Dataset, shards: int = 1, samples: int = 1) -> list[list[Key]]:
+    """Return what each shard answers; all samples of a row are in one, for its prefix cache."""
+    rows = [
+        (config, index, length)
         for config in data.rows
         for index, (length, _) in enumerate(data.sizes(config))
     ]
-
-
-def shares_of(data: Dataset, shards: int, samples: int) -> list[list[Item]]:
-    """Return what each shard answers; all samples of a row are in one, for its prefix cache."""
     return [
-        [replace(item, sample=sample) for item in share for sample in range(samples)]
-        for share in assign(items_of(data), shards)
+        [(*rows[place][:2], sample) for place in share for sample in range(samples)]
+        for share in assign([length for *_, length in rows], shards)
     ]
 
 
-def assign(items: Sequence[Item], shards: int) -> list[list[Item]]:
-    """Assign rows to shards of nearly equal cost; within a shard they keep the order of `items`.
+def assign(lengths: Sequence[int], shards: int) -> list[list[int]]:
+    """Return the places of the rows of each shard, in order; their costs are nearly equal.
 
     The costliest row goes first, each to the shard with the lowest cost so far (LPT; Graham 1969,
     "Bounds on multiprocessing timing anomalies"), the first among equals. No two shards differ by
     more than the cost of one row.
     """
-    costs = [cost(item.tokens) for item in items]
     loads = [(0.0, shard) for shard in range(shards)]
     places: list[list[int]] = [[] for _ in range(shards)]
-    for place in sorted(range(len(items)), key=lambda place: (-costs[place], place)):
+    for place in sorted(range(len(lengths)), key=lambda place: (-lengths[place], place)):
         load, shard = loads[0]
-        heapq.heapreplace(loads, (load + costs[place], shard))
+        heapq.heapreplace(loads, (load + cost(lengths[place]), shard))
         places[shard].append(place)
-    return [[items[place] for place in sorted(each)] for each in places]
+    return [sorted(each) for each in places]

@@ -1,16 +1,10 @@
 """Real engines give the same answers to the same rows, exactly those that were asked."""
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 from ruler_data import Row
 from tests.commands import succeeded
-from tests.conftest import ROOT
-from tests.engines.conftest import CPU, FLOAT, HANG, ONE, Answers, Order, answers, assert_same
-from tests.running.processes import refusal
+from tests.engines.conftest import CPU, ONE, Answers, Order, answers, assert_same
 
 
 def test_transformers_answers_within_its_room_and_hangs_on_what_it_read(
@@ -56,43 +50,3 @@ def test_copies_of_vllm_on_ray_say_the_same(
 ) -> None:
     succeeded(order("ray", tmp_path / "run", *ONE, "--option", "gpus=0"))
     assert_same(answers(tmp_path / "run"), reference)
-
-
-def test_transformers_on_two_processes_says_the_same(
-    order: Order, reference: Answers, tmp_path: Path
-) -> None:
-    done = order("transformers", tmp_path / "run", *FLOAT, "--rows", 2, "--data-parallel", 2)
-    succeeded(done)
-    found = answers(tmp_path / "run")
-    assert_same(found, {key: reference[key] for key in found})
-    assert len(found) == 4 and len(list((tmp_path / "run").glob("answers-?-of-2.*.jsonl"))) == 2
-
-
-def test_a_model_that_cannot_load_is_one_line_and_a_file(
-    order: Order, model: Path, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for path in model.iterdir():
-        data = path.read_bytes()
-        (broken / path.name).write_bytes(data[:5000] if path.suffix == ".safetensors" else data)
-    done = order("transformers", tmp_path / "run", *FLOAT, "--model", broken)
-    assert "engine transformers failed" in refusal(done, 1)
-    assert (tmp_path / "run" / "failure-0-of-1.txt").is_file()
-
-
-def test_the_benchmark_of_a_gpu_runs_tiny_on_a_cpu() -> None:
-    line = [sys.executable, "benchmarks/gpu.py", "--size", "tiny", "--lengths", "512,1024"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]), "COLUMNS": "100"}
-    done = subprocess.run(
-        [*line, "--rows", "2"], env=env, cwd=ROOT, text=True, capture_output=True, timeout=HANG
-    )
-    assert done.returncode == 0, done.stderr
-    said, _, head, _, *lines = done.stdout.splitlines()
-    assert re.match("tiny on .*, engine (transformers|vllm)", said), said
-    assert head.startswith("| tokens | run / alone | prefill |")
-    measured = [
-        [float(part.strip(" /s").replace(",", "")) for part in x.split("|")[1:4]] for x in lines
-    ]
-    assert [numbers[0] for numbers in measured] == [512, 1024]
-    assert all(ratio > 0 and speed > 0 for _, ratio, speed in measured)

@@ -88,22 +88,6 @@ def test_a_value_that_vllm_refuses_is_named(order: Order, tmp_path: Path) -> Non
     assert done.returncode == 1 and "dtype" in said[-1] and "failure-0-of-1.txt" in said[-1]
 
 
-def test_memory_options_may_change_on_resume_and_are_logged_with_the_start(
-    order: Order, tmp_path: Path
-) -> None:
-    half = ("--option", "max_num_seqs=4", "--shard", "0/2")
-    succeeded(order("vllm", tmp_path / "run", *ONE, *half))
-    succeeded(order("vllm", tmp_path / "run", *ONE, "--option", "max_num_seqs=2"))
-    starts = [
-        json.loads(line) for line in (tmp_path / "run" / "starts.jsonl").read_text().splitlines()
-    ]
-    assert [start["max_num_seqs"] for start in starts] == [4, 2]
-    assert starts[0]["fingerprint"] == starts[1]["fingerprint"]
-    info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
-    assert info["options"] == {"dtype": "float32", "enforce_eager": True}
-    assert len(answers(tmp_path / "run")) == 12
-
-
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])
 def test_samples_differ_from_one_another_and_come_out_the_same_again(
     order: Order, tmp_path: Path, engine: str

@@ -51,20 +51,6 @@ def test_a_press_of_kvpress_that_removes_nothing_says_the_same_and_half_of_the_c
     assert sum(half[key]["text"] != reference[key]["text"] for key in half) > len(half) / 2
 
 
-def test_answers_decoded_together_are_those_of_one_by_one(
-    frozen: Path, model: Path, reference: Answers, tmp_path: Path
-) -> None:
-    asked = ("--option", "function=batched_generate:generate", "--option", f"model={model}")
-    succeeded(
-        spawn(
-            "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *asked,
-            "--option", "dtype=float32", "--option", "batch=4", "--out", tmp_path,
-            env={"PYTHONPATH": f"{RECIPES}:{os.environ.get('PYTHONPATH', '')}"}, timeout=HANG,
-        )
-    )  # fmt: skip
-    assert_same(answers(tmp_path), reference)
-
-
 def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
     tmp_path: Path,
 ) -> None:

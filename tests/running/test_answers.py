@@ -44,17 +44,17 @@ def of(index: int, model: str | None = "org/a", text: str | None = "yes") -> Ans
     return Answer("vt_4096", index, text, "stop", 9, 1, 0.1, error, model=model)
 
 
-def settled(*records: Answer) -> dict[int, tuple[Answer, str | None]]:
-    found = settle((one, one) for one in records)
-    return {index: where for (_, index, _), where in found.items()}
+def settled(*records: Answer) -> dict[int, Answer]:
+    return {index: one for (_, index, _), one in settle(records).items()}
 
 
 def test_the_first_answer_of_the_runs_model_counts_and_another_models_is_asked_again() -> None:
     found = settled(of(0), of(1, "org/b"), of(2), of(0, text="later"), of(3, text=None), of(4))
-    assert found[0] == (of(0), None) and found[3][1] == "status 500"
-    assert found[1][1] == "answered by 'org/b', the run's model is 'org/a'"
+    assert found[0] == of(0) and found[3].error == "status 500"
+    assert found[1].error == "answered by 'org/b', the run's model is 'org/a'"
+    assert found[1].text is None
     again = settled(of(0), of(1, "org/b"), of(2), of(3, text=None), of(1), of(3), of(5, None))
-    assert again[1] == (of(1), None) and again[3] == (of(3), None) and again[5][1] is None
+    assert (again[1], again[3], again[5]) == (of(1), of(3), of(5, None))
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "error"]))))
@@ -62,12 +62,12 @@ def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | Non
     records = [of(n, text=None) if name == "error" else of(n, name) for n, name in rows]
     found = settled(*records)
     assert found.keys() == {n for n, _ in rows}
-    names = [one.model for one, reason in found.values() if reason is None and one.model]
+    names = [one.model for one in found.values() if one.error is None and one.model]
     assert len(set(names)) <= 1
-    for n, (_one, reason) in found.items():
+    for n, one in found.items():
         mine = [record for record in records if record.index == n]
         could = [record.model in (None, *names[:1]) for record in mine if record.error is None]
-        assert (reason is None) == any(could)
+        assert (one.error is None) == any(could)
 
 
 def tallied(*answers: Answer | None, partial: bool = False) -> Validity:

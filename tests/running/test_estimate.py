@@ -18,10 +18,6 @@ LLAMA_8B = {
 QWEN2 = {
     **LLAMA_8B, "model_type": "qwen2", "sliding_window": 1024, "max_window_layers": 30,
 }  # fmt: skip
-LLAMA_70B = {
-    **LLAMA_8B, "hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80,
-    "num_attention_heads": 64,
-}  # fmt: skip
 QWEN3_30B_A3B = {
     "model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144, "num_experts": 128,
     "moe_intermediate_size": 768, "num_hidden_layers": 48, "num_attention_heads": 32,
@@ -79,7 +75,6 @@ NEMOTRON_H_8B = {
     ("config", "billions", "active"),
     [  # as their model cards and papers print them; active ones there count the embedding, or not
         (LLAMA_8B, 8.03, 7.5),
-        (LLAMA_70B, 70.55, 69.5),
         (QWEN3_30B_A3B, 30.5, 3.0),
         (GEMMA3_27B, 27.0, 27.0),
         (GPT_OSS_120B, 116.8, 5.1),
@@ -158,9 +153,9 @@ def test_an_estimate_grows_with_rows_and_samples_and_has_no_hours_for_what_does_
     assert four.answer_tokens == 4 * many.answer_tokens
     assert work(four)[1] == pytest.approx(4 * work(many)[1])
     assert work(many)[0] < work(four)[0] < 2 * work(many)[0]  # at best one prefill for all four
-    large = estimate(shape(**LLAMA_70B), rows, GPUS["h100"])
+    large = estimate(shape(**GEMMA3_27B), rows, GPUS["l40s"])
     assert large.fits is False and large.gpu_hours is large.prefill_hours is None
-    assert estimate(shape(**LLAMA_70B), rows, GPUS["h100"], 4).fits
+    assert estimate(shape(**GEMMA3_27B), rows, GPUS["l40s"], 4).fits
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """`make eval`: a run and its score by one command."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -47,11 +46,6 @@ def test_a_run_has_a_folder_of_its_own_unless_one_is_named() -> None:
     assert done.stdout.index("MODEL is missing") < done.stdout.index("--editable '.[vllm]'")
 
 
-def test_a_model_must_be_named() -> None:
-    done = make("eval", "ENGINE=oracle")
-    assert done.returncode == 2 and "MODEL is missing: make eval MODEL=" in done.stderr
-
-
 def said_of(*arguments: object, option: str = "--out") -> str:
     """Return the value that make gives an option of the first command that it would run."""
     done = make("--dry-run", *arguments)
@@ -77,17 +71,9 @@ def test_runs_of_other_data_revisions_protocols_and_rows_do_not_meet(tmp_path: P
     }  # fmt: skip
 
 
-def test_a_build_goes_where_the_command_itself_would_put_it(tmp_path: Path) -> None:
-    file = tmp_path / "later.yaml"
-    file.write_text("# mine\nabout: Mine.\nname: 'mine' # so\ninclude: [vt]\n", encoding="utf-8")
-    assert said_of("build", "BUILD_FLAGS=--fresh --seed 3") == "dist/mistral-fresh"
-    assert said_of("build", f"SUITE={file}") == "dist/mistral-mine"
-    assert said_of("build", "SUITE=depth", "TOKENIZER=x/llama3/") == "dist/llama3-depth"
-    assert said_of("build", "SUITE=ruler", "OUT=dist/x", "BUILD_FLAGS=--fresh") == "dist/x"
-
-
 def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
     for asked, said in (
+        (("eval", "ENGINE=oracle"), "MODEL is missing: make eval MODEL="),
         (("eval", "MODEL=golden", "ENGINE=oracle", "DATA=/nope"), "DATA=/nope: no such folder"),
         (("report", "RUNS="), 'make report RUNS="runs/x runs/y"'),
     ):
@@ -96,15 +82,6 @@ def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
         [line, *of_make] = done.stderr.splitlines()
         assert line.startswith("make: ") and said in line
         assert len(of_make) == 1 and "Error 2" in of_make[0]
-
-
-@pytest.mark.parametrize("target", ["verify", "publish", "report"])
-def test_sources_and_out_are_variables_wherever_they_mean_something(target: str) -> None:
-    asked = (target, "REPO=org/r", "RUNS=runs/x", "SOURCES=src", "OUT=there")
-    done = make("--dry-run", "-o", f"{VENV}/.test", *asked)
-    succeeded(done)
-    assert "'there'" in done.stdout
-    assert target == "report" or re.search("(--sources |RULER_SOURCES=)'src'", done.stdout)
 
 
 def test_a_mistyped_variable_is_refused_and_values_may_hold_spaces() -> None:

@@ -1,19 +1,12 @@
 """The openai engine against a server that refuses, stalls, talks nonsense, dies and comes back."""
 
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
-from time import sleep
 
 import pytest
 
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval.engines.interface import Request
-from ruler_eval.engines.openai import prepare
-from ruler_eval.eval_config import EvalConfig
-from ruler_eval.models import Model
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import answered, evaluate, lines, refusal, started, whole_lines
@@ -54,27 +47,6 @@ def test_ids_are_sent_and_each_row_gets_its_own_answer(
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert "sk-secret-9" not in done.stdout + done.stderr + written
     assert str(server.port) not in written
-
-
-def test_an_answer_is_given_on_while_later_prompts_are_still_rendered(
-    frozen: Path, tokenizer: PromptTokenizer, golden: Say
-) -> None:
-    rows, taken = islice(read_rows(frozen / config_file("vt_2048")), 12), list[Request]()
-
-    with FakeServer(golden) as fake:
-        config = EvalConfig(base_url=fake.url)
-        asked = [Request("vt_2048", row, config.prompts.ids(tokenizer, row), 30) for row in rows]
-        engine = prepare(config, Model("m", "m"), tokenizer, 2048)
-
-        def rendered() -> Iterator[Request]:
-            for request in asked:
-                until(lambda: fake.answered == len(taken))
-                sleep(0.1)  # until the client has read it
-                taken.append(request)
-                yield request
-
-        next(engine.generate(rendered()))
-    assert len(taken) == 2
 
 
 def status(code: int, data: bytes = b"no", **headers: str) -> Reply:

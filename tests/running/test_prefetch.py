@@ -17,8 +17,7 @@ def counting(seen: list[int], end: int, *, fails: bool = False) -> Iterator[int]
         raise ValueError(msg)
 
 
-@pytest.mark.parametrize("depth", [1, 4, 50])
-@pytest.mark.parametrize("length", [0, 1, 20])
+@pytest.mark.parametrize(("depth", "length"), [(1, 20), (4, 0), (50, 20)])
 def test_every_item_comes_once_and_in_order(depth: int, length: int) -> None:
     assert list(prefetch(counting([], length), depth)) == list(range(length))
 

@@ -2,17 +2,10 @@
 
 import os
 import signal
-from collections import deque
-from collections.abc import Collection, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from ruler_data.row import Row
-from ruler_eval.answers import Answer
-from ruler_eval.engines.interface import Request
-from ruler_eval.engines.ray import Copy, dispatch
 from tests.builds import until
 from tests.commands import finish, spawn
 from tests.running.processes import (
@@ -70,53 +63,6 @@ def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Pa
     assert "2 copies of the model were lost with this row" in refusal(done, 1)
     unscored = [line["index"] for line in lines(tmp_path) if line["error"]]
     assert unscored == [7] and len(lines(tmp_path)) == 20
-
-
-class Lost(Exception):
-    """A copy has died."""
-
-
-class FakeRay:
-    """A cluster whose copies some rows end."""
-
-    def __init__(self, ends: Collection[int]) -> None:
-        self.ends = ends
-        self.exceptions = SimpleNamespace(RayActorError=Lost, RayTaskError=ZeroDivisionError)
-        self.util = SimpleNamespace(remove_placement_group=lambda group: None)
-
-    def wait(self, streams: list[object], **_: object) -> tuple[list[object], list[object]]:
-        return streams, []
-
-    def get(self, found: object) -> object:
-        return found
-
-    def kill(self, actor: object) -> None:
-        pass
-
-    def start(self) -> Copy:
-        held: deque[Request] = deque()
-        put = SimpleNamespace(remote=held.append)
-        return Copy(None, SimpleNamespace(put=put), self.serve(held))
-
-    def serve(self, held: deque[Request]) -> Iterator[Answer | None]:
-        yield None
-        while True:
-            request = held.popleft()
-            if request.row.index in self.ends:
-                raise Lost
-            yield request.answered("x", "stop", 1, 0.0)
-
-
-@pytest.mark.parametrize("ends", [range(2, 60, 3), range(60)])
-def test_many_rows_that_end_every_copy_are_unscored_and_take_no_other_with_them(
-    ends: range,
-) -> None:
-    asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(60))
-    ray = FakeRay(ends)
-    answers = dispatch(ray, [ray.start()], ray.start, asked, 30.0, "")
-    found = {each.index: each.error for each in answers}
-    assert len(found) == 60
-    assert {index for index, error in found.items() if error} == set(ends)
 
 
 #: Makes Python forget the oracle in the processes of a cluster, as where an engine is missing.

@@ -4,9 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,78 +114,3 @@ def test_what_has_no_room_is_named_and_a_copy_may_span_machines(
     done = spawn("ruler-eval", *order(frozen, tmp_path, "--option", "gpus=2"))
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path) == all_keys(frozen)
-
-
-LISTS = "cluster_synced_files rsync_exclude rsync_filter initialization_commands setup_commands"
-STARTS = "head_setup worker_setup head_start_ray worker_start_ray"
-#: A cluster of a head without GPUs, and fake nodes. (Ray's own AutoscalingCluster ends every Ray on
-#: the machine; fake nodes look for the head at Ray's own port.)
-SCALING = {
-    "cluster_name": "test", "max_workers": 2, "upscaling_speed": 1.0, "idle_timeout_minutes": 5,
-    "provider": {
-        "type": "fake_multinode", "use_node_id_as_ip": True, "disable_node_updaters": True,
-    },
-    "auth": {}, "docker": {}, "file_mounts": {}, "file_mounts_sync_continuously": False,
-    **{name: [] for name in LISTS.split()}, **{f"{name}_commands": [] for name in STARTS.split()},
-    "head_node_type": "ray.head.default",
-    "available_node_types": {
-        "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
-        "gpu": {
-            "resources": {"CPU": 1, "GPU": 1}, "node_config": {}, "min_workers": 0,
-            "max_workers": 2,
-        },
-    },
-}  # fmt: skip
-PORT = 6379
-
-
-def listens() -> bool:
-    with socket.socket() as door:
-        return door.connect_ex(("127.0.0.1", PORT)) == 0
-
-
-def test_a_cluster_without_gpus_scales_up(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))
-    config = tmp_path / "autoscaler.json"
-    config.write_text(json.dumps(SCALING))
-    if listens():
-        pytest.skip(f"port {PORT} is in use")
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    # Of its own, as runs without an address look for a cluster in Ray's; short, for its sockets.
-    files = tempfile.mkdtemp(prefix="ray-")
-    head = subprocess.Popen(
-        [
-            Path(sys.executable).with_name("ray"), "start", "--head", "--block", "--num-cpus=0",
-            f"--port={PORT}", f"--temp-dir={files}", f"--autoscaling-config={config}",
-            "--disable-usage-stats",
-        ],
-        env={**os.environ, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"},
-        stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    try:
-        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{PORT}")
-        until(listens)
-        asked = ("--option", "gpus=1", "--option", "copies=2", "--option", "seconds=0.2")
-        with started(*order(frozen, tmp_path / "run", *asked)) as process:
-            until(lambda: len(copies(str(tmp_path))) == 2, process)
-            done = finish(process)
-    finally:
-        head.terminate()
-        head.wait(60)
-        end_marked(str(tmp_path))
-        shutil.rmtree(files, ignore_errors=True)
-    assert done.returncode == 0, done.stderr
-    assert keys(tmp_path / "run") == all_keys(frozen)
-
-
-def end_marked(mark: str) -> None:
-    """End what a fake cluster left behind, and nothing else."""
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            marked = f"RULER_TEST_MARK={mark}".encode() in (entry / "environ").read_bytes()
-            if marked and int(entry.name) != os.getpid():
-                os.kill(int(entry.name), signal.SIGKILL)
-        except OSError:  # it has just ended
-            continue

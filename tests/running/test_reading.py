@@ -23,7 +23,6 @@ from ruler_eval import data as reading
 from ruler_eval.data import Dataset
 from ruler_eval.engines import Request
 from ruler_eval.runner import requests
-from ruler_eval.sharding import Item
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)
@@ -74,13 +73,6 @@ def test_a_row_out_of_its_place_is_refused(tmp_path: Path) -> None:
         list(read_in_order(path, "vt_4096", 3))
 
 
-def test_a_file_with_too_few_rows_is_refused(tmp_path: Path) -> None:
-    write(path := tmp_path / "rows.parquet", rows_of(["a", "b", "c"]))
-    assert len(list(read_in_order(path, "vt_4096", 3))) == 3
-    with pytest.raises(RulerError, match="vt_4096: row 3 is not in its place"):
-        list(read_in_order(path, "vt_4096", 4))
-
-
 @pytest.mark.parametrize("broken", [{"outputs": ()}, {"outputs": ("A", None)}, {"question": None}])
 def test_a_row_without_what_every_row_has_is_refused_in_one_line(
     tmp_path: Path, broken: dict[str, Any]
@@ -95,35 +87,13 @@ def test_a_row_without_what_every_row_has_is_refused_in_one_line(
             list(found)
 
 
-def test_row_groups_without_rows_are_passed_over(tmp_path: Path) -> None:
-    rows = rows_of(["a", "b", "c"])
-    path = tmp_path / "rows.parquet"
-    with pq.ParquetWriter(path, SCHEMA, write_page_checksum=True) as writer:
-        for part in (rows[:2], [], rows[2:], []):
-            writer.write_table(to_table(part))
-    assert list(read_in_order(path, "vt_4096", 3)) == rows
-
-
-@pytest.mark.parametrize("broken", ["outputs", "evidence", "context"])
-def test_a_file_of_other_columns_is_refused_in_one_line(tmp_path: Path, broken: str) -> None:
-    table = to_table(rows_of(["a", "b"]))
-    place = table.schema.names.index(broken)
-    for other in (table.remove_column(place), table.set_column(place, broken, pa.nulls(2))):
-        pq.write_table(other, path := tmp_path / "rows.parquet")
-        for found in (read_in_order(path, "vt_4096", 2), read_alike(path, 2, {0, 1})):
-            with pytest.raises(
-                RulerError, match=r"^vt_4096: cannot be read \(.*; verify the data$"
-            ):
-                list(found)
-
-
 def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> None:
     asked = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
     job = SimpleNamespace(
         data=SimpleNamespace(read_alike=lambda config, rows: [rows_of(["a"] * 3)[n] for n in rows]),
         request=lambda config, row: Request(config, row, [1], 30),
     )
-    pending = [Item(config, index, 0, sample) for sample in (0, 1) for config, index in asked]
+    pending = [(config, index, sample) for sample in (0, 1) for config, index in asked]
     found = [request.key for request in requests(cast(Any, job), pending)]
     longest = ["cwe_131072", "vt_131072", "fwe_8192", "vt_4096"]
     assert found == [(c, dict(asked)[c], sample) for c in longest for sample in (0, 1)]

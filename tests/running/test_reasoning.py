@@ -14,12 +14,10 @@ from ruler_data.index import Index, Sibling
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_data.tokenizers.registry import load_folder
 from ruler_eval import reasoning
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import release_for
 from ruler_eval.models import Model
-from ruler_eval.prompts import PROTOCOLS, PromptFormat
 from tests.running import tiny
 from tests.running.processes import evaluate, lines
 from tests.running.server import Body, FakeServer, Say
@@ -47,14 +45,6 @@ def test_what_follows_the_reasoning_is_the_answer(
 ) -> None:
     assert reasoning.split(text) == (thought, answer)
     assert reasoning.is_in(text) == (thought is not None)
-
-
-def test_reasoning_that_the_template_opened_is_known_from_the_frame(tmp_path: Path) -> None:
-    tokenizer = load_folder(tiny.make_tokenizer(tmp_path / "r1", tiny.REASONER, bos=None), "r1")
-    for protocol in ("thinking", "completion"):
-        assert reasoning.opens(PromptFormat(PROTOCOLS[protocol], 0).frame(tokenizer))
-    assert reasoning.split("It must be 12", opened=True) == ("It must be 12", "")
-    assert reasoning.split("It must be 12</think>\n12", opened=True)[1] == "12"
 
 
 @pytest.mark.parametrize("protocol", ["completion", "chat"])
@@ -111,18 +101,6 @@ def test_a_thinking_run_records_reasoning_apart_and_scores_the_answer(
     scores = ruler_eval.score(tmp_path, frozen)
     assert scores.configs["vt_2048"] == (1.0,) * 4
     assert (scores.validity.reasoning, scores.exit_status) == (0, 0), scores
-
-
-def test_a_reasoning_model_under_completion_is_told_beside_its_score(
-    frozen: Path, tmp_path: Path
-) -> None:
-    def think(requests: list[ruler_eval.Request]) -> list[ruler_eval.Generation]:
-        return [ruler_eval.Generation("<think>Let me", "length", 30) for _ in requests]
-
-    run = ruler_eval.run(frozen, generate=think, out=tmp_path, configs="vt_2048", rows=6)
-    validity = ruler_eval.score(run, frozen).validity
-    assert (validity.reasoning, validity.cut_off, validity.exit_status) == (6, 6, 1)
-    assert any("use --protocol thinking" in error for error in validity.errors)
 
 
 def test_rows_without_room_for_reasoning_are_refused_naming_those_that_have_it(

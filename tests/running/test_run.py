@@ -3,22 +3,19 @@
 import json
 import shutil
 import signal
-import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-import ruler_eval
-from ruler_data import Row, RulerError, UsageError
+from ruler_data import Row, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
 from ruler_eval.run_dir import RunFolder, RunInfo
 from ruler_eval.sharding import Shard
 from tests.builds import until
 from tests.commands import finish
-from tests.running import tiny
 from tests.running.processes import (
     all_keys,
     evaluate,
@@ -104,13 +101,6 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
     assert again.returncode == 1 and "retrying 2 rows that failed before" in again.stderr
     assert set(keys(tmp_path)) == set(all_keys(frozen)) and len(lines(tmp_path)) == 42
-
-
-def test_weights_that_cannot_be_read_are_named(frozen: Path, tmp_path: Path) -> None:
-    model = tiny.make_model(tmp_path / "tiny")
-    (model / "model.safetensors").symlink_to("gone")
-    with pytest.raises(RulerError, match=r"--model: .*/model.safetensors: cannot be read: No such"):
-        ruler_eval.run(frozen, model=model, engine="oracle", out=tmp_path / "run")
 
 
 def test_a_run_that_answered_nothing_gives_way_to_another_once_it_is_over(
@@ -213,12 +203,3 @@ def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_oth
 def test_what_is_not_a_shard_is_refused(share: str) -> None:
     with pytest.raises(UsageError, match="not a shard; write I/N"):
         parse_shard(share)
-
-
-def test_stopping_takes_no_time(frozen: Path, tmp_path: Path) -> None:
-    with started(*order(frozen, tmp_path, "--option", "seconds=1000")) as process:
-        until(lambda: any(tmp_path.glob("answers-*.jsonl")), process)
-        begun = time.monotonic()
-        process.send_signal(signal.SIGINT)
-        assert finish(process).returncode == 130
-        assert time.monotonic() - begun < 60

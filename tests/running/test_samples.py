@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import ruler_eval
-from ruler_data import UsageError
 from ruler_eval import Request
 from ruler_report.publication import compose
 from tests.running.processes import evaluate
@@ -66,13 +65,3 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
     asked = len(calls)
     again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
     assert again.complete and [request.key for request in calls[asked:]] == [("vt_2048", 1, 2)]
-
-
-def test_samples_without_a_temperature_are_refused(frozen: Path, tmp_path: Path) -> None:
-    wanted: dict[str, Any] = {"out": tmp_path, "model": "m", "engine": "openai"}
-    with pytest.raises(UsageError, match="greedy answers are all the same"):
-        ruler_eval.run(frozen, samples=2, **wanted)
-    with pytest.raises(UsageError, match=r"top_p 0\.9: needs a temperature"):
-        ruler_eval.run(frozen, top_p=0.9, **wanted)
-    with pytest.raises(UsageError, match="python samples by itself"):
-        ruler_eval.run(frozen, out=tmp_path, generate=often, temperature=0.5)

@@ -7,7 +7,6 @@ in FOLDER/slurm.conf) and stops it (`stop FOLDER`).
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -108,15 +107,6 @@ def array(frozen: Path, tmp_path: Path) -> Array:
     return Array(frozen, tmp_path, 2)
 
 
-def test_a_subset_of_the_array_keeps_the_number_of_shards(frozen: Path, tmp_path: Path) -> None:
-    array = Array(frozen, tmp_path, 4)
-    assert finish(array.submit("1,3")) == ["COMPLETED"] * 2
-    journals = sorted(path.name.split(".")[0] for path in array.out.glob("answers-*.jsonl"))
-    assert journals == ["answers-1-of-4", "answers-3-of-4"]
-    assert finish(array.submit("0,2")) == ["COMPLETED"] * 2
-    assert keys(array.out) == all_keys(frozen)
-
-
 def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
     job = array.submit("0-1", seconds=0.4)
     until(lambda: len(list(array.out.glob("answers-*.jsonl"))) == 2 and whole_lines(array.out) > 4)
@@ -128,18 +118,6 @@ def test_preempted_tasks_are_requeued_and_resume(array: Array) -> None:
     assert {path.read_bytes()[-2:] for path in array.out.glob("answers-*.jsonl")} == {b"}\n"}
     assert finish(job) == ["COMPLETED"] * 2
     assert "DUE TO PREEMPTION" in array.log(job, 0)
-    assert keys(array.out) == all_keys(array.data)
-
-
-def test_a_task_that_is_killed_fails_alone_and_is_submitted_again(array: Array) -> None:
-    job = array.submit("0-1", seconds=0.4)
-    until(lambda: any(path.stat().st_size for path in array.out.glob("answers-1-of-2.*")))
-    for entry in Path("/proc").glob("[0-9]*"):
-        line = (entry / "cmdline").read_bytes() if (entry / "cmdline").exists() else b""
-        if b"ruler_cli" in line and b"1/2" in line.split(b"\0") and str(array.out).encode() in line:
-            os.kill(int(entry.name), signal.SIGKILL)
-    assert finish(job) == ["COMPLETED", "FAILED"]
-    assert finish(array.submit("1")) == ["COMPLETED"]
     assert keys(array.out) == all_keys(array.data)
 
 

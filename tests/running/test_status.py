@@ -6,8 +6,7 @@ from pathlib import Path
 import ruler_eval
 from tests.builds import until
 from tests.commands import finish
-from tests.running.processes import evaluate, lines, order, refusal, started, whole_lines
-from tests.running.server import FakeServer, Say
+from tests.running.processes import evaluate, order, refusal, started, whole_lines
 
 
 def test_a_run_is_watched_while_it_goes_on_and_no_file_changes(
@@ -40,27 +39,3 @@ def test_a_folder_that_is_no_run_is_refused(frozen: Path, tmp_path: Path) -> Non
         assert "has no run.json; give the output folder of a run" in refusal(
             evaluate("status", folder)
         )
-
-
-def test_rows_that_a_router_gave_to_another_model_are_unanswered_until_the_run_s_own_answers(
-    frozen: Path, tmp_path: Path, golden: Say
-) -> None:
-    def asked(server: FakeServer) -> tuple[object, ...]:
-        return (
-            *("run", "--data", frozen, "--model", "m", "--base-url", server.url, "--out", tmp_path),
-            *("--configs", "vt_2048", "--rows", 12, "--option", "concurrency=1"),
-        )
-
-    with FakeServer(golden) as server:
-        server.names = lambda _body: {"model": "other" if len(server.seen) % 3 == 0 else "m"}
-        said = refusal(evaluate(*asked(server)), 1)
-        assert "4 rows could not be answered (answered by 'other', the run's model is 'm')" in said
-        assert {line["model"] for line in lines(tmp_path)} == {"m", "other"}
-        assert (
-            "12 rows have an answer" in refusal(evaluate("score", tmp_path, "--data", frozen), 1)
-            or ruler_eval.score(tmp_path, frozen, partial=True).exit_status == 1
-        )
-        server.names = lambda _body: {"model": "m", "system_fingerprint": "fp_2"}
-        assert evaluate(*asked(server)).returncode == 0
-    scores = ruler_eval.score(tmp_path, frozen)
-    assert scores.configs["vt_2048"] == (1.0,) * 12 and scores.validity.models == {"m": 12}

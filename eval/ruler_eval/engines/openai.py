@@ -96,7 +96,7 @@ def prepare(
 ) -> Engine:
     """Return the engine; the server is asked for the window of the model."""
     assert tokenizer is not None
-    options = read_options("openai", OpenAiOptions, config.engine_options)
+    options = read_options("openai", OpenAiOptions, config.options)
     protocols = APIS[options.api].protocols
     if config.protocol not in protocols:
         option, use = f"--option api={options.api}", " or ".join(protocols)

@@ -46,7 +46,7 @@ def prepare(
     config: EvalConfig, model: Model, _tokenizer: PromptTokenizer | None, longest: int
 ) -> Engine:
     """Return the engine, not started. A copy loads its own tokenizer with the model."""
-    options, rest = take_options(RayOptions, config.engine_options)
+    options, rest = take_options(RayOptions, config.options)
     inner = replace(config, engine=options.engine, options=rest)
     make = partial(engines.prepare, model=model, tokenizer=None, longest=longest)
     engine = make(inner)
@@ -104,7 +104,7 @@ def _generate(
     make: Callable[[EvalConfig], Engine],
     requests: Iterator[Request | None],
 ) -> Iterator[Answer]:
-    ray, own = connect(), config.engine_options
+    ray, own = connect(), config.options
     gpus = options.gpus
     if gpus is None:
         size = config.tensor_parallel * int(own.get("pipeline_parallel_size", 1))

@@ -35,8 +35,8 @@ def prepare(
 ) -> Engine:
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
-    options = read_options("transformers", TransformersOptions, config.engine_options)
-    deciding = deciding_options(config.engine_options)
+    options = read_options("transformers", TransformersOptions, config.options)
+    deciding = deciding_options(config.options)
     return Engine(
         partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},

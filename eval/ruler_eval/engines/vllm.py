@@ -52,7 +52,7 @@ def prepare(
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     from vllm.engine.arg_utils import EngineArgs
 
-    options = config.engine_options
+    options = config.options
     recurrent = is_recurrent(model.config)
     if recurrent and "enable_prefix_caching" not in options:
         warn(
