@@ -14,8 +14,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ruler_data.names import counted, quote
+from ruler_data.row import Row
+from ruler_data.tasks import Task
 from ruler_eval import reasoning
-from ruler_eval.metrics import clean
+from ruler_eval.metrics import CLEANED, clean, score_row
 
 #: A sample of a row: its config, its index, and the number of the sample (0 unless several).
 Key = tuple[str, int, int]
@@ -132,6 +134,12 @@ def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -
     is_apart = answer.reasoning is not None
     _, text = reasoning.split(answer.text or "", opened=opened and not is_apart)
     return clean(text) if cleaned else text
+
+
+def score_answer(row: Row, task: Task, answer: Answer, *, opened: bool) -> tuple[str, float]:
+    """Return the text of an answer that is scored (`scored_text`), and its official score."""
+    text = scored_text(answer, opened=opened, cleaned=task.metric in CLEANED)
+    return text, score_row(row, task, text)
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,10 @@ import numpy as np
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, question_digest
-from ruler_eval.answers import Answer, Key
+from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.data import Dataset
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, read_info
-from ruler_eval.scoring import score_answer
 from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.

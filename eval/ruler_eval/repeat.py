@@ -23,13 +23,12 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.names import counted
 from ruler_data.row import Row
-from ruler_eval.answers import Answer, Key
+from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
 from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, read_info
 from ruler_eval.runner import RunJob, open_job, requests
-from ruler_eval.scoring import score_answer
 
 FILES = "repeat-*.json"
 #: Chance that an interval misses the true value, at most.

@@ -28,8 +28,7 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
 from ruler_data.row import Row, question_digest
-from ruler_data.tasks import Task
-from ruler_eval.answers import Answer, Key, Tally, Validity, scored_text
+from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
@@ -232,12 +231,6 @@ def score_rows(
         answers = [(t, one) for t, one in zip(texts, records, strict=True) if one and t is not None]
         scores = [score_row(row, task, text) for text, _ in answers]
         yield ScoredRow(row, question, records, answers, scores)
-
-
-def score_answer(row: Row, task: Task, answer: Answer, *, opened: bool) -> tuple[str, float]:
-    """Return the text of an answer that is scored (`scored_text`), and its official score."""
-    text = scored_text(answer, opened=opened, cleaned=task.metric in CLEANED)
-    return text, score_row(row, task, text)
 
 
 def rows_of_run(
