@@ -119,7 +119,7 @@ def test_a_gate_refuses_margins_and_runs_that_cannot_be(tmp_path: Path) -> None:
         assert "--margin" in refused(
             evaluate("gate", one, "--baseline", one, "--margin", margin), 2
         )
-    assert "the protocols differ" in refused(evaluate("gate", one, "--baseline", other))
+    assert "the protocols differ" in refused(evaluate("gate", one, "--baseline", other), 2)
 
 
 def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> None:
@@ -169,6 +169,10 @@ def test_a_plan_says_how_many_rows_decide_and_what_they_cost(tmp_path: Path) -> 
     assert rows["overall"] < rows["retrieval"]
     tight = plan(0.75, base)
     assert tight.rows == pytest.approx(16 * made.rows, rel=0.1) and not tight.decides
+    failed = {**base.configs, "vt_4096": config_result([None] * 400),
+              "vt_8192": config_result([None] * 400)}  # fmt: skip
+    part = plan(3.0, replace(base, configs=failed))
+    assert part.notes[0].endswith("no row of the baseline has a score: vt_4096, vt_8192")
     passed = 0
     for number in range(20):  # equal models, whose rows have half of their variance in common
         pair = [

@@ -115,35 +115,37 @@ def another(run: Path) -> None:
 
 
 CHANGED = "answers-0-of-2.jsonl: was changed after results.json"
+VT = "configs.vt_4096"
 FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "all scores 1": (of_config("scores", ones), "vt_4096/.*the score is 1.0 in the file, not"),
-    "one score": (of_config("scores", lambda x: [1 - x[0], *x[1:]]), "vt_4096/0: the score is"),
-    "scores of qa": (of_config("scores", ones, "qa_1_4096"), "qa_1_4096/.*the score is 1.0"),
-    "exact scores": (of_config("exact", ones), "vt_4096/.*: the exact score is 1.0"),
-    "f1": (of_config("f1", ones), "vt_4096/.*: the F1 is 1.0"),
-    "headline": (of_config("headline", lambda _: "exact"), "vt_4096: headline is not"),
-    "digest of the rows": (of_config("digest", lambda _: "sha256:0"), "vt_4096: digest is not"),
+    "all scores 1": (of_config("scores", ones), rf"{VT}.scores.\d: '1.0' is claimed, '0.*found"),
+    "one score": (of_config("scores", lambda x: [1 - x[0], *x[1:]]), f"{VT}.scores.0: "),
+    "scores of qa": (of_config("scores", ones, "qa_1_4096"), "configs.qa_1_4096.scores"),
+    "exact scores": (of_config("exact", ones), f"{VT}.exact"),
+    "f1": (of_config("f1", ones), f"{VT}.f1"),
+    "headline": (of_config("headline", lambda _: "exact"), f"{VT}.headline: 'exact' is claimed"),
+    "digest of the rows": (of_config("digest", lambda _: "sha256:0"), f"{VT}.digest"),
     "question digest": (
-        of_config("question_digest", lambda _: "sha256:0"), "vt_4096: question digest is not",
+        of_config("question_digest", lambda _: "sha256:0"), f"{VT}.question_digest",
     ),
-    "questions": (of_config("questions", lambda x: "0" * len(x)), "vt_4096: questions is not"),
-    "fewer rows": (dropped(2), "vt_4096: rows is not"),
+    "questions": (of_config("questions", lambda x: "0" * len(x)), f"{VT}.questions"),
+    "fewer rows": (dropped(2), f"{VT}.characters"),
     "a config left out": (
         in_json("results.json", lambda body: body["configs"].pop("qa_1_4096") and None),
-        "qa_1_4096: is in only one of",
+        "configs.qa_1_4096: 'nothing' is claimed",
     ),
-    "answer lengths": (of_config("characters", lambda x: [9] * len(x)), "in characters"),
-    "answer tokens": (of_config("tokens", lambda x: [9] * len(x)), "in tokens"),
-    "cut off": (of_config("truncated", lambda _: [0]), "vt_4096: truncated is not"),
-    "empty": (of_config("empty", lambda _: [0, 1]), "vt_4096: empty is not"),
-    "kinds of failure": (of_config("failures", lambda _: {}), "the kinds of failure"),
-    "floor": (of_config("floor", lambda _: None), "vt_4096: floor is not"),
-    "parameters": (of_config("params", lambda _: {"hops": 9}), "vt_4096: params is not"),
-    "category": (of_config("category", lambda _: "retrieval"), "vt_4096: category is not"),
-    "model": (in_field("run", "model", value="org/better"), "run: model 'org/better' is claimed"),
-    "revision": (in_field("run", "model_revision", value="1" * 40), "run: model_revision"),
-    "protocol": (in_field("run", "protocol", value="base"), "run: protocol 'base' is claimed"),
-    "fingerprint": (in_field("fingerprint", value="sha256:1"), "fingerprint: sha256:1 is claimed"),
+    "answer lengths": (of_config("characters", lambda x: [9] * len(x)), f"{VT}.characters"),
+    "answer tokens": (of_config("tokens", lambda x: [9] * len(x)), f"{VT}.tokens"),
+    "cut off": (of_config("truncated", lambda _: [0]), f"{VT}.truncated"),
+    "empty": (of_config("empty", lambda _: [0, 1]), f"{VT}.empty"),
+    "kinds of failure": (of_config("failures", lambda _: {}), f"{VT}.failures"),
+    "floor": (of_config("floor", lambda _: None), f"{VT}.floor"),
+    "parameters": (of_config("params", lambda _: {"hops": 9}), f"{VT}.params"),
+    "category": (of_config("category", lambda _: "retrieval"), f"{VT}.category"),
+    "noise": (in_field("noise", value=-1.0), "noise is -1.0, a variance of scores is from 0 to 1"),
+    "model": (in_field("run", "model", value="org/better"), "run.model: 'org/better' is claimed"),
+    "revision": (in_field("run", "model_revision", value="1" * 40), "run.model_revision"),
+    "protocol": (in_field("run", "protocol", value="base"), "run.protocol: 'base' is claimed"),
+    "fingerprint": (in_field("fingerprint", value="sha256:1"), "fingerprint: 'sha256:1' is claim"),
     "rows answered": (in_field("validity", "answered", value=12), "answered.* is claimed"),
     "who answered": (in_field("validity", "models", value={"gpt": 18}), "by gpt.* is claimed"),
     "model of the run": (
@@ -156,18 +158,18 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "texts": (in_answers(every(text="all of them")), CHANGED),
     "texts, files hidden": (
-        in_answers(every(text="all of them"), hidden=True), "the score is 1.0 in the file",
+        in_answers(every(text="all of them"), hidden=True), "configs.*.characters",
     ),
     "wrong answers removed": (in_answers(lambda lines: lines[1:]), CHANGED),
     "removed, files hidden": (
-        in_answers(lambda lines: lines[1:], hidden=True), "the score is|missing is not",
+        in_answers(lambda lines: lines[1:], hidden=True), "characters",
     ),
-    "another's answers": (another, "the score is|in characters|in tokens"),
+    "another's answers": (another, "characters|configs"),
     "answers to another question": (
         in_answers(every(question_digest="0" * 16), hidden=True), "to another question",
     ),
     "answers of another model": (
-        in_answers(every(model="org/better"), hidden=True), "by org/better",
+        in_answers(every(model="org/better"), hidden=True), "by org/better.*found",
     ),
     "a journal added": (
         lambda run: (run / "answers-1-of-3.jsonl").write_text("") and None,
@@ -197,14 +199,14 @@ def test_no_command_takes_scores_that_their_answers_contradict(
 ) -> None:
     run = shutil.copytree(scored, tmp_path / "run")
     FORGERIES["all scores 1"][0](run)
-    for command in (
-        ("compare", run, scored),
-        ("gate", run, "--baseline", scored),
-        ("report", run, "--out", tmp_path / "out"),
-        ("leaderboard", run, "--out", tmp_path / "out"),
-        ("publish", run, "--repo", "org/preds", "--dry-run"),
+    for code, *command in (
+        (1, "compare", run, scored),
+        (2, "gate", run, "--baseline", scored),  # 1 would say that the run is worse
+        (1, "report", run, "--out", tmp_path / "out"),
+        (1, "leaderboard", run, "--out", tmp_path / "out"),
+        (1, "publish", run, "--repo", "org/preds", "--dry-run"),
     ):
-        assert "the score is 1.0 in the file" in refused(evaluate(*command)), command
+        assert "'1.0' is claimed" in refused(evaluate(*command), code), command
     assert not (tmp_path / "out").exists()
 
 
@@ -215,6 +217,24 @@ def test_the_validity_line_is_never_that_of_the_file(scored: Path, tmp_path: Pat
     in_field("validity", "partial", value=True)(run)
     in_field("validity", "models", value={"org/better": 18})(run)
     assert wanted and derive(run).validity == replace(wanted, partial=True)
+
+
+def test_noise_and_kinds_of_failure_are_never_those_of_the_file(
+    scored: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    wanted = derive(run)
+    in_field("noise", value=0.9)(run)
+    in_field("package_version", value="0.0.1")(run)
+    forged = {"refusal": [0], "as without context": [0, 1, 2, 3, 4, 5, 99]}
+    of_config("failures", lambda _: forged)(run)
+    found, config = derive(run), wanted.configs["vt_4096"]
+    assert found.noise == wanted.noise == 0
+    zeros = {row for row, score in enumerate(config.scores) if score == 0}
+    kinds = {kind: {*rows} for kind, rows in found.configs["vt_4096"].failures.items()}
+    ours = {kind: {*rows} - zeros for kind, rows in config.failures.items()}
+    assert kinds.pop("as without context", set()) == zeros
+    assert kinds == {kind: rows for kind, rows in ours.items() if rows}
 
 
 def test_answers_and_rows_are_scored_without_a_results_json(scored: Path, tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ def gate(
     ] = "",
     gpu: Annotated[str, typer.Option(help="With --plan: name of the GPU, e.g. h100.")] = "",
 ) -> Gate | GatePlan:
-    """Test that a run is not worse than a baseline; exit 0 not worse, 1 worse, 3 cannot tell.
+    """Test that a run is not worse; exit 0 not worse, 1 worse, 3 cannot tell, 2 could not run.
 
     What the baseline has and the run lacks counts against the run.
 
@@ -237,19 +237,25 @@ def gate(
         UsageError: there is no such run, it is not scored, or the margin is not positive.
         RulerError: the runs cannot be compared.
     """
-    from ruler_data.errors import UsageError
+    from ruler_data.errors import RulerError, UsageError
     from ruler_report.derive import derive
     from ruler_report.stats import baseline as stats
     from ruler_report.stats import gate_plan
 
-    known = None if baseline is None else derive(baseline, data)
-    chosen = stats.lengths_of(lengths)
-    if plan:
-        return gate_plan.plan(margin, known, rows=rows, lengths=chosen, model=model, gpu=gpu)
-    if new is None or known is None:
-        msg = "give RUN and --baseline; or --plan, to plan a run"
-        raise UsageError(msg)
-    return stats.gate(derive(new, data), known, margin=margin, rows=rows, lengths=chosen)
+    try:
+        known = None if baseline is None else derive(baseline, data)
+        chosen = stats.lengths_of(lengths)
+        if plan:
+            return gate_plan.plan(margin, known, rows=rows, lengths=chosen, model=model, gpu=gpu)
+        if new is None or known is None:
+            msg = "give RUN and --baseline; or --plan, to plan a run"
+            raise UsageError(msg)
+        return stats.gate(derive(new, data), known, margin=margin, rows=rows, lengths=chosen)
+    except RulerError as error:
+        error.exit_code = UsageError.exit_code  # an exit status of 1 says that the run is worse
+        raise
+    except OSError as error:
+        raise UsageError(error.filename or "system", error.strerror or error) from error
 
 
 def leaderboard(

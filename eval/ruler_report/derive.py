@@ -17,11 +17,13 @@ from functools import cache
 from math import isfinite, nan
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
-from ruler_eval import metrics, metrics_ruler2, reasoning
+from ruler_eval import answers, metrics, metrics_ruler2, reasoning
+from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
 from ruler_eval.repeat import read_repeat
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
@@ -39,18 +41,11 @@ from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read
 
 #: Modules that decide on a score.
 SCORERS = (
-    exact, failures, metrics, metrics_ruler2, prediction_formats, predictions,
+    answers, exact, failures, metrics, metrics_ruler2, official, prediction_formats, predictions,
     reasoning, results_file, scoring,
 )  # fmt: skip
 #: What every version of this package computes alike, and the words for some of it.
 LASTING = ("digest", "rows", "scores", "failed", "missing")
-WORDS = {
-    "scores": "the score",
-    "exact": "the exact score",
-    "f1": "the F1",
-    "characters": "the length of the answer in characters",
-    "tokens": "the length of the answer in tokens",
-}
 
 
 def derive_named(
@@ -130,20 +125,19 @@ def derive(run: Run, data: str | None = None) -> Results:
     if claim and not any(folder.glob(ANSWER_FILES)):
         return replace(claim, claimed="its answers are not beside it")
     if claim:
-        if claim.fingerprint != info.fingerprint:
-            msg = f"{file}: fingerprint: {claim.fingerprint} is claimed, {info.fingerprint} was run"
-            raise RulerError(msg)
+        for problem in _differences("fingerprint", claim.fingerprint, info.fingerprint):
+            raise RulerError(file, f"{problem} in {RUN_FILE}")
         _check_files(file, claim)
     found = from_cache(key := key_of(info, folder))
     if found is None:
-        _, answers = predictions.read_run(folder)
+        _, answered = predictions.read_run(folder)
         try:
             rows = _rows(folder, info, data)
         except (RulerError, OSError) as error:
             if claim is None:
                 raise
             return replace(claim, claimed=f"its rows cannot be read: {error}")
-        found = scoring.results_of(info, answers, rows, partial=True)
+        found = scoring.results_of(info, answered, rows, partial=True)
         found = replace(found, window=window_of(folder))
         to_cache(key, found)
     # Of two answers to a row each has half of the variance of their difference, which for scores
@@ -175,61 +169,70 @@ def _of_predictions(file: Path, claim: Results) -> Results:
 def _agreed(file: Path, claim: Results, found: Results) -> Results:
     """Return derived results, unless what the file claims contradicts them.
 
-    The kinds of failure that only a run without context can tell are those of the file.
+    Only two things are taken from the file, because answers and rows do not tell them: that the
+    user accepted missing rows, and which answers were the same without the context.
     """
-    if problem := next(contradictions(claim, found), None):
-        msg = f"{file}: {problem}; its answers and rows give another; score the run again"
-        raise RulerError(msg)
-    if claim.validity and claim.validity.partial and found.validity:
-        found = replace(found, validity=replace(found.validity, partial=True))
     configs = {
-        name: replace(one, failures=claim.configs[name].failures)
-        if PARAMETRIC in claim.configs[name].failures
+        name: _with_parametric(one, claim.configs[name].failures.get(PARAMETRIC, ()))
+        if name in claim.configs
         else one
         for name, one in found.configs.items()
     }
-    return replace(found, configs=configs)
+    found = replace(found, configs=configs)
+    if claim.validity and found.validity:
+        accepted = claim.validity.partial
+        found = replace(found, validity=replace(found.validity, partial=accepted))
+    if problem := next(contradictions(claim, found), None):
+        msg = f"{file}: {problem} by its answers and rows; score the run again"
+        raise RulerError(msg)
+    return found
+
+
+def _with_parametric(config: ConfigResult, marked: Sequence[int]) -> ConfigResult:
+    """Return a config whose marked rows, if they score 0, failed as without the context."""
+    moved = {row for row in marked if 0 <= row < config.rows and config.scores[row] == 0}
+    if not moved:
+        return config
+    kinds = {kind: tuple(row for row in rows if row not in moved)
+             for kind, rows in config.failures.items()}  # fmt: skip
+    kinds[PARAMETRIC] = tuple(sorted(moved))
+    return replace(config, failures={kind: kinds[kind] for kind in sorted(kinds) if kinds[kind]})
 
 
 def contradictions(claim: Results, found: Results) -> Iterator[str]:
-    """Yield what results claim that answers and rows do not give."""
-    if claim.fingerprint != found.fingerprint:
-        yield f"fingerprint: {claim.fingerprint} is claimed, {found.fingerprint} was run"
-    for name, theirs in vars(claim.run).items():
-        if theirs != (ours := getattr(found.run, name)):
-            theirs, ours = (quote(str(each), 80) for each in (theirs, ours))
-            yield f"run: {name} {theirs} is claimed, {name} {ours} was run"
-    if differing := sorted(claim.configs.keys() ^ found.configs.keys()):
-        yield f"{differing[0]}: is in only one of the file and the run"
+    """Yield what results claim that answers and rows do not give.
+
+    Results of another version of this package must agree in what every version computes alike.
+    """
+    yield from _differences("fingerprint", claim.fingerprint, found.fingerprint)
+    yield from _differences("run", vars(claim.run), vars(found.run))
     same_version = claim.package_version == found.package_version
-    for name in sorted(claim.configs.keys() & found.configs.keys()):
-        ends = claim.configs[name], found.configs[name]
-        yield from _config_contradictions(name, *ends, whole=same_version)
-    if same_version and claim.validity and found.validity:
-        stated, derived = (replace(v, partial=False) for v in (claim.validity, found.validity))
-        if stated != derived:
-            yield f"{stated.line} is claimed, {derived.line} was found"
+    columns = [
+        {
+            name: {key: value for key, value in vars(one).items() if same_version or key in LASTING}
+            for name, one in each.configs.items()
+        }
+        for each in (claim, found)
+    ]
+    yield from _differences("configs", *columns)
+    if same_version:
+        yield from _differences("validity", claim.validity, found.validity)
 
 
-def _config_contradictions(
-    name: str, claim: ConfigResult, found: ConfigResult, *, whole: bool
-) -> Iterator[str]:
-    for field, ours in vars(found).items():
-        theirs, what = getattr(claim, field), WORDS.get(field, field.replace("_", " "))
-        if theirs == ours or field == "failures" or not (whole or field in LASTING):
-            continue
-        if isinstance(theirs, tuple) and len(theirs) == len(ours) == found.rows:
-            row = next(at for at in range(found.rows) if theirs[at] != ours[at])
-            yield f"{name}/{row}: {what} is {theirs[row]} in the file, not {ours[row]}"
-        else:
-            yield f"{name}: {what} is not that of the run"
-    kinds, ours = (
-        {(index, kind) for kind, rows in one.failures.items() for index in rows}
-        for one in (claim, found)
-    )
-    told = {(index, kind) for index, kind in kinds if kind != PARAMETRIC}
-    if whole and not (told <= ours and {i for i, _ in kinds} == {i for i, _ in ours}):
-        yield f"{name}: the kinds of failure are not those of the answers"
+def _differences(where: str, claimed: Any, found: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield the places at which two JSON values differ, with both values."""
+    if claimed == found:
+        return
+    if isinstance(claimed, dict) and isinstance(found, dict):
+        for name in sorted(claimed.keys() | found.keys()):
+            one, other = (values.get(name, "nothing") for values in (claimed, found))
+            yield from _differences(f"{where}.{name}", one, other)
+    elif isinstance(claimed, tuple) and isinstance(found, tuple) and len(claimed) == len(found):
+        for place, (one, other) in enumerate(zip(claimed, found, strict=True)):
+            yield from _differences(f"{where}.{place}", one, other)
+    else:
+        one, other = (quote(str(value), 200) for value in (claimed, found))
+        yield f"{where}: {one} is claimed, {other} was found"
 
 
 def window_of(folder: Path) -> tuple[int | None, int | None]:

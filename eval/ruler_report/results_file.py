@@ -343,6 +343,8 @@ def _problem(results: Results) -> str | None:
     """Return why results cannot be used; None if they can."""
     if results.format != FORMAT:
         return f"format {results.format}, this version reads {FORMAT}"
+    if not 0 <= results.noise <= 1:
+        return f"noise is {results.noise}, a variance of scores is from 0 to 1"
     for name, config in results.configs.items():
         if problem := _inconsistency(config):
             return f"{name}: {problem}"

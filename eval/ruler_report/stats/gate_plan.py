@@ -139,6 +139,8 @@ def plan(
     cost, notes = None, list[str]()
     if model:
         cost, notes = _cost(model, gpu, min(needed, RELEASED), variances)
+    if baseline and (empty := [name for name in baseline.configs if not _known(baseline, name)]):
+        notes.append(f"not planned, since no row of the baseline has a score: {', '.join(empty)}")
     notes.append(
         f"assumed: {SHARED:.0%} of the variance of a row's score is common to both models"
         + ("" if baseline else f", and a score of {100 * USUAL:g}; --baseline tells it")
@@ -152,16 +154,19 @@ def _variances(baseline: Results | None, lengths: tuple[int, ...]) -> dict[tuple
         of = USUAL * (1 - USUAL)
         return {(task, length): of for length in lengths or LENGTHS for task in TASKS}
     found = {}
-    for name, config in baseline.configs.items():
+    for name in baseline.configs:
         key = parse_config(name)
-        if config.scored and (not lengths or key[1] in lengths):
-            known = [score for score in config.headline_scores if score is not None]
+        if (known := _known(baseline, name)) and (not lengths or key[1] in lengths):
             found[key] = float(np.var([*known, 0.0, 1.0]))
     if not found:
         what = ", ".join(map(format_length, lengths)) or "any length"
         msg = f"--baseline {quote(baseline.run.model)}: no row of {what} has a score"
         raise UsageError(msg)
     return found
+
+
+def _known(baseline: Results, config: str) -> list[float]:
+    return [one for one in baseline.configs[config].headline_scores if one is not None]
 
 
 def _part(name: str, variances: list[float], margin: float) -> Part:
