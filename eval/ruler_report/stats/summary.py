@@ -28,8 +28,8 @@ from ruler_report.stats.effective_length import (
     possible_lengths,
     weights,
 )
-from ruler_report.stats.intervals import minus
-from ruler_report.stats.scores import Estimate, ScoreStack
+from ruler_report.stats.intervals import Statistic, minus
+from ruler_report.stats.scores import Estimate, Groups, ScoreStack
 from ruler_report.stats.sweeps import Spread, Study, spreads_of, studies_of
 from ruler_report.table import Shown, Table
 
@@ -214,49 +214,40 @@ class ScoredRun(Shown):
         return self.results.to_records()
 
 
-class RunScores:
-    """The means of one run; configs without a scored row are left out.
-
-    Attributes:
-        configs: by task and length.
-        lengths: in tokens, increasing.
-        tasks: in the order of the dataset.
-    """
+class RunScores(ScoreStack):
+    """The scores of one run; configs without a scored row are left out."""
 
     def __init__(self, results: Results) -> None:
         """Take the scores of a run."""
         configs = {name: config for name, config in results.configs.items() if config.scored}
-        self._stack = ScoreStack([replace(results, configs=configs)])
-        self.configs = self._stack.configs[0]
-        self.lengths, self.tasks = tuple(self._stack.lengths), tuple(self._stack.tasks)
+        super().__init__([replace(results, configs=configs)])
+        self.run = self.configs[0]
+        category_of = {task: config.category for (task, _), config in self.run.items()}
+        self.category_of = {task: category_of[task] for task in self.tasks}
 
     def of_category(self, category: str) -> tuple[str, ...]:
         """Return the tasks of a category."""
-        found = {task for (task, _), config in self.configs.items() if config.category == category}
-        return tuple(task for task in self.tasks if task in found)
+        return tuple(task for task in self.tasks if self.category_of[task] == category)
 
-    def complete_lengths(self, tasks: Collection[str]) -> tuple[int, ...]:
-        """Return the lengths that all of the tasks have."""
-        return tuple(n for n in self.lengths if all((task, n) in self.configs for task in tasks))
+    def mean(self, groups: Groups, lengths: Sequence[int], kind: str = "avg") -> Estimate | None:
+        """Return the mean over lengths of the mean over groups of tasks; None if it lacks a part.
 
-    def mean(self, groups: Sequence[Sequence[str]], lengths: Mapping[int, float]) -> Estimate:
-        """Return the mean over lengths, with weights, of the mean over groups of tasks."""
-        (found,) = self._stack.estimates(groups, lengths)
-        if found is None:
-            raise ValueError(groups, lengths)
+        `kind` is that of the weights of the lengths.
+        """
+        shares = weights(len(lengths), kind).tolist()
+        (found,) = self.estimates(groups, dict(zip(lengths, shares, strict=True)))
         return found
 
     def by_length(self, *groups: Sequence[str]) -> dict[int, Estimate]:
         """Return the mean of the means of groups of tasks, at each length that all tasks have."""
-        lengths = self.complete_lengths([task for group in groups for task in group])
-        return {length: self.mean(groups, {length: 1.0}) for length in lengths}
+        means = {length: self.mean(groups, (length,)) for length in self.lengths}
+        return {length: mean for length, mean in means.items() if mean}
 
-    def over_lengths(self, tasks: Sequence[str]) -> Estimate | None:
-        """Return the mean over all lengths that all of the tasks have; None without one."""
-        lengths = self.complete_lengths(tasks)
-        if not lengths:
-            return None
-        return self.mean((tasks,), dict.fromkeys(lengths, 1 / len(lengths)))
+    def over_lengths(self, names: Mapping[str, Sequence[str]]) -> dict[str, Estimate]:
+        """Return by name the mean of its tasks over all lengths that all of them have, if any."""
+        lengths = {name: tuple(self.by_length(tasks)) for name, tasks in names.items()}
+        means = {name: self.mean((names[name],), some) for name, some in lengths.items() if some}
+        return {name: mean for name, mean in means.items() if mean}
 
     def effective(
         self, tasks: Sequence[str], threshold: float, *, own: bool = False
@@ -268,26 +259,26 @@ class RunScores:
         shortest length, the differences from this share are tested; the shortest always passes.
         """
         values, bounds = {}, {}
-        for length in self.complete_lengths(tasks):
-            (value,) = self._stack.lowest(tasks, {length: 1.0})
-            found = self._stack.bounds(0, 0, (tasks,), {length: 1.0})
+        for length in self.lengths:
+            (value,) = self.lowest(tasks, {length: 1.0})
+            found = self.bounds(0, 0, (tasks,), {length: 1.0})
             if found and value is not None:
                 values[length], bounds[length] = value, found[:2]
-        shortest = min(values)
-        intervals = {
-            n: (low.interval()[0], high.interval()[1]) for n, (low, high) in bounds.items()
-        }
-        bar = threshold / 100
+        ends: dict[int, tuple[Statistic, Statistic]] = {**bounds}
+        shortest, bar = min(values), threshold / 100
         if own:
-            bar, (first_low, first_high) = 0.0, bounds.pop(shortest)
-            intervals = {
+            bar, (first_low, first_high) = 0.0, bounds[shortest]
+            ends = {
                 length: (
-                    minus(low, first_high, paired=True, share=OWN_SHARE).interval()[0],
-                    minus(high, first_low, paired=True, share=OWN_SHARE).interval()[1],
+                    minus(low, first_high, paired=True, share=OWN_SHARE),
+                    minus(high, first_low, paired=True, share=OWN_SHARE),
                 )
                 for length, (low, high) in bounds.items()
+                if length > shortest
             }
-        possible = possible_lengths(intervals, bar)
+        possible = possible_lengths(
+            {n: (low.interval()[0], high.interval()[1]) for n, (low, high) in ends.items()}, bar
+        )
         if own:
             possible = [length or shortest for length in possible]
         longest = effective_length(values, threshold)
@@ -297,37 +288,34 @@ class RunScores:
 def summarize(results: Results) -> Summary:
     """Return the statistics of a run; unscored rows take no part in any of them."""
     table = RunScores(results)
-    group = group_of(results)
-    categories = {name: tasks for name in CATEGORIES if (tasks := table.of_category(name))}
-    by_category = {name: table.over_lengths(tasks) for name, tasks in categories.items()}
-    by_task = {task: table.over_lengths((task,)) for task in table.tasks}
-    averages = {}
-    if table.complete_lengths(table.tasks) == table.lengths and len(table.lengths) > 1:
-        for name in AVERAGES:
-            column = weights(len(table.lengths), name).tolist()
-            averages[name] = table.mean(
-                (table.tasks,), dict(zip(table.lengths, column, strict=True))
-            )
+    tasks, lengths, group = tuple(table.tasks), tuple(table.lengths), group_of(results)
+    categories: dict[str, tuple[str, ...]] = {
+        name: some for name in CATEGORIES if (some := table.of_category(name))
+    }
+    overall, averages = table.by_length(tasks), dict[str, Estimate]()
+    if tuple(overall) == lengths and len(lengths) > 1:
+        found = {name: table.mean((tasks,), lengths, name) for name in AVERAGES}
+        averages = {name: mean for name, mean in found.items() if mean}
     return Summary(
-        lengths=table.lengths,
-        tasks=table.tasks,
+        lengths=lengths,
+        tasks=tasks,
         group=group,
-        category_of={task: config.category for (task, _), config in table.configs.items()},
-        cells={task: table.by_length((task,)) for task in table.tasks},
+        category_of=table.category_of,
+        cells={task: table.by_length((task,)) for task in tasks},
         official=_means(table, lambda config: config.scores),
         exact=_means(table, lambda config: config.scores_of("exact")),
         f1=_means(table, lambda config: config.scores_of("f1")),
         completed=_means(table, _completed),
-        categories={name: table.by_length(tasks) for name, tasks in categories.items()},
-        overall=table.by_length(table.tasks),
-        by_task={task: mean for task, mean in by_task.items() if mean},
-        by_category={name: mean for name, mean in by_category.items() if mean},
-        mean=table.over_lengths(table.tasks),
+        categories={name: table.by_length(some) for name, some in categories.items()},
+        overall=overall,
+        by_task=table.over_lengths({task: (task,) for task in tasks}),
+        by_category=table.over_lengths(categories),
+        mean=table.over_lengths({OVERALL: tasks}).get(OVERALL),
         averages=averages,
-        effective=dict(_effective_lengths(table, group, results.run.data.suite)),
+        effective=dict(_effective_lengths(table, group, results.run.data.suite, overall)),
         error=stated_error(results),
-        studies=studies_of(table.configs),
-        spreads=tuple(spreads_of(table.configs)),
+        studies=studies_of(table.run),
+        spreads=tuple(spreads_of(table.run)),
         claims=_claims(table),
         sample_spread=_sample_spread(table),
     )
@@ -369,20 +357,19 @@ def _completed(config: ConfigResult) -> list[float | None]:
 def _means(table: RunScores, scores: Callable[[ConfigResult], Iterable[float | None]]) -> Means:
     """Return means of other scores by task and length; None where no row is left."""
     means: Means = {task: {} for task in table.tasks}
-    for (task, length), config in sorted(table.configs.items()):
+    for (task, length), config in sorted(table.run.items()):
         scored = [score for score in scores(config) if score is not None]
         means[task][length] = mean_percent(scored) if scored else None
     return means
 
 
 def _effective_lengths(
-    table: RunScores, group: str, suite: str
+    table: RunScores, group: str, suite: str, means: Mapping[int, Estimate]
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group]
     if suite == RULER and set(table.tasks) == set(TASKS):
         yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
-    means = table.by_length(table.tasks)
     if len(means) > 1:
         threshold = OWN_SHARE * means[min(means)].value
         yield OWN, table.effective(table.tasks, threshold, own=True)
@@ -395,7 +382,7 @@ def _effective_lengths(
 
 def _claims(table: RunScores) -> Claims | None:
     """Return the false claims of a run; None where every question has an answer."""
-    kinds = {task: config.params.get("none") for (task, _), config in table.configs.items()}
+    kinds = {task: config.params.get("none") for (task, _), config in table.run.items()}
     present, absent = (
         [task for task, kind in kinds.items() if kind == wanted] for wanted in ("possible", "true")
     )
@@ -411,7 +398,7 @@ def _claims(table: RunScores) -> Claims | None:
 def _rates(table: RunScores, tasks: Collection[str], kinds: Collection[str]) -> Rates:
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
-    for (task, length), config in sorted(table.configs.items()):
+    for (task, length), config in sorted(table.run.items()):
         if task in rates:
             rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
             rates[task][length] = 100 * rows / config.scored
@@ -420,7 +407,7 @@ def _rates(table: RunScores, tasks: Collection[str], kinds: Collection[str]) -> 
 
 def _sample_spread(table: RunScores) -> Rates:
     """Return the standard deviations from sample to sample; none without samples."""
-    samples = {key: one.samples for key, one in sorted(table.configs.items()) if one.samples}
+    samples = {key: one.samples for key, one in sorted(table.run.items()) if one.samples}
     for length in table.lengths:
         tasks = [samples[task, length] for task in table.tasks if (task, length) in samples]
         if tasks:
