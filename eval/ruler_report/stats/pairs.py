@@ -246,8 +246,8 @@ def pairs_of(stack: ScoreStack, tasks: Sequence[str], lengths: Mapping[int, floa
         _, first, second, _ = ends  # the bounds that hurt the second run
         spread = first.variance[:, None] + second.variance
         if stack.paired(int(one[0]), int(other[0])):
-            errors = (np.concatenate([*mean.errors.values()], axis=-1) for mean in (first, second))
-            spread -= 2 * np.inner(*errors)
+            for task, errors in first.errors.items():
+                spread -= 2 * _products(errors, second.errors[task])
         floors = (stack.noise[one] / first.rows)[:, None] + stack.noise[other] / second.rows
         variance[where] = np.maximum(spread, 0) + floors
         lower[where] = second.value - first.value[:, None]
@@ -259,6 +259,22 @@ def pairs_of(stack: ScoreStack, tasks: Sequence[str], lengths: Mapping[int, floa
     value = np.clip(value, lower, -lower.T)
     bound = Statistic(lower, variance, size, -1.0, added)
     return Pairs(rows, value, bound, stack.same & ~np.isnan(value))
+
+
+def _products(first: Floats, second: Floats) -> Floats:
+    """Return the inner products of all rows of two matrices.
+
+    In blocks that BLAS multiplies in one thread: with more, the others wait actively, and cost
+    ten times what is computed.
+    """
+    size = max(1, int((2**18 / first.shape[1]) ** 0.5))
+    blocks = [
+        np.pad(matrix, ((0, -len(matrix) % size), (0, 0))).reshape(-1, size, matrix.shape[1])
+        for matrix in (first, second)
+    ]
+    found = blocks[0][:, None] @ blocks[1].swapaxes(1, 2)
+    square = found.swapaxes(1, 2).reshape(len(blocks[0]) * size, len(blocks[1]) * size)
+    return square[: len(first), : len(second)]
 
 
 def _answered(

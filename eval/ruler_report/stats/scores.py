@@ -181,7 +181,10 @@ class ScoreStack:
             return mean_of(chosen, shares, self.base_tasks)
 
         found: list[Mean] = []
-        for runs, run, mask in zip((firsts, seconds), (first, second), masks, strict=True):
+        sides = zip((firsts, seconds), (first, second), masks, strict=True)
+        for place, (runs, run, mask) in enumerate(sides):
+            if place and runs is firsts and run == first and mask is masks[0]:
+                return found[0], found[1], found[0], found[1]
             low = mean(self.low, runs, run, mask)
             found += [low, low if self.complete else mean(self.high, runs, run, mask)]
         return found[0], found[1], found[2], found[3]
