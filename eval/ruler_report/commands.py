@@ -226,8 +226,9 @@ def gate(
     ] = "",
     gpu: Annotated[str, typer.Option(help="With --plan: name of the GPU, e.g. h100.")] = "",
 ) -> Gate | GatePlan:
-    """Test that a run is not worse; exit 0 not worse, 1 worse, 3 cannot tell, 2 could not run.
+    """Test that a run is not worse than a baseline.
 
+    The exit status is 0 for not worse, 1 for worse, 3 for cannot tell, 2 if the test could not run.
     What the baseline has and the run lacks counts against the run.
 
         ruler-eval gate runs/new --baseline runs/old --margin 1
