@@ -41,6 +41,9 @@ ROWS, FILES = 3, 26
 USUAL = sorted([1024 * 2**n for n in range(11)] + [1000 * 2**n for n in range(2, 11)])
 #: Rows of RULER v2 that are not of this project.
 UNREPEATABLE = "RULER v2 of NeMo-Skills or a port of it, whose rows nobody can make again"
+#: The layout of this project, and rows in it of which the sources here make others.
+OWN = "ruler-data"
+OTHER = "the sources here make other rows; give --sources DIR with those of the build"
 #: Characters of a text that is always tokenized; vt's example is that short.
 SHORT = 8000
 
@@ -153,7 +156,7 @@ class _Bench:
         self, data: Path, seed: int, tokenizer: str | None, sources: Path | str | None
     ) -> None:
         self._seed = seed
-        self._library = Library(sources, "auto" if sources else "sample")
+        self._library = Library(sources, network=False)
         self._tokenizers: dict[str, PromptTokenizer] = {}
         self._missing: list[str] = []
         self._named = ""  # the tokenizer of a build of this project, which may not be here
@@ -187,8 +190,8 @@ class _Bench:
             name = next(fits, self._named)
             return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
         if isinstance(first.task.params, Ruler2):
-            return replace(found, nearest=UNREPEATABLE)
-        if first.layout == "ruler-data":  # its lengths are those of the prompts as they are sent
+            return replace(found, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
+        if first.layout == OWN:  # its lengths are those of the prompts as they are sent
             rows = [replace(row, length=None) for row in rows]
         tries: list[Try] = []
         full: list[Identity] = []
