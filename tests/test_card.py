@@ -54,7 +54,6 @@ def test_the_card_of_a_folder_is_printed_and_written_again_by_the_build(
     assert alone.returncode == 2 and "name that repo too" in alone.stderr
 
 
-#: Edits of a card's metadata, and what is said of them: of its configs, and of the rest.
 def test_the_metadata_name_licences_and_origins(builds: Builds) -> None:
     manifest = manifest_of(builds())
     real = [

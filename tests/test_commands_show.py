@@ -125,17 +125,6 @@ def test_a_row_that_is_not_there_is_refused_and_those_that_are_are_named(
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
-def test_a_folder_without_a_build_is_refused(name: str, tmp_path: Path, cli: Cli) -> None:
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").touch()
-    done = cli("show", tmp_path / name, "vt_4096")
-    assert done.returncode == 2
-    words = "holds no finished build" if name == "empty" else "no such folder"
-    assert words in done.stderr
-    assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
-
-
 def remove(folder: Path) -> None:
     (folder / file_of("vt_4096")).unlink()
 

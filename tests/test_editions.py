@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import ruler_builders
 from ruler_builders import verify
 from ruler_builders.upstream import Arguments, UpstreamSources, edition_of, replay
 from ruler_data import TASKS
@@ -119,13 +118,6 @@ def test_what_cannot_be_built_is_one_line(
     done = cli(*build(tmp_path / "out", *given))
     assert done.returncode in (1, 2) and said in done.stderr
     assert "Traceback" not in done.stderr and len(done.stderr.strip().splitlines()) <= 2
-
-
-def test_the_function_builds_an_edition_too(folder: Path, tmp_path: Path) -> None:
-    made = ruler_builders.build(
-        "mistral-v0.2", edition=NEW, tasks=["vt"], lengths=[4096], rows=3, out=tmp_path / "out"
-    )
-    assert made.configs["vt_4096"] == read_manifest(folder).configs["vt_4096"]
 
 
 def test_runs_of_two_editions_are_never_compared(folder: Path, tmp_path: Path, cli: Cli) -> None:

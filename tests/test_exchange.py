@@ -23,7 +23,6 @@ from ruler_builders.upstream import (
     model_template,
     replay,
 )
-from ruler_data import terminal
 from ruler_data.tasks import TASKS
 from tests.commands import finish, spawn, started
 from tests.conftest import Cli
@@ -373,15 +372,6 @@ def test_an_export_holds_every_config_with_its_limit(
         assert len(list(out.glob("*.yaml"))) == 13 + 1
     for module in out.glob("*.py"):
         compile(module.read_text(encoding="utf-8"), module, "exec")
-
-
-def test_an_export_stops_for_a_signal_that_a_library_swallowed(
-    sample_build: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(terminal, "_arrived", [signal.SIGTERM])  # as pyarrow does, loading pandas
-    with pytest.raises(terminal.Stopped):
-        ruler_builders.export(sample_build, tool="jsonl", out=tmp_path / "out")
-    assert not any(tmp_path.iterdir())
 
 
 def test_an_export_never_overwrites(sample_build: Path, tmp_path: Path, cli: Cli) -> None:

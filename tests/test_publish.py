@@ -218,13 +218,6 @@ def test_a_release_without_the_file_that_the_hub_refuses(
     assert publisher.verify(repo, "v1.0.0").returncode == 0
 
 
-def test_repos_may_pass_over_numbers_to_keep_in_step(
-    publisher: Publisher, repo: str, builds: Builds
-) -> None:
-    publisher(builds(), repo, "1.0.0")
-    assert publisher(builds("vt,fwe,niah_single_1"), repo, "1.4.0").tag == "v1.4.0"
-
-
 def test_the_same_rows_in_other_bytes_are_a_patch(
     publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
 ) -> None:

@@ -59,15 +59,6 @@ def test_a_release_goes_through_xet_and_is_the_same(
 
 
 @pytest.mark.slow
-def test_a_commit_that_fails_after_xet_is_tried_again(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
-) -> None:
-    hub.fail(r"POST .*/commit/", answers(503))
-    assert xet_publisher(builds(), repo).code == 0
-    assert len(hub.repos[repo].log()) == 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("status", "words"), [(401, "token"), (403, "write access")])
 def test_what_xet_refuses_is_said_in_one_line(
     status: int,

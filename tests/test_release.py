@@ -71,13 +71,11 @@ def test_a_tag_that_moved_is_refused_and_both_commits_are_shown(
     tag, commit = reader.fetch_all(repo, "v1.0.0", before)
     assert before in tag.refused and now in tag.refused
     assert commit.commit == before, "who asks for the commit gets it"
-
-
-def test_a_tag_on_another_release_is_refused(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    hub.repos[repo].tags["v1.0.0"] = two["v2.0.0"]
-    assert "has data version 2.0.0" in reader.fetch(repo, "v1.0.0").refused
+    hub.repos[repo].tags["v3.0.0"] = two["v2.0.0"]
+    assert "has data version 2.0.0" in reader.fetch(repo, "v3.0.0").refused
+    hub.create("org/no-release")
+    no_manifest = reader.fetch("org/no-release", "main").refused
+    assert "it is not a release of ruler-data" in no_manifest
 
 
 def test_a_torn_download_is_tried_again_and_a_false_one_refused(
@@ -151,11 +149,6 @@ def test_a_cache_that_cannot_be_written_is_named(
     (tmp_path / "file").touch()
     refused = reader.fetch(repo, "v1.0.0", HF_HOME=str(tmp_path / "file")).refused
     assert "Not a directory" in refused and str(tmp_path / "file") in refused
-
-
-def test_a_repo_without_a_manifest_is_no_release(repo: str, reader: Reader, hub: Hub) -> None:
-    hub.create(repo)
-    assert "it is not a release of ruler-data" in reader.fetch(repo, "main").refused
 
 
 def test_verify_reads_what_is_asked_of_a_release(

@@ -91,6 +91,11 @@ def test_siblings_have_one_version_and_the_first_lists_them_all(
         assert one["tag"] == "v1.0.0"
         assert owner.hub.repos[one["repo"]].tags == {"v1.0.0": one["commit"]}
     assert len({one["fingerprint"] for one in index}) == 2
+    files = (owner.hub.repos[repo].files("v1.0.0") for repo in repos)
+    first, other = (held["README.md"].data.decode() for held in files)
+    assert "| tiny | this one |" in first and "| other | this one |" in other
+    assert f"| other | [{repos[1]}](https://hugg" in first
+    assert f"find --model MODEL --in {repos[0]}`" in other
     owner.hub.requests.clear()
     again = succeeded(owner.release(released))
     assert owner.hub.writes() == []
@@ -128,11 +133,6 @@ def test_a_repo_with_an_index_lists_what_is_published_into_it_alone(owner: Owner
     }
 
 
-def test_two_names_of_one_tokenizer_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
-        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3", Path("dist"))
-
-
 def test_a_reserve_makes_a_second_dataset_of_each_tokenizer_with_the_lengths_that_have_room() -> (
     None
 ):
@@ -145,6 +145,8 @@ def test_a_reserve_makes_a_second_dataset_of_each_tokenizer_with_the_lengths_tha
         ("acme/ruler-r16k", "dist/llama3-r16k", 16384, 1),
         ("acme/ruler-qwen3-r16k", "dist/qwen3-r16k", 16384, 1),
     ]
+    with pytest.raises(UsageError, match=r"name each tokenizer once.*llama3\.3 is llama3"):
+        sibling_builds("acme/ruler", "1.0.0", "llama3,llama3.3", Path("dist"))
     with pytest.raises(UsageError, match="no length is longer: 8192"):
         sibling_builds("acme/ruler", "1.0.0", "llama3", Path("dist"), "8k", reserve=16384)
 
@@ -191,18 +193,6 @@ def test_a_repo_that_a_plain_publish_made_is_found_without_an_index(owner: Owner
     owner.hub.create("plain/empty")
     missing = owner.reader("ruler-data", *wanted[:-1], "plain/empty")
     assert missing.returncode == 1 and "has no index.json and no release" in missing.stderr
-
-
-@pytest.mark.slow
-def test_a_card_names_the_sibling_datasets(owner: Owner, released: str) -> None:
-    cards = {
-        name: owner.hub.repos[f"{released}/{name}"].files("v1.0.0")["README.md"].data.decode()
-        for name in ("ruler", "ruler-other")
-    }
-    assert "| tiny | this one |" in cards["ruler"]
-    assert f"| other | [{released}/ruler-other](https://hugg" in cards["ruler"]
-    assert "| other | this one |" in cards["ruler-other"]
-    assert f"find --model MODEL --in {released}/ruler`" in cards["ruler-other"]
 
 
 @pytest.mark.slow

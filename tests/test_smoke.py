@@ -192,18 +192,22 @@ def test_the_recorded_answers_say_where_they_are_from_and_hold_what_is_read() ->
     assert list(token_faults(RECORDED["answers"]["whoami"]["body"], "OWNER")) == []
 
 
+def granted(*permissions: str) -> dict[str, Any]:
+    """Return what `whoami` says of a token with permissions for one owner."""
+    scopes = {"scoped": [{"entity": {"name": "org"}, "permissions": list(permissions)}]}
+    return {"auth": {"accessToken": {"role": "fineGrained", "fineGrained": scopes}}}
+
+
 @pytest.mark.parametrize(
-    ("about", "said"),
+    ("about", "message"),
     [
         ({"auth": {"accessToken": {"role": "read"}}}, "can only read"),
-        ({"auth": {"accessToken": {"role": "fineGrained", "fineGrained": {"scoped": [
-            {"entity": {"name": "org"}, "permissions": ["repo.content.read"]}]}}}}, "to no repo"),
         ({"orgs": [{"name": "org", "roleInOrg": "read"}]}, "may only read in org"),
-        ({"auth": {"accessToken": {"role": "fineGrained", "fineGrained": {"scoped": [
-            {"entity": {"name": "org"}, "permissions": ["repo.write"]}]}}}}, ""),
+        (granted("repo.content.read"), "to no repo"),
+        (granted("repo.write"), ""),
         ({"auth": None, "orgs": None}, ""),
     ],
-)  # fmt: skip
-def test_a_token_that_may_not_write_is_told_by_whoami(about: dict[str, Any], said: str) -> None:
+)
+def test_a_token_that_may_not_write_is_told_by_whoami(about: dict[str, Any], message: str) -> None:
     faults = "; ".join(token_faults(about, "org"))
-    assert said in faults and bool(said) == bool(faults)
+    assert message in faults and bool(message) == bool(faults)

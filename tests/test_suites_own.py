@@ -14,7 +14,6 @@ from ruler_data.parquet import read_rows
 from tests.builds import run
 from tests.commands import one_line
 from tests.conftest import Cli
-from tests.publishing import Publisher
 
 TOWNS = [f"Town {n} lies on the river R{n}. Its mayor is Mira{n} Holt." for n in range(60)]
 SQUAD = {
@@ -117,13 +116,6 @@ def test_rows_of_ones_own_file_are_proved_with_it_and_not_without(
     (other / "towns.json").write_text(json.dumps(SQUAD, indent=1), encoding="utf-8")
     changed = cli("verify", built, "--sources", other)
     assert changed.returncode == 1 and "manifest.json: sources." in changed.stdout
-
-
-def test_rows_of_ones_own_file_are_published_only_when_that_is_said(
-    publisher: Publisher, built: Path, repo: str
-) -> None:
-    refused = publisher(built, repo, dry_run=True)
-    assert refused.code == 2 and "--allow-own-texts" in refused.said
 
 
 def test_what_cannot_be_built_is_refused_before_anything_is_written(

@@ -1,7 +1,6 @@
 """Editions of upstream: what can be seen without upstream's own scripts."""
 
 import json
-import random
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 from ruler_builders.sources.essays import punkt_cutter, punkt_folder
-from ruler_builders.sources.words import wonderwords_assets
 from ruler_builders.upstream import (
     EDITIONS,
     Arguments,
@@ -22,7 +20,7 @@ from ruler_builders.upstream import (
     replay,
 )
 from ruler_builders.upstream.columns import columns
-from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Question, read_lines
+from ruler_builders.upstream.sources import EssaySentences, NeedleWords, Question
 from ruler_builders.upstream.state import UpstreamRow
 from ruler_data import TASKS
 from ruler_data.errors import RulerError, UsageError
@@ -84,12 +82,6 @@ def test_rows_of_real_sources_are_upstreams(
     compare(f"upstream-{tokenizer}.json", json.dumps(found, indent=1) + "\n")
 
 
-def test_published_rows_of_2024_and_2025_come_out_again(llama3: str) -> None:
-    """`tonychenxyz/ruler-full` has them; with wonderwords 3.0.1 only the words differ."""
-    made = rows("upstream-2025-01", "niah_single_1", 4096, 3, llama3)
-    assert [row.outputs for row in made] == [["8090293"], ["4612365"], ["7374122"]]
-
-
 @pytest.mark.parametrize("edition", EDITIONS)
 @pytest.mark.parametrize("template", ["base", "meta-llama3"])
 def test_columns_are_upstreams_text_and_evidence_is_found(
@@ -117,16 +109,6 @@ def test_words_of_needles_are_those_of_the_sorted_list(data: st.DataObject) -> N
     adjectives = data.draw(st.lists(word, min_size=1, max_size=6))
     expected = sorted({f"{adjective}-{noun}" for adjective in adjectives for noun in nouns})
     assert list(NeedleWords(nouns, adjectives)) == expected
-
-
-def test_all_words_of_the_package_are_in_order() -> None:
-    lists = [read_lines(wonderwords_assets() / f"{kind}list.txt") for kind in ("noun", "adjective")]
-    words = NeedleWords(*lists)
-    few = NeedleWords(lists[0][::50], lists[1])
-    assert list(few) == sorted({f"{adj}-{noun}" for adj in lists[1] for noun in lists[0][::50]})
-    places = random.Random(0).sample(range(len(words)), 1000)
-    drawn = [words[place] for place in sorted(places)]
-    assert drawn == sorted(set(drawn))
 
 
 @pytest.fixture(scope="session")
@@ -170,30 +152,10 @@ def test_small_blocks_and_repetition_give_the_same_sentences(
 def test_a_row_that_upstream_never_finishes_is_named(llama3: str) -> None:
     with pytest.raises(RulerError, match=r"niah_single_3_512/0: upstream does not finish this row"):
         rows("upstream-2026-07", "niah_single_3", 512, 1, llama3, _FewWords())
-    with pytest.raises(RulerError, match=r"vt_200/0: upstream does not finish"):
-        rows("upstream-2025-01", "vt", 200, 1, llama3)
-
-
-def test_questions_beyond_the_last_are_never_finished(llama3: str) -> None:
     with pytest.raises(RulerError, match=r"qa_1_4096/2: .*: there are 2 questions"):
         rows("upstream-2025-01", "qa_1", 4096, 3, llama3, _FewDocuments())
-
-
-def test_a_length_without_vocabulary_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="fwe_90"):
         rows("upstream-2026-07", "fwe", 90, 1)
-
-
-def test_a_list_beyond_wonderwords_names_the_missing_file(llama3: str) -> None:
-    with pytest.raises(RulerError, match=r"cwe_131072: .*english_words\.json"):
-        rows("upstream-2026-07", "cwe", 131072, 1, llama3)
-
-
-def test_unknown_editions_and_templates_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="upstream-2026-07"):
-        edition_of("upstream-2023-01")
-    with pytest.raises(UsageError, match="meta-llama3"):
-        model_template("llama-3")
 
 
 class _FewWords(UpstreamSources):
