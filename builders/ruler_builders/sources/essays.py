@@ -7,13 +7,12 @@ characters takes seconds and every worker needs them.
 import hashlib
 import json
 import os
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError
-from ruler_data.files import Unreachable, cache_dir, download, hash_files, write_file
+from ruler_data.files import Unreachable, cache_dir, download, hash_files, kept
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -51,15 +50,13 @@ def cut(text: str, folder: Path | None, allow_download: bool) -> tuple[tuple[str
     words = " ".join(text.split())
     model = _sha256("".join(PUNKT.values()))
     key = _sha256(f"{model}\n{CANARY_CUT}\n{words}")
-    cache = cache_dir("sentences") / f"{key}.json"
-    detail = f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
-    if sentences := _read_cache(cache):
-        return sentences, detail
-    sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
-    body = {"sha256": _sha256("\n".join(sentences)), "sentences": sentences}
-    with suppress(RulerError):  # a cache that cannot be written costs seconds, not rows
-        write_file(cache, json.dumps(body, ensure_ascii=False))
-    return sentences, detail
+
+    def make() -> bytes:
+        sentences = _cut(words, punkt_folder(folder, allow_download=allow_download))
+        return json.dumps(sentences, ensure_ascii=False).encode()
+
+    sentences = tuple(json.loads(kept(cache_dir("sentences") / f"{key}.json", make)))
+    return sentences, f"cut by Punkt (punkt_tab sha256 {model[:16]}...)"
 
 
 def punkt_folder(folder: Path | None, *, allow_download: bool) -> Path:
@@ -139,16 +136,6 @@ def punkt_cutter(model: Path) -> "PunktSentenceTokenizer":
     punkt._params.abbrev_types = decoder.txt2set(lines["abbrev_types.txt"])
     punkt._params.ortho_context = decoder.tab2intdict(lines["ortho_context.tab"])
     return punkt
-
-
-def _read_cache(path: Path) -> tuple[str, ...] | None:
-    """Return cached sentences; None if there are none or they are damaged."""
-    try:
-        body = json.loads(path.read_text(encoding="utf-8"))
-        sentences = tuple(body["sentences"])
-        return sentences if body["sha256"] == _sha256("\n".join(sentences)) else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 def _sha256(text: str) -> str:
