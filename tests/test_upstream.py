@@ -133,18 +133,14 @@ def test_first_words_have_the_sentences_that_punkt_gives(
 @given(
     text=st.text("aB. \"')", min_size=1, max_size=60).filter(str.strip),
     words=st.integers(0, 90),
-    block=st.integers(1, 30),
 )
 @settings(max_examples=300)
-def test_small_blocks_and_repetition_give_the_same_sentences(
-    text: str, words: int, block: int, cutter: PunktSentenceTokenizer
+def test_repetition_gives_the_sentences_of_the_repeated_text(
+    text: str, words: int, cutter: PunktSentenceTokenizer
 ) -> None:
     once = " ".join(text.replace(".", ". ").split())
     listed = once.split(" ")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ruler_builders.upstream.sources.BLOCK", block)
-        sentences = EssaySentences(once, cutter.span_tokenize)
-        found = sentences.first(words, repeat=True)
+    found = EssaySentences(once, cutter.tokenize).first(words, repeat=True)
     repeats = words // len(listed) + 1
     assert found == cutter.tokenize(" ".join((listed * repeats)[:words]))
 
@@ -163,7 +159,7 @@ class _FewWords(UpstreamSources):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.essays = EssaySentences("word " * 1000, lambda text: [(0, len(text.rstrip()))])
+        self.essays = EssaySentences("word " * 1000, lambda text: [text.rstrip()])
 
 
 class _FewDocuments(UpstreamSources):

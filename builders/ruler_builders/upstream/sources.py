@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ruler_builders.sources.catalogue import CATALOGUE, ENGLISH, WORDS
-from ruler_builders.sources.essays import PUNKT, punkt_cutter, punkt_folder
+from ruler_builders.sources.essays import PUNKT, cut, punkt_folder
 from ruler_builders.sources.library import local_files
 from ruler_builders.sources.text_files import read_json, sha256_of
 from ruler_builders.sources.words import wonderwords_assets
@@ -22,9 +22,6 @@ from ruler_builders.upstream.edition import Edition
 from ruler_data.errors import RulerError
 from ruler_data.manifest import SourceInfo
 from ruler_data.tasks import Task
-
-#: Characters that Punkt is given in one piece.
-BLOCK = 2**17
 
 #: Versions of wonderwords by the sha256 of their three lists.
 WORDS_SHA256 = {
@@ -34,8 +31,6 @@ WORDS_SHA256 = {
 #: Nouns of wonderwords 2.2.0 that 3.0.1 lacks; otherwise the two draw from the same words.
 DROPPED_NOUNS = frozenset(("abortion", "brocolli", "idiot", "pray"))
 ENGLISH_SHA256 = "affcd6d45fdf3cc843d585c99c97ad615094e760e6c4756b654bab6c73bc2eca"
-
-Spans = Callable[[str], Iterable[tuple[int, int]]]
 
 
 def read_lines(path: Path) -> list[str]:
@@ -86,21 +81,16 @@ class EssaySentences:
 
     Upstream cuts the words of each probe and of each row into sentences anew. Punkt decides on a
     boundary by the two words beside it, so the first words have the sentences of the whole text,
-    the last one cut short. Here the text is cut once, as far as it is needed. `spans` returns where
-    the sentences of a text begin and end, in characters.
+    the last one cut short. Here the text is cut once, by a function that returns its sentences.
     """
 
-    def __init__(self, text: str, spans: Spans) -> None:
+    def __init__(self, text: str, cut: Callable[[str], Sequence[str]]) -> None:
         words = re.sub(r"\s+", " ", text).split(" ")
-        self._once = self._text = " ".join(words)
+        self._text, self._cut = " ".join(words), cut
         #: Characters of the first n words, joined by spaces.
         self._word_ends = [
             end - 1 for end in accumulate((1 + len(word) for word in words), initial=0)
         ]
-        self._spans = spans
-        self._cut = len(self._text) - len(self._text.lstrip())
-        #: The sentences and where each begins. The last one may not end where it is known to.
-        self._starts, self._sentences = [self._cut], [""]
 
     def __len__(self) -> int:
         return len(self._word_ends) - 1
@@ -108,28 +98,23 @@ class EssaySentences:
     def first(self, words: int, *, repeat: bool) -> list[str]:
         """Return the sentences of the first words; `repeat` begins again at the end."""
         times, rest = divmod(words if repeat else min(words, len(self)), len(self))
-        end = times * (len(self._once) + 1) + (self._word_ends[rest] if rest else -1)
-        while len(self._text) < end:
-            self._text += " " + self._once
-        while end > 0 and self._text[end - 1] == " ":
-            end -= 1
-        while self._cut < end:
-            self._cut_block()
-        count = bisect_left(self._starts, end)
-        found = self._sentences[:count]
+        end = times * (len(self._text) + 1) + (self._word_ends[rest] if rest else -1)
+        sentences, starts = self._sentences(times + bool(rest))
+        count = bisect_left(starts, end)
+        found = list(sentences[:count])
         if found:
-            found[-1] = found[-1][: end - self._starts[count - 1]]
+            found[-1] = found[-1][: end - starts[count - 1]]
         return found
 
-    def _cut_block(self) -> None:
-        """Cut a block from the beginning of the last sentence on."""
-        start = self._starts.pop()
-        del self._sentences[-1]
-        stop = self._text.find(" ", self._cut + BLOCK)
-        self._cut = stop if stop >= 0 else len(self._text)
-        for begin, end in self._spans(self._text[start : self._cut]):
-            self._starts.append(start + begin)
-            self._sentences.append(self._text[start + begin : start + end])
+    @cache  # noqa: B019 - sources live as long as their build
+    def _sentences(self, times: int) -> tuple[Sequence[str], list[int]]:
+        """Return the sentences of the text, repeated so often, and where each begins."""
+        text, starts, end = " ".join([self._text] * times), list[int](), 0
+        sentences = self._cut(text)
+        for sentence in sentences:
+            starts.append(text.index(sentence, end))
+            end = starts[-1] + len(sentence)
+        return sentences, starts
 
 
 class Question(NamedTuple):
@@ -221,8 +206,7 @@ class UpstreamSources:
         body = read_json(file)
         if not isinstance(body, dict) or not isinstance(text := body.get("text"), str):
             raise RulerError(file, "not upstream's file of essays; it has no text")
-        cutter = punkt_cutter(punkt_folder(self._folder, allow_download=True))
-        return EssaySentences(text, cutter.span_tokenize)
+        return EssaySentences(text, lambda words: cut(words, self._folder, True)[0])
 
     @cached_property
     def _lists(self) -> tuple[list[str], ...]:
