@@ -29,8 +29,8 @@ def adversarial(config: str, row: Row) -> str:
 
 def said_by(say: Say, data: Path, config: str) -> tuple[list[str], list[list[str]]]:
     rows = rows_of(data, config)
-    said = [cleaned_by_hand(say(config, row) or "") for row in rows]
-    return said, [list(row.outputs) for row in rows]
+    texts = [cleaned_by_hand(say(config, row) or "") for row in rows]
+    return texts, [list(row.outputs) for row in rows]
 
 
 def scored(run: Path, data: Path, *options: object) -> dict[str, Any]:
@@ -59,8 +59,8 @@ def test_every_score_is_the_oracles(say: Say, sample_build: Path, tmp_path: Path
     figures = scored(make_run(tmp_path / "run", sample_build, say), sample_build)
     for task, entry in TASKS.items():
         oracle = all_by_hand if entry.metric == "all" else part_by_hand
-        said, wanted = said_by(say, sample_build, f"{task}_4096")
-        assert round(figures["cells"][task]["4096"]["value"], 2) == oracle(said, wanted), task
+        texts, wanted = said_by(say, sample_build, f"{task}_4096")
+        assert round(figures["cells"][task]["4096"]["value"], 2) == oracle(texts, wanted), task
 
 
 def write_upstream(folder: Path, data: Path) -> Path:
@@ -115,12 +115,12 @@ BAD = {
 def test_a_bad_line_is_refused_with_its_number(
     name: str, sample_build: Path, tmp_path: Path
 ) -> None:
-    bad, said = BAD[name]
+    bad, message = BAD[name]
     good = [f'{{"id": "vt_4096/{index}", "prediction": ""}}' for index in range(2)]
     path = tmp_path / "p.jsonl"
     path.write_bytes("\n".join([*good, bad, ""]).encode("utf-8", "surrogateescape"))
     options = ("--data", sample_build, "--model", "m", "--protocol", "chat", "--partial")
-    assert said in refused(evaluate("score", path, *options))
+    assert message in refused(evaluate("score", path, *options))
     assert not (tmp_path / "results.json").exists()
 
 
@@ -132,5 +132,5 @@ def test_predictions_on_other_rows_of_the_same_names_are_refused(
     text = path.read_text()
     path.write_text(re.sub(r'"outputs": \["[A-Z]+"', '"outputs": ["OTHER"', text, count=1))
     options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
-    said = refused(evaluate("score", place, *options))
-    assert "vt_4096/0: the gold answers beside the prediction are ['OTHER'" in said
+    message = refused(evaluate("score", place, *options))
+    assert "vt_4096/0: the gold answers beside the prediction are ['OTHER'" in message

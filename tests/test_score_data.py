@@ -30,10 +30,10 @@ def test_tasks_of_a_suite_of_one_s_own_are_scored_by_their_family(cli: Cli, tmp_
     built = cli("build", *options, "--out", data)
     assert built.returncode == 0, built.stderr
     run = make_run(tmp_path / "run", data, golden)
-    said = evaluate("score", run, "--data", data)
-    assert said.returncode == 0
-    assert "warning: suite mine; its means are not comparable with RULER's" in said.stderr
-    assert "warning: some configs have only 4 rows; the paper uses 500" in said.stderr
+    message = evaluate("score", run, "--data", data)
+    assert message.returncode == 0
+    assert "warning: suite mine; its means are not comparable with RULER's" in message.stderr
+    assert "warning: some configs have only 4 rows; the paper uses 500" in message.stderr
     results = read_results(run)
     kinds = {name: (one.family, one.category) for name, one in results.configs.items()}
     assert kinds["fwe_steep_1024"] == ("fwe", "aggregation")
@@ -76,5 +76,5 @@ def test_a_release_that_is_not_there_is_said_in_one_line(
     hub: Hub, repo: str, builds: Callable[..., Path], tmp_path: Path
 ) -> None:
     run = run_of_release(tmp_path / "run", builds(), repo, "0" * 40)
-    said = refused(scored(run, hub, tmp_path / "hf"))
-    assert f"{repo} at {'0' * 40}: manifest.json: the Hub does not have it" in said
+    message = refused(scored(run, hub, tmp_path / "hf"))
+    assert f"{repo} at {'0' * 40}: manifest.json: the Hub does not have it" in message

@@ -40,8 +40,8 @@ def test_a_torn_end_is_left_out_and_costs_its_row_alone(
     whole = path.read_bytes()
     path.write_bytes(whole + tail)
     number = len(whole.splitlines()) + 1
-    told = f"answers-0-of-2.jsonl line {number}: torn or not a line of a journal; ignored"
-    assert told in score(run, sample_build)
+    reported = f"answers-0-of-2.jsonl line {number}: torn or not a line of a journal; ignored"
+    assert reported in score(run, sample_build)
     assert read_results(run).scored == 12
     path.write_bytes(whole[:-20])
     done = evaluate("score", run, "--data", sample_build)
@@ -73,8 +73,8 @@ def test_a_failed_row_is_unscored_and_an_answer_that_follows_it_counts(
                "prompt_tokens": None, "answer_tokens": None, "seconds": None}  # fmt: skip
     with first_journal(run).open("a") as file:
         file.write(json.dumps(failure) + "\n")
-    said = refused(evaluate("score", run, "--data", sample_build))
-    assert "10 of 12 rows have an answer (1 missing, 1 failed)" in said
+    message = refused(evaluate("score", run, "--data", sample_build))
+    assert "10 of 12 rows have an answer (1 missing, 1 failed)" in message
     score(run, sample_build, "--partial")
     vt = read_results(run).configs["vt_4096"]
     assert (vt.failed, vt.scores[2], vt.scored) == ((2,), None, 5)
@@ -119,14 +119,18 @@ DAMAGE: list[tuple[Callable[[Path, Path], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "said"), DAMAGE)
+@pytest.mark.parametrize(("damage", "message"), DAMAGE)
 def test_other_or_damaged_rows_are_refused(
-    damage: Callable[[Path, Path], None], said: str, run: Path, sample_build: Path, tmp_path: Path
+    damage: Callable[[Path, Path], None],
+    message: str,
+    run: Path,
+    sample_build: Path,
+    tmp_path: Path,
 ) -> None:
     data = tmp_path / "data"
     shutil.copytree(sample_build, data)
     damage(run, data)
-    assert said in refused(evaluate("score", run, "--data", data))
+    assert message in refused(evaluate("score", run, "--data", data))
     assert not (run / "results.json").exists()
 
 
@@ -141,11 +145,11 @@ USAGE: list[tuple[tuple[object, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("options", "said"), USAGE)
+@pytest.mark.parametrize(("options", "message"), USAGE)
 def test_what_is_missing_is_said_in_one_line(
-    options: tuple[object, ...], said: str, run: Path
+    options: tuple[object, ...], message: str, run: Path
 ) -> None:
-    assert said in refused(evaluate("score", run, *options), code=2)
+    assert message in refused(evaluate("score", run, *options), code=2)
 
 
 def test_a_run_without_context_tells_parametric_answers_apart(
@@ -159,8 +163,8 @@ def test_a_run_without_context_tells_parametric_answers_apart(
     bare = make_run(tmp_path / "bare", sample_build, lambda *_: "zanzibar.", qa, no_context=True)
     score(run, sample_build, "--no-context", bare)
     assert read_results(run).configs["qa_1_4096"].failures == {"as without context": (1, 3, 5)}
-    said = refused(evaluate("score", run, "--data", sample_build, "--no-context", run), code=2)
-    assert "that run was made with the context" in said
+    message = refused(evaluate("score", run, "--data", sample_build, "--no-context", run), code=2)
+    assert "that run was made with the context" in message
 
 
 def test_nothing_of_this_machine_is_in_the_results(sample_build: Path, tmp_path: Path) -> None:

@@ -46,8 +46,8 @@ def cleaned_by_hand(text: str) -> str:
     return "".join("\n" if ord(c) < 32 else c for c in text.strip()).strip()
 
 
-def ours(one: Callable[[str, list[str]], float], said: list[str], want: list[list[str]]) -> float:
-    return round(mean_percent([one(p, r) for p, r in zip(said, want, strict=True)]), 2)
+def ours(one: Callable[[str, list[str]], float], texts: list[str], want: list[list[str]]) -> float:
+    return round(mean_percent([one(p, r) for p, r in zip(texts, want, strict=True)]), 2)
 
 
 @pytest.mark.parametrize(("metric", "oracle"), [(recall, all_by_hand), (any_of, part_by_hand)])
@@ -57,9 +57,9 @@ def test_scores_are_upstreams_to_the_last_digit(
     oracle: Callable[[list[str], list[list[str]]], float],
     rows: list[tuple[str, list[str]]],
 ) -> None:
-    said = [clean(prediction) for prediction, _ in rows]
+    texts = [clean(prediction) for prediction, _ in rows]
     wanted = [list(outputs) for _, outputs in rows]
-    assert ours(metric, said, wanted) == oracle(said, wanted)
+    assert ours(metric, texts, wanted) == oracle(texts, wanted)
 
 
 @given(text=st.text())

@@ -69,6 +69,11 @@ class Run:
         return sum(config.answered for config in self.configs)
 
     @property
+    def left(self) -> int:
+        """Number of rows that were not sent."""
+        return self.rows - self.answered - len(self.failed)
+
+    @property
     def complete(self) -> bool:
         """Whether every row has an answer."""
         return self.answered == self.rows
@@ -81,12 +86,11 @@ class Run:
     @property
     def coverage(self) -> str:
         """How much of it is answered, in words."""
-        what, failed = "rows" if self.samples == 1 else "samples", len(self.failed)
-        left = self.rows - self.answered - failed
-        more = f", {failed:,} failed, {left:,} left" if failed or left else ""
-        speed = self.rows_per_second
+        what, speed = "rows" if self.samples == 1 else "samples", self.rows_per_second
+        missing = "" if self.complete else f", {len(self.failed):,} failed, {self.left:,} left"
         running = "" if speed is None else f"; running, {speed:.2f} {what} per second"
-        return f"{self.folder}: {self.answered:,} of {self.rows:,} {what} answered{more}{running}"
+        answered = f"{self.answered:,} of {self.rows:,} {what} answered"
+        return f"{self.folder}: {answered}{missing}{running}"
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one dict for each row that was sent, e.g. for `pandas.DataFrame`."""
@@ -94,16 +98,10 @@ class Run:
 
     def to_record(self) -> dict[str, Any]:
         """Return its figures as JSON values."""
-        return {
-            "complete": self.complete,
-            "rows": self.rows,
-            "answered": self.answered,
-            "failed": len(self.failed),
-            "left": self.rows - self.answered - len(self.failed),
-            "rows_per_second": self.rows_per_second,
-            "decision": self.decision,
-            "configs": [asdict(config) for config in self.configs],
-        }
+        names = ("complete", "rows", "answered", "left", "rows_per_second", "decision")
+        record = {name: getattr(self, name) for name in names}
+        configs = [asdict(config) for config in self.configs]
+        return {**record, "failed": len(self.failed), "configs": configs}
 
     def table(self) -> list[list[str]]:
         """Return the configs as a table: names of columns, then a line for each."""

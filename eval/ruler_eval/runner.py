@@ -33,7 +33,7 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
-from ruler_eval.run_dir import DECISION, FAILURE, FREE, RunFolder, RunInfo, faults
+from ruler_eval.run_dir import DECISION, FAILURE, RunFolder, RunInfo, faults
 from ruler_eval.sharding import Shard, shares_of
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
@@ -162,12 +162,12 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Key]:
     if failed := len(found) - len(answered):
         warn(f"retrying {counted(failed, 'row')} that failed before")
     folder.file(FAILURE, shard).unlink(missing_ok=True)
-    model, options = job.model, published_options(job.config.options)
+    model = job.model
     start = {
         "data": str(job.data.source.folder.absolute()),
         "window": model.window,
         "trained_window": trained_window(model.config),
-        **{name: value for name, value in options.items() if name in FREE},
+        **published_options(job.config.options, free=True),
         "arguments": {
             **job.config.to_arguments(),
             "model": model.source if model.folder and not model.hub_revision else job.config.model,

@@ -103,12 +103,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> Path:
     """6 rows of fwe at 512 and at 640 tokens; not to be changed."""
-    asked = (
+    command = (
         "build", "--tokenizer", model, "--sources-kind", "sample", "--tasks", "fwe", "--lengths",
         "512,640", "--rows", 6, "--counter", "tokenizers",
     )  # fmt: skip
     return made_once(
-        of_all_workers(tmp_path_factory) / "short", lambda out: succeeded(cli(*asked, "--out", out))
+        of_all_workers(tmp_path_factory) / "short",
+        lambda out: succeeded(cli(*command, "--out", out)),
     )
 
 

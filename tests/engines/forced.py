@@ -15,9 +15,9 @@ from vllm.v1.sample.logits_processor import AdapterLogitsProcessor, RequestLogit
 
 
 @cache
-def _told() -> dict[str, list[int]]:
-    told: dict[str, list[int]] = json.loads(Path(os.environ["FORCED"]).read_text())
-    return told
+def _forced_ids() -> dict[str, list[int]]:
+    wanted: dict[str, list[int]] = json.loads(Path(os.environ["FORCED"]).read_text())
+    return wanted
 
 
 class Forced(AdapterLogitsProcessor):  # type: ignore[misc]
@@ -30,10 +30,10 @@ class Forced(AdapterLogitsProcessor):  # type: ignore[misc]
         return _force
 
 
-def _force(prompt: list[int], said: list[int], logits: torch.Tensor) -> torch.Tensor:
-    told = _told().get(" ".join(map(str, prompt)), [])
-    if len(said) >= len(told):
+def _force(prompt: list[int], generated: list[int], logits: torch.Tensor) -> torch.Tensor:
+    wanted = _forced_ids().get(" ".join(map(str, prompt)), [])
+    if len(generated) >= len(wanted):
         return logits
     forced = torch.full_like(logits, float("-inf"))
-    forced[told[len(said)]] = 0.0
+    forced[wanted[len(generated)]] = 0.0
     return forced

@@ -93,8 +93,8 @@ def served(url: str, model: Path) -> tuple[object, ...]:
 def test_vllms_own_server(
     order: Order, model: Path, vllm_server: str, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
-    asked = (*served(vllm_server, model), *FEW, "--protocol", protocol)
-    succeeded(order("openai", tmp_path / "run", *asked))
+    command = (*served(vllm_server, model), *FEW, "--protocol", protocol)
+    succeeded(order("openai", tmp_path / "run", *command))
     assert_same(answers(tmp_path / "run"), reference)
 
 
@@ -104,10 +104,10 @@ def test_a_python_function(
 ) -> None:
     function = ("--option", "function=batched_generate:generate", "--option", f"model={model}")
     path = f"{ROOT / 'docs' / 'recipes'}:{os.environ.get('PYTHONPATH', '')}"
-    asked = (*function, *FLOAT, "--option", "batch=3", *FEW, "--protocol", protocol)
+    command = (*function, *FLOAT, "--option", "batch=3", *FEW, "--protocol", protocol)
     succeeded(
         spawn(
-            "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *asked,
+            "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *command,
             "--out", tmp_path / "run", env={"PYTHONPATH": path}, timeout=HANG,
         )
     )  # fmt: skip
@@ -145,8 +145,8 @@ def llama_cpp(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_llama_cpps_server(
     order: Order, model: Path, llama_cpp: str, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
-    asked = (*served(llama_cpp, model), *FEW, "--protocol", protocol)
-    succeeded(order("openai", tmp_path / "run", *asked))
+    command = (*served(llama_cpp, model), *FEW, "--protocol", protocol)
+    succeeded(order("openai", tmp_path / "run", *command))
     found = answers(tmp_path / "run")
     if protocol != "thinking":  # llama.cpp sends special tokens whatever it is asked
         found = {key: without_special(answer) for key, answer in found.items()}

@@ -15,9 +15,9 @@ def test_transformers_answers_within_its_room_and_hangs_on_what_it_read(
     for key, answer in reference.items():
         row = rows[str(key[0]), int(str(key[1]))]
         assert answer["prompt_tokens"] == row.length - row.max_new_tokens
-        said = int(str(answer["answer_tokens"]))
-        assert 1 <= said <= row.max_new_tokens
-        assert answer["finish"] == "stop" or said == row.max_new_tokens
+        message = int(str(answer["answer_tokens"]))
+        assert 1 <= message <= row.max_new_tokens
+        assert answer["finish"] == "stop" or message == row.max_new_tokens
     assert {answer["finish"] for answer in reference.values()} == {"stop", "length"}
 
 

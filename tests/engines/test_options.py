@@ -23,8 +23,8 @@ def last_words(done: Done) -> str:
 
 
 def test_an_argument_that_the_installed_vllm_lacks_is_refused(order: Order, tmp_path: Path) -> None:
-    said = last_words(order("vllm", tmp_path / "run", "--option", "enforce_eagre=true"))
-    assert "did you mean enforce_eager" in said
+    message = last_words(order("vllm", tmp_path / "run", "--option", "enforce_eagre=true"))
+    assert "did you mean enforce_eager" in message
     assert not (tmp_path / "run").exists()
 
 
@@ -36,13 +36,15 @@ def test_vllm_takes_what_it_is_given_and_our_defaults_for_the_rest(
     dummy = ("--option", "load_format=dummy", "--rows", 1)
     done = order("vllm", tmp_path / "run", *given, *dummy)
     succeeded(done)
-    (told,) = [line for line in (done.stdout + done.stderr).splitlines() if "with config:" in line]
+    (reported,) = [
+        line for line in (done.stdout + done.stderr).splitlines() if "with config:" in line
+    ]
     for taken in (
         "dtype=torch.bfloat16", "load_format=dummy", "tensor_parallel_size=1",
         "enable_prefix_caching=True", "enable_chunked_prefill=True", "enforce_eager=True",
         f"max_seq_len={longest},",
     ):  # fmt: skip
-        assert taken in told, told
+        assert taken in reported, reported
     assert len(answers(tmp_path / "run")) == 2
 
 
@@ -73,19 +75,19 @@ def test_yarn_stretches_the_window_and_changes_the_answers_alike_in_both_engines
 def test_without_yarn_the_window_is_the_configs_and_the_doctor_says_the_same(
     order: Order, short: Path, frozen: Path, tmp_path: Path
 ) -> None:
-    said = last_words(order("vllm", tmp_path / "run", "--model", short, "--configs", "fwe_640"))
-    assert "the model's window is 512" in said
-    asked = ("doctor", "--data", frozen, "--model", short)
-    found = evaluate(*asked, "--configs", "fwe_640", "--json")
+    message = last_words(order("vllm", tmp_path / "run", "--model", short, "--configs", "fwe_640"))
+    assert "the model's window is 512" in message
+    command = ("doctor", "--data", frozen, "--model", short)
+    found = evaluate(*command, "--configs", "fwe_640", "--json")
     assert found.returncode == 1 and "the model's window is 512" in found.stdout
-    found = evaluate(*asked, *STRETCHED, "--json")
+    found = evaluate(*command, *STRETCHED, "--json")
     assert found.returncode == 0 and json.loads(found.stdout)["errors"] == 0
 
 
 def test_a_value_that_vllm_refuses_is_named(order: Order, tmp_path: Path) -> None:
     done = order("vllm", tmp_path / "run", *ONE[2:], "--option", "dtype=float99")
-    said = [line for line in done.stderr.splitlines() if line.startswith("ruler-eval: ")]
-    assert done.returncode == 1 and "dtype" in said[-1] and "failure-0-of-1.txt" in said[-1]
+    message = [line for line in done.stderr.splitlines() if line.startswith("ruler-eval: ")]
+    assert done.returncode == 1 and "dtype" in message[-1] and "failure-0-of-1.txt" in message[-1]
 
 
 @pytest.mark.parametrize("engine", ["vllm", "transformers"])

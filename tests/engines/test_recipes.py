@@ -32,9 +32,9 @@ def env() -> dict[str, str]:
 
 
 def press(frozen: Path, model: Path, out: Path, ratio: float) -> Done:
-    asked = ("--option", "function=kvpress_generate:generate", "--option", f"model={model}")
+    command = ("--option", "function=kvpress_generate:generate", "--option", f"model={model}")
     return spawn(
-        "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *asked,
+        "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *command,
         "--option", "press=SnapKVPress", "--option", f"ratio={ratio}", "--out", out, env=env(),
         timeout=400,
     )  # fmt: skip
@@ -75,10 +75,10 @@ def test_a_server_of_llama_cpp_finds_needles_and_its_answers_come_back_the_same(
     )
     try:
         until(lambda: listens(url) or server.poll() is not None)
-        asked: list[object] = ["--data", data, "--model", "smollm2", "--tokenizer", tokenizer]
-        asked += ["--base-url", url, "--option", "concurrency=1"]
+        command: list[object] = ["--data", data, "--model", "smollm2", "--tokenizer", tokenizer]
+        command += ["--base-url", url, "--option", "concurrency=1"]
         for name in ("one", "two"):
-            succeeded(spawn("ruler-eval", "run", *asked, "--out", tmp_path / name, timeout=HANG))
+            succeeded(spawn("ruler-eval", "run", *command, "--out", tmp_path / name, timeout=HANG))
     finally:
         server.kill()
         server.wait()
@@ -121,9 +121,9 @@ def test_readers_of_parts_find_the_needle_and_what_they_cost_is_recorded(
     ruler_builders.build(str(model), out=data, tasks=["niah_single_1"], lengths=[2048], rows=3)
     with Reader() as server:
         options = (f"function={recipe}:generate", f"url={server.url}", "served=m", *more)
-        asked = [part for option in options for part in ("--option", option)]
+        command = [part for option in options for part in ("--option", option)]
         done = spawn(
-            "ruler-eval", "run", "--data", data, "--model", model, "--engine", "python", *asked,
+            "ruler-eval", "run", "--data", data, "--model", model, "--engine", "python", *command,
             "--out", tmp_path / "run", env=env(), timeout=HANG,
         )  # fmt: skip
         succeeded(done)

@@ -34,18 +34,20 @@ def test_rows_that_the_engine_answers_right_score_and_no_others(
     thought: str,
 ) -> None:
     prompts, ids = load_folder(model, "tiny"), Tokenizer.from_file(str(model / "tokenizer.json"))
-    told = {}
+    forced_ids = {}
     for (config, index), count in TOLD.items():
         row = rows[str(config), int(str(index))]
         frame = (row.answer_prefix,) if not thought else ("", {"enable_thinking": True})
         prompt = prompts.prompt_ids(row.context + row.question, *frame)
         text = thought + " " + ", ".join(row.outputs[:count])
-        said = ids.encode(text, add_special_tokens=False).ids
-        told[" ".join(map(str, prompt))] = [*said, ids.token_to_id("</s>")]
-    (tmp_path / "told").write_text(json.dumps(told))
+        generated = ids.encode(text, add_special_tokens=False).ids
+        forced_ids[" ".join(map(str, prompt))] = [*generated, ids.token_to_id("</s>")]
+    (tmp_path / "forced_ids").write_text(json.dumps(forced_ids))
     forced = ("--option", 'logits_processors=["tests.engines.forced:Forced"]')
-    asked = (*ONE, *forced, "--protocol", protocol, "--extra-tokens", 100 * bool(thought))
-    succeeded(order("vllm", tmp_path / "run", *asked, env={"FORCED": str(tmp_path / "told")}))
+    command = (*ONE, *forced, "--protocol", protocol, "--extra-tokens", 100 * bool(thought))
+    succeeded(
+        order("vllm", tmp_path / "run", *command, env={"FORCED": str(tmp_path / "forced_ids")})
+    )
     for key, answer in answers(tmp_path / "run").items():
         if key in TOLD:
             outputs = rows[str(key[0]), int(str(key[1]))].outputs[: TOLD[key]]

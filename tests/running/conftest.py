@@ -17,13 +17,13 @@ from tests.running.server import Say
 @pytest.fixture(scope="session")
 def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
     """20 rows of vt and of fwe at 2,048 tokens of the tiny tokenizer; not to be changed."""
-    asked = (
+    command = (
         "build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks", "vt,fwe", "--lengths",
         2048, "--rows", 20, "--counter", "tokenizers",
     )  # fmt: skip
     return made_once(
         of_all_workers(tmp_path_factory) / "frozen",
-        lambda out: succeeded(cli(*asked, "--out", out)),
+        lambda out: succeeded(cli(*command, "--out", out)),
     )
 
 

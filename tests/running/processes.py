@@ -67,6 +67,6 @@ def all_keys(data: Path) -> list[tuple[str, int]]:
 def refusal(done: Done, code: int = 2) -> str:
     """Return the one line in which a command says why it does not do what it was asked."""
     assert done.returncode == code, (done.returncode, done.stderr)
-    said = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
-    assert len(said) == 1 and said[0].startswith("ruler-eval: "), done.stderr
-    return said[0]
+    message = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    assert len(message) == 1 and message[0].startswith("ruler-eval: "), done.stderr
+    return message[0]

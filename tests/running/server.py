@@ -142,9 +142,9 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
 def _reply(text: str, body: Body, server: FakeServer) -> Body:
     chat = "messages" in body
     choice: Body = {"index": 0, "finish_reason": "stop"}
-    said = {"role": "assistant", "content": text} if chat else {"text": text}
-    said |= server.message
-    choice |= {"message": said} if chat else said
+    output = {"role": "assistant", "content": text} if chat else {"text": text}
+    output |= server.message
+    choice |= {"message": output} if chat else output
     usage = {"completion_tokens": 3, "prompt_tokens": server.reads(body)}
     return {"choices": [choice], "usage": usage, **server.names(body)}
 

@@ -142,8 +142,8 @@ def test_a_server_that_changed_in_mid_run_is_told() -> None:
 
 def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
     tally = Tally("thinking", opened=True)
-    said = ["so QZKRA</think>PLMEW", "<think>QZKRA", "QZKRA, I think"]
-    texts = [tally.add(replace(GOOD, text=text)) for text in said]
+    generated = ["so QZKRA</think>PLMEW", "<think>QZKRA", "QZKRA, I think"]
+    texts = [tally.add(replace(GOOD, text=text)) for text in generated]
     apart = replace(GOOD, text="PLMEW", reasoning="QZKRA")
     assert [*texts, tally.add(apart), tally.add(replace(apart, text=""))] == [
         "PLMEW",

@@ -24,12 +24,12 @@ LENGTHS, ROWS = (512, 1024), 60
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
     """60 rows of three tasks at two lengths."""
-    asked = ("build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks",
+    command = ("build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks",
              "niah_single_1,niah_multikey_2,niah_multivalue", "--lengths",
              ",".join(map(str, LENGTHS)), "--rows", ROWS, "--counter", "tokenizers")  # fmt: skip
     return made_once(
         of_all_workers(tmp_path_factory) / "decided",
-        lambda out: succeeded(cli(*asked, "--out", out)),
+        lambda out: succeeded(cli(*command, "--out", out)),
     )
 
 
@@ -116,7 +116,7 @@ def test_at_the_threshold_all_rows_cannot_tell(data: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("until", "more", "said"),
+    ("until", "more", "message"),
     [
         ("speed=3", {}, "not a question; give one of effective=85.6, not-worse=1, within=1"),
         ("within=0", {}, "not a question"),
@@ -128,12 +128,12 @@ def test_at_the_threshold_all_rows_cannot_tell(data: Path, tmp_path: Path) -> No
     ],
 )
 def test_what_cannot_be_decided_is_refused(
-    until: str, more: dict[str, Any], said: str | None, data: Path, tmp_path: Path
+    until: str, more: dict[str, Any], message: str | None, data: Path, tmp_path: Path
 ) -> None:
     says = model(_512=1.0, _1024=1.0)
-    if said is None:
+    if message is None:
         assert run(data, tmp_path / "run", until, generate=says, **more).decision
         return
-    with pytest.raises(UsageError, match=said.replace(".", r"\.")):
+    with pytest.raises(UsageError, match=message.replace(".", r"\.")):
         run(data, tmp_path / "run", until, generate=says, **more)
     assert not (tmp_path / "run").exists()

@@ -18,8 +18,8 @@ from tests.running.server import FakeServer, Say
 
 
 def examine(data: Path, model: Path, *more: object) -> dict[str, Any]:
-    asked = ("--data", data, "--model", model, "--engine", "oracle", "--json", *more)
-    done = evaluate("doctor", *asked)
+    command = ("--data", data, "--model", model, "--engine", "oracle", "--json", *more)
+    done = evaluate("doctor", *command)
     assert done.returncode in (0, 1), done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode == 1) == (found["errors"] > 0)
@@ -72,9 +72,9 @@ BROKEN: dict[str, tuple[str, dict[str, object], str]] = {
 
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_broken_template_is_found(frozen: Path, tmp_path: Path, fault: str) -> None:
-    template, changes, said = BROKEN[fault]
+    template, changes, output = BROKEN[fault]
     found = examine(frozen, with_template(tmp_path / "broken", template, **changes), "--sample", 3)
-    assert any(said in error for error in errors(found)), found["findings"]
+    assert any(output in error for error in errors(found)), found["findings"]
 
 
 def test_a_missing_bos_is_found(frozen: Path, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(
     assert message.startswith("tokenizer: other (") and "not that of the data, tiny" in message
     assert "vt_2048/0 has" in message and "the data says 20" in message
     assert len(found["findings"]) == 1
-    asked = examine(frozen, model, "--sample", 2, "--tokenizer", model)
-    assert not errors(asked) and asked["findings"][0]["about"] == "tokenizer"
+    command = examine(frozen, model, "--sample", 2, "--tokenizer", model)
+    assert not errors(command) and command["findings"][0]["about"] == "tokenizer"
 
 
 def test_prompts_over_the_window_are_one_finding(frozen: Path, tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_golden_answer_that_is_nowhere_in_the_prompt_is_found(
 
 def test_without_the_models_files_there_is_no_estimate_and_the_reason_is_said(frozen: Path) -> None:
     found = examine(frozen, Path("m"), "--gpu", "h100")
-    said = [one["message"] for one in found["findings"] if one["about"] == "estimate"]
-    assert said == ["none: the model's config.json is not here"] and found["estimate"] is None
+    output = [one["message"] for one in found["findings"] if one["about"] == "estimate"]
+    assert output == ["none: the model's config.json is not here"] and found["estimate"] is None
 
 
 def test_the_cost_is_a_range_in_minutes_and_in_money(frozen: Path, tiny: Path) -> None:
@@ -167,12 +167,12 @@ def test_the_cost_is_a_range_in_minutes_and_in_money(frozen: Path, tiny: Path) -
     twice = ("--samples", 2, "--temperature", 1)
     tokens = examine(frozen, tiny, *twice)["estimate"]["answer_tokens"]
     assert tokens == 2 * cost["estimate"]["answer_tokens"]
-    for more, said in (
+    for more, output in (
         (("--price", 1), "needs --gpu"),
         (("--gpu", "h1000"), "'h1000': not known; known: a10"),
         (("--engine", "oracle", "--option", "sekonds=1"), "did you mean seconds?"),
     ):
-        assert said in refusal(evaluate("doctor", "--data", frozen, "--model", tiny, *more))
+        assert output in refusal(evaluate("doctor", "--data", frozen, "--model", tiny, *more))
 
 
 def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_path: Path) -> None:
@@ -222,9 +222,9 @@ def test_a_server_is_asked_the_longest_row(
         (error,) = [one for one in examined(frozen, server) if one.startswith("error")]
         assert "the server read 1024 prompt tokens" in error and "raise it" in error
         server.card["max_model_len"] = 1500
-        asked = len(server.seen)
+        command = len(server.seen)
         assert "its window is 1500 tokens" in examined(frozen, server)[0]
-        assert len(server.seen) == asked
+        assert len(server.seen) == command
         del server.card["max_model_len"]
         server.reads = lambda body: (
             tokenizer.count([body["messages"][0]["content"]])[0] + 40 if "messages" in body else 9

@@ -71,9 +71,9 @@ def test_no_process_outlives_the_one_that_started_it(
 
 
 def test_the_reason_of_a_shard_is_told(frozen: Path, tmp_path: Path) -> None:
-    said = refusal(evaluate(*order(frozen, tmp_path, "--option", "fail=3")), 1)
+    message = refusal(evaluate(*order(frozen, tmp_path, "--option", "fail=3")), 1)
     # Row 3 of both configs; whether one shard has both hangs on how long the rows are.
-    assert re.search("shards failed: shard .*: [12] rows could not be answered", said)
+    assert re.search("shards failed: shard .*: [12] rows could not be answered", message)
 
 
 def test_fewer_gpus_than_asked_for_are_refused(frozen: Path, tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ def said_of(*arguments: object, option: str = "--out") -> str:
 
 
 def test_runs_of_other_data_revisions_protocols_and_rows_do_not_meet(tmp_path: Path) -> None:
-    asked = ("eval", "MODEL=org/m", "ENGINE=oracle")
+    command = ("eval", "MODEL=org/m", "ENGINE=oracle")
     folders = {
-        said_of(*asked, *more)
+        said_of(*command, *more)
         for more in (
             (), ("SUITE=depth",), ("TOKENIZER=llama3",), ("DATA=dist/llama3/",), ("ROWS=9",),
             ("BUILD_FLAGS=--fresh",), ("DATA=org/r", "REVISION=v1.0.0"),
@@ -72,15 +72,15 @@ def test_runs_of_other_data_revisions_protocols_and_rows_do_not_meet(tmp_path: P
 
 
 def test_data_that_is_not_there_and_no_runs_are_said_in_one_line() -> None:
-    for asked, said in (
+    for command, message in (
         (("eval", "ENGINE=oracle"), "MODEL is missing: make eval MODEL="),
         (("eval", "MODEL=golden", "ENGINE=oracle", "DATA=/nope"), "DATA=/nope: no such folder"),
         (("report", "RUNS="), 'make report RUNS="runs/x runs/y"'),
     ):
-        done = make("-o", f"{VENV}/.test", *asked)
+        done = make("-o", f"{VENV}/.test", *command)
         assert done.returncode == 2
         [line, *of_make] = done.stderr.splitlines()
-        assert line.startswith("make: ") and said in line
+        assert line.startswith("make: ") and message in line
         assert len(of_make) == 1 and "Error 2" in of_make[0]
 
 

@@ -91,26 +91,26 @@ def test_a_row_that_always_fails_is_unscored_and_only_it_is_asked_again(
     poison = tokenizer.prompt_ids(row.context + row.question, row.answer_prefix)
     broken, reason = LASTING[fault]
     quick = ("--option", "patience=1", "--option", "timeout=2")
-    asked = (*order(frozen, "", tmp_path)[:-2], *quick)
+    command = (*order(frozen, "", tmp_path)[:-2], *quick)
 
     def only(number: int, body: Body) -> Reply | object:
         return broken(number, body) if body["prompt"] == poison else well(number, body)
 
     with FakeServer(golden, only) as server:  # type: ignore[arg-type]
-        done = evaluate(*_at(asked, server.url))
+        done = evaluate(*_at(command, server.url))
         assert "1 row could not be answered" in refusal(done, 1)
         (failed,) = (line for line in lines(tmp_path) if line["error"])
         assert failed["index"] == 5 and reason in str(failed["error"]), failed
         before = len(server.seen)
         server.fault = well
-        done = evaluate(*_at(asked, server.url))
+        done = evaluate(*_at(command, server.url))
         assert done.returncode == 0, done.stderr
         assert [body["prompt"] for body in server.seen[before:]] == [poison]
     assert_golden(frozen, tmp_path)
 
 
-def _at(asked: tuple[object, ...], url: str) -> tuple[object, ...]:
-    return tuple(url if part == "" else part for part in asked)
+def _at(command: tuple[object, ...], url: str) -> tuple[object, ...]:
+    return tuple(url if part == "" else part for part in command)
 
 
 def test_a_server_that_dies_and_comes_back_costs_nothing(
@@ -131,12 +131,12 @@ def test_a_server_that_answers_no_row_any_more_ends_the_run_in_bounded_time(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
     with FakeServer(golden, lambda n, b: status(500)) as server:
-        asked = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
-        said = refusal(evaluate(*asked), 1)
-        assert "6 rows failed, one after the other: status 500" in said
+        command = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=1")
+        message = refusal(evaluate(*command), 1)
+        assert "6 rows failed, one after the other: status 500" in message
         assert whole_lines(tmp_path) == 6
         server.fault = well
-        assert evaluate(*asked).returncode == 0
+        assert evaluate(*command).returncode == 0
     assert_golden(frozen, tmp_path)
 
 
@@ -145,10 +145,10 @@ def test_a_server_that_is_gone_ends_the_run_in_bounded_time(
 ) -> None:
     server = FakeServer(golden)
     server.close()
-    asked = order(frozen, server.url, tmp_path)[:-2]  # the patience is that of rows: 300 s
-    said = refusal(evaluate(*asked), 1)
-    assert "the server does not answer (ConnectError)" in said and "start the server" in said
+    command = order(frozen, server.url, tmp_path)[:-2]  # the patience is that of rows: 300 s
+    message = refusal(evaluate(*command), 1)
+    assert "the server does not answer (ConnectError)" in message and "start the server" in message
     assert not tmp_path.joinpath("run.json").exists()
     with FakeServer(golden, port=server.port):
-        assert evaluate(*asked).returncode == 0
+        assert evaluate(*command).returncode == 0
     assert_golden(frozen, tmp_path)

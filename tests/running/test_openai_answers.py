@@ -26,8 +26,8 @@ def test_a_chat_server_that_cuts_prompts_answers_no_row_and_the_remedy_is_named(
 ) -> None:
     with FakeServer(golden) as server:
         server.reads = reads_chat(tokenizer, window)
-        said = refusal(evaluate(*order(frozen, server.url, tmp_path, *CHAT)), 1)
-        assert f"the server read {window} prompt tokens" in said and "num_ctx" in said
+        error = refusal(evaluate(*order(frozen, server.url, tmp_path, *CHAT)), 1)
+        assert f"the server read {window} prompt tokens" in error and "num_ctx" in error
         assert all(line["text"] is None for line in lines(tmp_path))
         server.reads = reads_chat(tokenizer)
         done = evaluate(*order(frozen, server.url, tmp_path, *CHAT))
@@ -41,9 +41,9 @@ def test_a_server_with_another_tokenizer_can_be_allowed_to_count_differently(
     count = reads_chat(tokenizer)
     with FakeServer(golden) as server:
         server.reads = lambda body: int(1.1 * count(body))
-        asked = order(frozen, server.url, tmp_path, *CHAT)
-        assert "give that one with --tokenizer" in refusal(evaluate(*asked), 1)
-        assert evaluate(*asked, "--option", "tolerance=0.15").returncode == 0
+        command = order(frozen, server.url, tmp_path, *CHAT)
+        assert "give that one with --tokenizer" in refusal(evaluate(*command), 1)
+        assert evaluate(*command, "--option", "tolerance=0.15").returncode == 0
 
 
 def test_text_is_counted_too(frozen: Path, tmp_path: Path, tokenizer: PromptTokenizer) -> None:
@@ -52,8 +52,8 @@ def test_text_is_counted_too(frozen: Path, tmp_path: Path, tokenizer: PromptToke
         server.reads = lambda body: tokenizer.count([str(body["prompt"])])[0]  # without the BOS
         assert evaluate(*order(frozen, server.url, tmp_path, *text)).returncode == 0
         server.reads = lambda body: 1000
-        said = refusal(evaluate(*order(frozen, server.url, tmp_path / "cut", *text)), 1)
-    assert "the server read 1000 prompt tokens" in said
+        error = refusal(evaluate(*order(frozen, server.url, tmp_path / "cut", *text)), 1)
+    assert "the server read 1000 prompt tokens" in error
 
 
 def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
@@ -97,8 +97,8 @@ def test_each_sample_is_asked_once_with_its_own_seed(
 ) -> None:
     sampled = ("--samples", 3, "--temperature", 0.6, "--top-p", 0.9)
     with FakeServer(golden) as server:
-        asked = order(frozen, server.url, tmp_path, *sampled)
-        done = evaluate(*asked)
+        command = order(frozen, server.url, tmp_path, *sampled)
+        done = evaluate(*command)
         assert done.returncode == 0, done.stderr
         assert "36 of 36 samples answered" in done.stdout
         seeds = {(json.dumps(body["prompt"]), body["seed"]) for body in server.seen}
@@ -107,7 +107,7 @@ def test_each_sample_is_asked_once_with_its_own_seed(
         assert all(body["temperature"] == 0 for body in server.probes)
         (journal,) = tmp_path.glob("answers-0-of-1.*.jsonl")
         journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:20]))
-        assert evaluate(*asked).returncode == 0
+        assert evaluate(*command).returncode == 0
         assert len(server.seen) == 36 + 16
     samples = Counter((line["index"], line.get("sample", 0)) for line in lines(tmp_path))
     assert samples == Counter((index, sample) for index in range(12) for sample in range(3))
@@ -140,8 +140,8 @@ def test_what_is_no_whole_record_is_no_answer(frozen: Path, tmp_path: Path, name
         return status(200, json.dumps(reply).encode())
 
     with FakeServer(str, say) as server:
-        asked = order(frozen, server.url, tmp_path)
-        assert reason in refusal(evaluate(*asked, "--rows", 2), 1)
+        command = order(frozen, server.url, tmp_path)
+        assert reason in refusal(evaluate(*command, "--rows", 2), 1)
     assert all(reason in str(line["error"]) for line in lines(tmp_path))
 
 
@@ -153,15 +153,15 @@ def test_an_error_inside_of_status_200_shows_its_message_and_is_tried_again(
         assert evaluate(*order(frozen, server.url, tmp_path / "a")).returncode == 0
         server.fault = lambda n, b: status(200, busy)
         few = ("--rows", 2, "--option", "patience=1")
-        asked = (*order(frozen, server.url, tmp_path / "b")[:-2], *few)
-        said = refusal(evaluate(*asked), 1)
-    assert "the server reports an error: 'Provider is busy'" in said
+        command = (*order(frozen, server.url, tmp_path / "b")[:-2], *few)
+        error = refusal(evaluate(*command), 1)
+    assert "the server reports an error: 'Provider is busy'" in error
 
 
 def test_a_pause_beyond_the_patience_is_reported(frozen: Path, tmp_path: Path) -> None:
     with FakeServer(str, lambda n, b: status(429, Retry_After="600")) as server:
-        said = refusal(evaluate(*order(frozen, server.url, tmp_path, "--rows", 2)), 1)
-    assert "status 429: 'no'; it asks to wait 600 s, the patience is 20 s" in said
+        error = refusal(evaluate(*order(frozen, server.url, tmp_path, "--rows", 2)), 1)
+    assert "status 429: 'no'; it asks to wait 600 s, the patience is 20 s" in error
 
 
 def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswered(
@@ -173,12 +173,12 @@ def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswere
             "system_fingerprint": f"fp-{len(server.seen)}",
         }
         one = ("--option", "concurrency=1")
-        asked = (*order(frozen, server.url, tmp_path)[:-4], *one)
-        said = refusal(evaluate(*asked), 1)
-        assert "answered by 'small', the run's model is 'm'" in said
+        command = (*order(frozen, server.url, tmp_path)[:-4], *one)
+        error = refusal(evaluate(*command), 1)
+        assert "answered by 'small', the run's model is 'm'" in error
         assert len({line["system_fingerprint"] for line in lines(tmp_path)}) == 12
         server.names = lambda body: {"model": "m"}
-        assert evaluate(*asked).returncode == 0
+        assert evaluate(*command).returncode == 0
         assert len(server.seen) == 12 + 4
 
 
@@ -239,8 +239,8 @@ def test_a_model_that_was_cut_off_while_it_thought_has_answered_nothing(
     with FakeServer(str) as server:
         server.reads = reads_chat(tokenizer)
         server.message = {"content": None, "reasoning_content": "Let me see"}
-        asked = order(frozen, server.url, tmp_path, *THINKING, "--option", "api=chat")
-        assert evaluate(*asked).returncode == 0
+        command = order(frozen, server.url, tmp_path, *THINKING, "--option", "api=chat")
+        assert evaluate(*command).returncode == 0
     assert {(line["text"], line["reasoning"]) for line in lines(tmp_path)} == {("", "Let me see")}
 
 
@@ -268,12 +268,12 @@ def test_a_server_is_told_whether_to_think_and_one_that_does_not_listen_is_found
         ):
             server.reads, out = count, tmp_path / str(number)
             more = ("--protocol", protocol, "--extra-tokens", 500, "--option", "api=chat")
-            asked = order(frozen, server.url, out, *more, "--tokenizer", hybrid, "--rows", 1)
-            done = evaluate(*asked)
+            command = order(frozen, server.url, out, *more, "--tokenizer", hybrid, "--rows", 1)
+            done = evaluate(*command)
             assert done.returncode == 0, done.stderr
-            told = "ignores chat_template_kwargs (enable_thinking=False)" in done.stderr
+            reported = "ignores chat_template_kwargs (enable_thinking=False)" in done.stderr
             info = json.loads((out / "run.json").read_text())["engine_info"]
-            assert told == (count is deaf) == ("ignored" in info)
+            assert reported == (count is deaf) == ("ignored" in info)
             sent.append(server.seen[-1])
         server.refuses = {"chat_template_kwargs"}
         done = evaluate(*order(frozen, server.url, tmp_path / "r", *more, "--tokenizer", hybrid))
@@ -288,13 +288,13 @@ def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
 ) -> None:
     with FakeServer(golden) as server:
         server.denies = True
-        said = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
-        assert "status 401: 'no such key'" in said and not server.seen
+        error = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
+        assert "status 401: 'no such key'" in error and not server.seen
     assert not (tmp_path / "run.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "error"),
     [
         (("--option", "api=chat"), "cannot send protocol completion"),
         (("--option", "api=text"), "cannot send protocol completion"),
@@ -304,8 +304,8 @@ def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
     ],
 )
 def test_what_a_server_cannot_be_sent_is_refused(
-    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], error: str
 ) -> None:
     with FakeServer(str) as server:
         done = evaluate(*order(frozen, server.url, tmp_path / "out", *more))
-    assert said in refusal(done) and not server.seen
+    assert error in refusal(done) and not server.seen

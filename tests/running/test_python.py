@@ -112,19 +112,32 @@ def test_the_command_imports_the_function_and_passes_its_options(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    asked = ("run", "--data", frozen, "--engine", "python", "--rows", 2, "--out", "run", "--option")
-    done = evaluate(*asked, "function=mykv:generate", "--option", "times=2", "--option", "batch=4")
+    arguments = (
+        "run",
+        "--data",
+        frozen,
+        "--engine",
+        "python",
+        "--rows",
+        2,
+        "--out",
+        "run",
+        "--option",
+    )
+    done = evaluate(
+        *arguments, "function=mykv:generate", "--option", "times=2", "--option", "batch=4"
+    )
     assert done.returncode == 0, done.stderr
     assert all(str(line["text"]).count(" ") in (5, 9) for line in lines(tmp_path / "run"))
     info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
     assert (info["function"], info["arguments"], info["batch"]) == (
         "mykv:generate", {"times": 2}, 4,
     )  # fmt: skip
-    said = refusal(evaluate(*asked, "function=mykv:generate", "--option", "sizes=2"))
-    assert "mykv:generate: cannot be called with requests and these options" in said
-    assert "'nowhere:f': cannot be imported" in refusal(evaluate(*asked, "function=nowhere:f"))
-    assert "write package.module:name" in refusal(evaluate(*asked, "function=mykv"))
-    assert "needs one function" in refusal(evaluate(*asked, "batch=2"))
+    message = refusal(evaluate(*arguments, "function=mykv:generate", "--option", "sizes=2"))
+    assert "mykv:generate: cannot be called with requests and these options" in message
+    assert "'nowhere:f': cannot be imported" in refusal(evaluate(*arguments, "function=nowhere:f"))
+    assert "write package.module:name" in refusal(evaluate(*arguments, "function=mykv"))
+    assert "needs one function" in refusal(evaluate(*arguments, "batch=2"))
 
 
 def test_a_function_that_failed_on_every_row_is_mended_and_run_again(
@@ -177,7 +190,7 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"engine": "gpt"}, "engine 'gpt': Input should be 'vllm', 'transformers'"),
         (
@@ -200,9 +213,9 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused(
-    frozen: Path, tmp_path: Path, options: dict[str, Any], said: str
+    frozen: Path, tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         run(frozen, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 

@@ -46,8 +46,8 @@ def test_a_copy_that_dies_leaves_its_rows_to_the_other(
     frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))
-    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
-    with started(*asked) as process:
+    command = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
+    with started(*command) as process:
         until(lambda: whole_lines(tmp_path) >= 4 and len(copies(str(tmp_path))) == 2, process)
         victim, other = copies(str(tmp_path))
         os.kill(victim, signal.SIGKILL)
@@ -58,8 +58,8 @@ def test_a_copy_that_dies_leaves_its_rows_to_the_other(
 
 
 def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Path) -> None:
-    asked = order(frozen, tmp_path, "--configs", "vt_2048", "--option", "crash=7")
-    done = spawn("ruler-eval", *asked)
+    command = order(frozen, tmp_path, "--configs", "vt_2048", "--option", "crash=7")
+    done = spawn("ruler-eval", *command)
     assert "2 copies of the model were lost with this row" in refusal(done, 1)
     unscored = [line["index"] for line in lines(tmp_path) if line["error"]]
     assert unscored == [7] and len(lines(tmp_path)) == 20
@@ -74,19 +74,19 @@ if any("default_worker" in argument for argument in sys.orig_argv):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--option", "seconds=-1"), "ValueError: sleep length must be non-negative"),
         ((), "ModuleNotFoundError: import of ruler_eval.engines.oracle halted"),
     ],
 )
 def test_what_fails_in_a_copy_is_said_at_once_and_not_tried_again(
-    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("" if more else WITHOUT_ORACLE)
-    asked = order(frozen, tmp_path / "out", *more)
-    done = spawn("ruler-eval", *asked, env={"PYTHONPATH": str(tmp_path)})
-    assert f"a copy of the model failed: {said}" in refusal(done, 1)
+    command = order(frozen, tmp_path / "out", *more)
+    done = spawn("ruler-eval", *command, env={"PYTHONPATH": str(tmp_path)})
+    assert f"a copy of the model failed: {message}" in refusal(done, 1)
 
 
 def test_an_address_where_no_cluster_is_is_refused(frozen: Path, tmp_path: Path) -> None:

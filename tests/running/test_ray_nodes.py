@@ -69,8 +69,8 @@ def test_a_machine_that_goes_leaves_its_rows_to_the_other(
     cluster: "Cluster", frozen: Path, tmp_path: Path
 ) -> None:
     second = cluster.add_node(num_cpus=1)
-    asked = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
-    with started(*asked) as process:
+    command = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
+    with started(*command) as process:
         until(lambda: len(copies(MARK)) == 2, process)
         until(lambda: whole_lines(tmp_path) >= 4, process)
         machines = {machine(copy) for copy in copies(MARK)}
@@ -86,18 +86,18 @@ def test_copies_come_with_a_machine_that_joins_and_its_rows_stay_when_it_goes(
 ) -> None:
     cluster.add_node(num_cpus=1, num_gpus=1)
     two = ("--option", "gpus=1", "--option", "copies=2")
-    asked = order(frozen, tmp_path, *two, "--option", "seconds=0.2")
-    with started(*asked) as process:
+    command = order(frozen, tmp_path, *two, "--option", "seconds=0.2")
+    with started(*command) as process:
         until(lambda: len(copies(MARK)) == 1 and whole_lines(tmp_path) >= 1, process)
         [first] = copies(MARK)
         os.kill(first, signal.SIGSTOP)  # a machine may take longer to join than all rows
         second = cluster.add_node(num_cpus=1, num_gpus=1)
         until(lambda: len(copies(MARK)) == 2, process)
-        said = json.loads(evaluate("status", tmp_path, "--json").stdout)
+        message = json.loads(evaluate("status", tmp_path, "--json").stdout)
         os.kill(first, signal.SIGCONT)
         cluster.remove_node(second, allow_graceful=False)
         done = finish(process)
-    assert said["answered"] >= 1
+    assert message["answered"] >= 1
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path) == all_keys(frozen)
 
@@ -108,9 +108,9 @@ def test_what_has_no_room_is_named_and_a_copy_may_span_machines(
     for _ in range(2):
         cluster.add_node(num_cpus=1, num_gpus=1)
     three = order(frozen, tmp_path, "--option", "gpus=3", "--option", "wait=3")
-    said = refusal(spawn("ruler-eval", *three), 1)
-    assert "after 3 s the cluster has no room for 1 actor with 3 GPUs each" in said
-    assert "GPUs of its nodes, free or not: [0, 1, 1]; ask for less" in said
+    message = refusal(spawn("ruler-eval", *three), 1)
+    assert "after 3 s the cluster has no room for 1 actor with 3 GPUs each" in message
+    assert "GPUs of its nodes, free or not: [0, 1, 1]; ask for less" in message
     done = spawn("ruler-eval", *order(frozen, tmp_path, "--option", "gpus=2"))
     assert done.returncode == 0, done.stderr
     assert keys(tmp_path) == all_keys(frozen)

@@ -46,16 +46,16 @@ def test_the_window_is_what_positions_reach(config: dict[str, object], tokens: i
 def test_overrides_reach_the_window_and_the_engine_is_told(name: str) -> None:
     config = overridden(QWEN, {name: THETA})
     assert window(config) == 131072
-    told = stretched(config, {name: THETA})
-    assert told == {"max_position_embeddings": 131072, name: THETA}
+    passed_on = stretched(config, {name: THETA})
+    assert passed_on == {"max_position_embeddings": 131072, name: THETA}
 
 
 def test_overrides_of_a_text_config_stay_there() -> None:
-    asked = {"text_config": {"rope_parameters": THETA}}
-    config = overridden(INNER, asked)
+    overrides = {"text_config": {"rope_parameters": THETA}}
+    config = overridden(INNER, overrides)
     assert window(config) == 131072 and window(INNER) == 32768
     longer = {"max_position_embeddings": 131072, "rope_parameters": THETA}
-    assert stretched(config, asked) == {"text_config": longer}
+    assert stretched(config, overrides) == {"text_config": longer}
     assert config["text_config"]["rope_theta"] == 1e6
 
 

@@ -53,15 +53,15 @@ def test_rows_that_begin_alike_follow_one_another(
     texts: list[str], group: int, alike: int, data: st.DataObject
 ) -> None:
     rows = rows_of(texts)
-    asked = data.draw(st.integers(1, len(rows)))
+    count = data.draw(st.integers(1, len(rows)))
     indices = data.draw(st.sets(st.integers(0, len(rows) - 1)))
-    wanted = [row for row in rows[:asked] if row.index in indices]
+    wanted = [row for row in rows[:count] if row.index in indices]
     batches = [wanted[start : start + alike] for start in range(0, len(wanted), alike)]
     with tempfile.TemporaryDirectory() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "ALIKE", alike)
         write(path := Path(scratch) / "rows.parquet", rows, group)
-        assert list(read_in_order(path, "vt_4096", asked)) == rows[:asked]
-        assert list(read_alike(path, asked, indices)) == [
+        assert list(read_in_order(path, "vt_4096", count)) == rows[:count]
+        assert list(read_alike(path, count, indices)) == [
             row for batch in batches for row in sorted(batch, key=lambda row: row.context)
         ]
 
@@ -88,12 +88,12 @@ def test_a_row_without_what_every_row_has_is_refused_in_one_line(
 
 
 def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> None:
-    asked = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
+    places = [("vt_4096", 0), ("cwe_131072", 1), ("vt_131072", 0), ("fwe_8192", 2)]
     job = SimpleNamespace(
         data=SimpleNamespace(read_alike=lambda config, rows: [rows_of(["a"] * 3)[n] for n in rows]),
         request=lambda config, row: Request(config, row, [1], 30),
     )
-    pending = [(config, index, sample) for sample in (0, 1) for config, index in asked]
+    pending = [(config, index, sample) for sample in (0, 1) for config, index in places]
     found = [request.key for request in requests(cast(Any, job), pending)]
     longest = ["cwe_131072", "vt_131072", "fwe_8192", "vt_4096"]
-    assert found == [(c, dict(asked)[c], sample) for c in longest for sample in (0, 1)]
+    assert found == [(c, dict(places)[c], sample) for c in longest for sample in (0, 1)]

@@ -43,8 +43,8 @@ def test_every_row_is_answered_once_and_the_record_says_what_was_asked(
 ) -> None:
     done = evaluate(*order(frozen, tmp_path, "--json"))
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["complete"] and {c["answered"] for c in said["configs"]} == {20}
+    message = json.loads(done.stdout)
+    assert message["complete"] and {c["answered"] for c in message["configs"]} == {20}
     rows = rows_of(frozen)
     assert keys(tmp_path) == sorted(rows)
     for line in lines(tmp_path):
@@ -94,8 +94,8 @@ def test_a_row_that_fails_is_unscored_and_asked_again_on_resume(
     frozen: Path, tmp_path: Path
 ) -> None:
     done = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
-    said = refusal(done, 1)
-    assert "2 rows could not be answered" in said and "0 were not run" in said
+    message = refusal(done, 1)
+    assert "2 rows could not be answered" in message and "0 were not run" in message
     failed = [line for line in lines(tmp_path) if line["error"]]
     assert [(line["index"], line["text"]) for line in failed] == [(3, None)] * 2
     again = evaluate(*order(frozen, tmp_path, "--option", "fail=3"))
@@ -132,8 +132,8 @@ def test_a_folder_of_another_run_is_refused_naming_the_difference(
     frozen: Path, begun: Path, difference: str
 ) -> None:
     before = next(begun.glob("answers-*")).read_bytes()
-    said = refusal(evaluate(*order(frozen, begun, *OTHERS[difference])))
-    assert f"holds another run: {difference} is " in said or f"; {difference} is " in said
+    message = refusal(evaluate(*order(frozen, begun, *OTHERS[difference])))
+    assert f"holds another run: {difference} is " in message or f"; {difference} is " in message
     assert next(begun.glob("answers-*")).read_bytes() == before
 
 

@@ -38,7 +38,7 @@ def remove_a_file(copy: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "message"),
     [
         (flip_a_bit, "vt_2048/test-00000-of-00001.parquet: refused: sha256 expected"),
         (edit_the_manifest, "edited after it was written"),
@@ -46,15 +46,15 @@ def remove_a_file(copy: Path) -> None:
     ],
 )
 def test_damaged_rows_are_refused(
-    damage: Callable[[Path], None], said: str, copy: Path, tmp_path: Path
+    damage: Callable[[Path], None], message: str, copy: Path, tmp_path: Path
 ) -> None:
     damage(copy)
-    assert said in refusal(evaluate(*order(copy, tmp_path / "out")), 1)
+    assert message in refusal(evaluate(*order(copy, tmp_path / "out")), 1)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--configs", "vt_4096"), "'vt_4096' is not in"),
         (("--revision", "v1.0.0"), "is a folder and has no revisions"),
@@ -71,14 +71,14 @@ def test_damaged_rows_are_refused(
     ],
 )
 def test_what_cannot_be_done_as_asked_is_refused_in_one_line(
-    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], message: str
 ) -> None:
-    assert said in refusal(evaluate(*order(frozen, tmp_path / "out", *more)))
+    assert message in refusal(evaluate(*order(frozen, tmp_path / "out", *more)))
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--data", "dist/nowhere"), "no such folder; to load the Hub repo of that name"),
         (("--data", "./nowhere"), "no such folder, and not a Hub repo either"),
@@ -89,18 +89,18 @@ def test_what_cannot_be_done_as_asked_is_refused_in_one_line(
     ],
 )
 def test_what_is_mistyped_is_refused_before_the_model_is_opened(
-    frozen: Path, tmp_path: Path, more: tuple[str, ...], said: str
+    frozen: Path, tmp_path: Path, more: tuple[str, ...], message: str
 ) -> None:
-    asked = order(frozen, tmp_path / "out", "--engine", "transformers", "--model", "./none")
-    assert said in refusal(evaluate(*asked, *more))
+    command = order(frozen, tmp_path / "out", "--engine", "transformers", "--model", "./none")
+    assert message in refusal(evaluate(*command, *more))
 
 
 def test_a_model_that_is_not_at_hand_is_refused(frozen: Path, tmp_path: Path) -> None:
-    asked = order(frozen, tmp_path / "out", "--engine", "transformers")
-    said = refusal(evaluate(*asked, "--model", "org/none"))
-    assert said.startswith("ruler-eval: --model 'org/none': ")
-    assert "downloads are off; offline, give a folder" in said
-    assert "no such folder, and not a Hub id" in refusal(evaluate(*asked, "--model", "./none"))
+    command = order(frozen, tmp_path / "out", "--engine", "transformers")
+    message = refusal(evaluate(*command, "--model", "org/none"))
+    assert message.startswith("ruler-eval: --model 'org/none': ")
+    assert "downloads are off; offline, give a folder" in message
+    assert "no such folder, and not a Hub id" in refusal(evaluate(*command, "--model", "./none"))
 
 
 def test_json_of_a_model_or_a_run_that_is_nested_too_deeply_is_refused(
@@ -108,8 +108,8 @@ def test_json_of_a_model_or_a_run_that_is_nested_too_deeply_is_refused(
 ) -> None:
     model, out = make_model(tmp_path / "model"), tmp_path / "out"
     (model / "config.json").write_text("[" * 100_000)
-    said = refusal(evaluate(*order(frozen, out, "--model", model)))
-    assert "config.json cannot be read: maximum recursion" in said
+    message = refusal(evaluate(*order(frozen, out, "--model", model)))
+    assert "config.json cannot be read: maximum recursion" in message
     out.mkdir()
     (out / "run.json").write_text("[" * 100_000)
     assert "is not the description of a run" in refusal(evaluate(*order(frozen, out)))
@@ -124,9 +124,9 @@ def test_a_prompt_over_the_window_is_found_before_anything_loads(
     frozen: Path, tmp_path: Path
 ) -> None:
     model = make_model(tmp_path / "short", window=2000)
-    said = refusal(evaluate(*order(frozen, tmp_path / "out", "--model", model)))
+    message = refusal(evaluate(*order(frozen, tmp_path / "out", "--model", model)))
     longest = json.loads((frozen / "manifest.json").read_text())["configs"]["vt_2048"]["length_max"]
-    assert longest > 2000 and "the model's window is 2000" in said and "vt_2048/0" in said
+    assert longest > 2000 and "the model's window is 2000" in message and "vt_2048/0" in message
     assert not (tmp_path / "out").exists()
 
 
@@ -145,18 +145,18 @@ def test_a_release_is_run_at_its_commit_and_offline_no_other_is_taken_for_it(
     for seed, version in ((42, "1.0.0"), (43, "2.0.0")):
         assert publisher(builds(seed=seed), repo, version).code == 0
     env = {**hub.env(), "HF_TOKEN": "", "HF_HOME": str(tmp_path / "hf"), "RULER_OFFLINE": "0"}
-    asked = order(Path(repo), tmp_path / "out", "--configs", "vt_1024", "--rows", 2)
-    done = evaluate(*asked, "--revision", "v1.0.0", env=env)
+    command = order(Path(repo), tmp_path / "out", "--configs", "vt_1024", "--rows", 2)
+    done = evaluate(*command, "--revision", "v1.0.0", env=env)
     assert done.returncode == 0, done.stderr
     run = json.loads((tmp_path / "out" / "run.json").read_text())["data"]
     assert (run["repo"], run["revision"]) == (repo, hub.repos[repo].tags["v1.0.0"])
     assert [line["index"] for line in lines(tmp_path / "out")] == [0, 1]
     off = {**env, "RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1"}
-    assert evaluate(*asked, "--revision", "v1.0.0", env=off).returncode == 0
-    assert "downloads are off" in refusal(evaluate(*asked, "--revision", "v2.0.0", env=off), 1)
-    said = refusal(evaluate(*asked, "--revision", "v2.0.0", env=env))
-    assert "data.revision is" in said and hub.repos[repo].tags["v1.0.0"][:20] in said
-    assert "give a revision" in refusal(evaluate(*asked, env=env))
+    assert evaluate(*command, "--revision", "v1.0.0", env=off).returncode == 0
+    assert "downloads are off" in refusal(evaluate(*command, "--revision", "v2.0.0", env=off), 1)
+    message = refusal(evaluate(*command, "--revision", "v2.0.0", env=env))
+    assert "data.revision is" in message and hub.repos[repo].tags["v1.0.0"][:20] in message
+    assert "give a revision" in refusal(evaluate(*command, env=env))
 
 
 def test_a_run_is_scored_on_the_rows_that_it_read_wherever_it_is_scored(
@@ -169,6 +169,6 @@ def test_a_run_is_scored_on_the_rows_that_it_read_wherever_it_is_scored(
         starts.write('{"first": false, "data": "/elsewhere/data"}\n[3]\n7\n{"data": "/el')
     succeeded(evaluate("score", tmp_path / "run"))
     copy.rename(tmp_path / "moved")
-    said = refusal(evaluate("score", tmp_path / "run"))
-    assert "--data is missing: give the folder or Hub repo of the rows" in said
+    message = refusal(evaluate("score", tmp_path / "run"))
+    assert "--data is missing: give the folder or Hub repo of the rows" in message
     succeeded(evaluate("score", tmp_path / "run", "--data", tmp_path / "moved"))

@@ -34,9 +34,9 @@ def test_the_score_of_a_row_is_the_mean_over_its_samples_and_the_spread_is_repor
     assert len({(r["config"], r["index"], r["sample"]) for r in done.to_records()}) == 48
     scores = ruler_eval.score(done, frozen)
     assert scores.configs["vt_2048"] == (0.75, 0.5) * 3
-    said = evaluate("score", tmp_path, "--data", frozen)
-    assert said.returncode == 0, said.stderr
-    assert "62.50 ±47.9" in said.stdout  # of 100, 100, 50 and 0
+    message = evaluate("score", tmp_path, "--data", frozen)
+    assert message.returncode == 0, message.stderr
+    assert "62.50 ±47.9" in message.stdout  # of 100, 100, 50 and 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["configs"]["vt_2048"]["samples"] == [1, 1, 0.5, 0]
     assert results["configs"]["vt_2048"]["scores"] == [0.75, 0.5] * 3
@@ -62,6 +62,6 @@ def test_a_row_without_one_of_its_samples_has_no_score(frozen: Path, tmp_path: P
     assert list(first.failed) == ["vt_2048/1/2"]
     assert ruler_eval.score(first, frozen, partial=True).unanswered == ["vt_2048/1"]
     calls.extend(calls * 2)
-    asked = len(calls)
+    command = len(calls)
     again = ruler_eval.run(frozen, out=tmp_path, generate=moody, **choice)
-    assert again.complete and [request.key for request in calls[asked:]] == [("vt_2048", 1, 2)]
+    assert again.complete and [request.key for request in calls[command:]] == [("vt_2048", 1, 2)]

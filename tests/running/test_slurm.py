@@ -76,9 +76,14 @@ class Array:
     def submit(self, array: str, *more: object, seconds: float = 0.0) -> str:
         """Submit tasks of the array; return the number of the job."""
         export = ",".join(["ALL", *(f"{name}={value}" for name, value in self.env.items())])
-        asked = ("--parsable", f"--array={array}", f"--chdir={self.folder}", f"--export={export}")
+        arguments = (
+            "--parsable",
+            f"--array={array}",
+            f"--chdir={self.folder}",
+            f"--export={export}",
+        )
         oracle = ("--engine", "oracle", "--option", f"seconds={seconds}")
-        return shell("sbatch", *asked, *SMALL, *more, SCRIPT, *oracle)
+        return shell("sbatch", *arguments, *SMALL, *more, SCRIPT, *oracle)
 
     def log(self, job: str, task: int) -> str:
         return (self.folder / f"ruler-{job}-{task}.log").read_text()

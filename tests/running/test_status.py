@@ -22,16 +22,18 @@ def test_a_run_is_watched_while_it_goes_on_and_no_file_changes(
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     stopped = ruler_eval.status(tmp_path)
     assert stopped.rows_per_second is None and not stopped.complete
-    said = evaluate("status", tmp_path).stdout
-    assert f"{stopped.answered} of 40 rows answered, 0 failed, {40 - stopped.answered} left" in said
+    message = evaluate("status", tmp_path).stdout
+    assert (
+        f"{stopped.answered} of 40 rows answered, 0 failed, {40 - stopped.answered} left" in message
+    )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_reasons_of_failures_are_counted(frozen: Path, tmp_path: Path) -> None:
     assert evaluate(*order(frozen, tmp_path, "--option", "fail=3")).returncode == 1
-    said = evaluate("status", tmp_path).stdout
-    assert "38 of 40 rows answered, 2 failed, 0 left" in said
-    assert "2 rows failed: 'the option `fail` names this row'" in said
+    message = evaluate("status", tmp_path).stdout
+    assert "38 of 40 rows answered, 2 failed, 0 left" in message
+    assert "2 rows failed: 'the option `fail` names this row'" in message
 
 
 def test_a_folder_that_is_no_run_is_refused(frozen: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_rows_at_once_are_as_many_as_max_num_seqs_asks_for(
     fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
     monkeypatch.setitem(sys.modules, "vllm", fake)
     FakeLLM.peak = 0
-    asked = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
+    requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
     config = EvalConfig()
-    found = list(vllm._generate({"max_num_seqs": option}, config, asked))
+    found = list(vllm._generate({"max_num_seqs": option}, config, requests))
     assert len(found) == ROWS and FakeLLM.peak == held

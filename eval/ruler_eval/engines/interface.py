@@ -142,25 +142,19 @@ def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
     return take_options(kind, options)[0]
 
 
-def published_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def published_options(options: Mapping[str, Any], *, free: bool | None = None) -> dict[str, Any]:
     """Return options as a run records them: of a path only its last part.
 
-    >>> published_options({"download_dir": "/home/me/models", "max_num_seqs": 8})
-    {'download_dir': 'models', 'max_num_seqs': 8}
+    With `free`, only those that do not decide on answers, or only those that do.
+
+    >>> published_options({"quantization": "fp8", "download_dir": "/home/me/models"}, free=True)
+    {'download_dir': 'models'}
     """
     return {
         name: Path(value).name if isinstance(value, str) and "/" in value else value
         for name, value in options.items()
+        if free in (None, name in FREE)
     }
-
-
-def deciding_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that decide on answers, as a run records them.
-
-    >>> deciding_options({"quantization": "fp8", "max_num_seqs": 8})
-    {'quantization': 'fp8'}
-    """
-    return {name: each for name, each in published_options(options).items() if name not in FREE}
 
 
 def installed_versions(engine: str, *packages: str) -> dict[str, str]:

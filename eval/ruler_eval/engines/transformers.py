@@ -11,8 +11,8 @@ from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import (
     Engine,
     Request,
-    deciding_options,
     installed_versions,
+    published_options,
     read_options,
 )
 from ruler_eval.eval_config import EvalConfig
@@ -36,7 +36,7 @@ def prepare(
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.options)
-    deciding = deciding_options(config.options)
+    deciding = published_options(config.options, free=False)
     return Engine(
         partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},

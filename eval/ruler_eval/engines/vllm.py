@@ -22,8 +22,8 @@ from ruler_eval.engines.interface import (
     Engine,
     Request,
     check_options,
-    deciding_options,
     installed_versions,
+    published_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, is_recurrent, stretched, text_part
@@ -77,6 +77,7 @@ def prepare(
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
+    published = published_options(options, free=False)
     return Engine(
         partial(_generate, arguments, config),
         info={
@@ -84,7 +85,7 @@ def prepare(
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
             **deciding,
-            "options": {n: v for n, v in deciding_options(options).items() if n not in deciding},
+            "options": {n: v for n, v in published.items() if n not in deciding},
         },
         sampling=config.sampling,
         window=model.window,
