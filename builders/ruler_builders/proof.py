@@ -64,6 +64,7 @@ from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
 from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
 from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
+from ruler_data.views import html_table
 
 #: Fields of the manifest that cannot be made again.
 CLAIMED = (
@@ -149,11 +150,8 @@ class Verdict:
         return f"<{self.where}: {result[self.exit_status]}; {checked}, {self.made} made again>"
 
     def _repr_html_(self) -> str:
-        cells = (
-            f"<tr><td>{escape(one['where'])}</td><td>{escape(one['finding'])}</td></tr>"
-            for one in self.to_records()
-        )
-        return f"<p>{escape(repr(self)[1:-1])}</p><table>{''.join(cells)}</table>"
+        findings = ([*one.values()] for one in self.to_records())
+        return f"<p>{escape(repr(self)[1:-1])}</p>{html_table(('where', 'finding'), findings)}"
 
 
 def verify(
@@ -472,42 +470,33 @@ def _why_not(manifest: Manifest, name: str, reasons: Mapping[str, str]) -> str:
         return (
             f"rows of data version {manifest.rows_version}, and this package makes {DATA_VERSION}"
         )
-    task = manifest.table[parse_config(name)[0]]
-    used = task.sources if manifest.edition == BALANCED else (task.name,)
-    found = [reasons[one] for one in used if one in reasons]
-    return next((why for why in found if not why.startswith(DOUBT)), next(iter(found), ""))
+    return reasons.get(parse_config(name)[0], "")
 
 
 def _sources(
     manifest: Manifest, context: BuildContext | None
 ) -> tuple[dict[str, SourceInfo], dict[str, str]]:
-    """Return the entries that a manifest's sources must have, and why a source cannot be used.
-
-    Reasons are by source; of an edition of upstream by task.
-    """
+    """Return the entries that a manifest's sources must have, and by task why it cannot be made."""
     recorded = {source.name: source for source in manifest.sources}
     if manifest.is_imported:
         return recorded, {}
     infos, reasons = dict[str, SourceInfo](), dict[str, str]()
     for name in dict.fromkeys(parse_config(config)[0] for config in manifest.configs):
-        task = manifest.table[name]
-        for parts in [[name]] if manifest.is_upstream else [[source] for source in task.sources]:
-            found = list[SourceInfo]()
-            try:
-                if context and manifest.is_upstream:
-                    found = context.source_infos(task, manifest.edition)
-                elif context:
-                    found = [context.sources.library.info(parts[0])]
-            except (RulerError, KeyError) as error:
-                reasons[parts[0]] = str(error)
-            for one in found:
-                infos[one.name] = one
-                if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
-                    why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
-                    reasons[parts[0]] = f"{DOUBT}{why}{one.sha256} is here"
-            if not found:
-                names = recorded if manifest.is_upstream else parts
-                infos |= {n: info for n in names if (info := _known(recorded.get(n), manifest))}
+        task, found = manifest.table[name], list[SourceInfo]()
+        try:
+            if context:
+                found = context.source_infos(task, manifest.edition)
+        except (RulerError, KeyError) as error:
+            reasons[name] = str(error)
+        for one in found:
+            infos[one.name] = one
+            if (other := recorded.get(one.name)) and other.sha256 != one.sha256:
+                why = f"source {one.name}: the manifest names sha256 {other.sha256}, and "
+                reasons[name] = f"{DOUBT}{why}{one.sha256} is here"
+        needed = recorded if manifest.is_upstream else task.sources
+        for one_name in needed if not found else ():
+            if one_name not in infos and (known := _known(recorded.get(one_name), manifest)):
+                infos[one_name] = known
     return infos, reasons
 
 

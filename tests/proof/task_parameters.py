@@ -18,9 +18,8 @@ import numpy as np
 from ruler_builders import prompts
 from ruler_builders.checks import prompt_parser
 from ruler_builders.checks.prompt_parser import (
-    MAGIC,
     VALUE,
-    Needles,
+    Needle,
     WordList,
     needle_sentences,
     queried_keys,
@@ -33,6 +32,15 @@ from ruler_builders.sources.packaged import associations
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, Qa, Ruler2, Task, Vt
 from tests.proof import ruler2
+
+MAGIC = "special magic"
+
+
+def between(text: str, found: Iterable[Needle]) -> list[str]:
+    """Return the pieces of a text between needles."""
+    spans = sorted(span for needle in found for span in needle.spans)
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 def lines_between(pieces: Iterable[str], head: str) -> list[str]:
@@ -84,16 +92,16 @@ def parameter_findings(task: Task, length: int, row: Row) -> Iterator[str]:
 
 def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
     head = template_of(task, row).head
-    found, pieces = needle_sentences(row.context)
-    yield from _haystack_findings(params, head, pieces)
+    found = needle_sentences(row.context)
+    yield from _haystack_findings(params, head, between(row.context, found))
     asked = queried_keys(row)
     if len(asked) != params.queries or len(set(asked)) != len(asked):
         yield f"the question is about {len(asked)} keys ({', '.join(asked)}), not {params.queries}"
     values: dict[str, tuple[str, ...]] = {}
-    for key, value in zip(found.keys, found.values, strict=True):
-        values[key] = (*values.get(key, ()), value)
-    yield from _sentence_findings(params, found)
-    parts = [*values, *found.values]
+    for needle in found:
+        values[needle.key] = (*values.get(needle.key, ()), needle.value)
+    yield from _sentence_findings(params, row.context, found)
+    parts = [*values, *(needle.value for needle in found)]
     if len(set(parts)) != len(parts):
         yield f"{Counter(parts).most_common(1)[0][0]!r} is more than one key or value"
     if params.wording == "associated":  # the question names no key, and the solver finds it
@@ -106,8 +114,7 @@ def _niah(task: Task, params: Niah, length: int, row: Row) -> Iterator[str]:
     if not (params.none == "true" or params.ordinal) and given != golden:
         yield f"outputs {list(row.outputs)} are not the values of the keys in their order: {golden}"
     if params.haystack != "needles" and params.wording != "associated":
-        body = row.context.removeprefix(head)
-        yield from _mention_findings(params, body, found, asked, row.outputs)
+        yield from _mention_findings(params, row, head, found, asked)
 
 
 def _haystack_findings(params: Niah, head: str, pieces: Sequence[str]) -> Iterator[str]:
@@ -121,33 +128,25 @@ def _haystack_findings(params: Niah, head: str, pieces: Sequence[str]) -> Iterat
         yield f"the haystack is of {kind}, the task's of {expected}, e.g. {example!r}"
 
 
-def _sentence_findings(params: Niah, found: Needles) -> Iterator[str]:
+def _sentence_findings(params: Niah, text: str, found: Sequence[Needle]) -> Iterator[str]:
     """Check the wording of needles, and the kinds of their keys and values."""
     singular = params.value_type.removesuffix("s")
     expected = params.value_type if params.wording in ("plain", "json", "assignment") else singular
-    for place in _others(found.kinds, f"({expected}|{singular})?"):
-        yield f"the needle {found.texts(place)[0]!r} is about {found.kinds[place]}, not {expected}"
     key_form = _form(params.key_type)
     if params.wording == "associated":
         key_form = "|".join(map(re.escape, chain.from_iterable(associations().values())))
     value_form = _form(params.value_type, params.value_length)
-    for column, form, kind in (
-        (found.keys, key_form, params.key_type),
-        (found.values, value_form, params.value_type),
-    ):
-        for place in _others(column, form):
-            text = found.texts(place)[0]
-            yield f"{column[place]!r} in the needle {text!r} is not of the kind {kind}"
-    for place in _others(found.wordings, params.wording):
-        text, wording = found.texts(place)[0], found.wordings[place]
-        yield f"the needle {text!r} is {wording}, the task's are {params.wording}"
-
-
-def _others(column: Sequence[str], form: str) -> list[int]:
-    """Return the places of the parts of needles that are not of a form, a regular expression."""
-    if re.fullmatch(f"(?:(?:{form})\n)*", "\n".join([*column, ""])):  # at once: often thousands
-        return []
-    return [place for place, part in enumerate(column) if not re.fullmatch(form, part)]
+    for needle in found:
+        sentence = text[slice(*needle.spans[0])]
+        if needle.kind not in ("", expected, singular):
+            yield f"the needle {sentence!r} is about {needle.kind}, not {expected}"
+        if not re.fullmatch(key_form, needle.key):
+            yield f"{needle.key!r} in the needle {sentence!r} is not of the kind {params.key_type}"
+        if not re.fullmatch(value_form, needle.value):
+            kind = params.value_type
+            yield f"{needle.value!r} in the needle {sentence!r} is not of the kind {kind}"
+        if needle.wording != params.wording:
+            yield f"the needle {sentence!r} is {needle.wording}, the task's are {params.wording}"
 
 
 def _form(kind: str, size: int | None = None) -> str:
@@ -192,24 +191,21 @@ def _halves(key: str) -> tuple[tuple[int, str], tuple[int, str]]:
 
 
 def _mention_findings(
-    params: Niah,
-    body: str,
-    found: Needles,
-    asked: Sequence[str],
-    outputs: Sequence[str],
+    params: Niah, row: Row, head: str, found: Sequence[Needle], asked: Sequence[str]
 ) -> Iterator[str]:
     """Check that nothing else in the haystack mentions what is asked for, in any wording."""
+    body = row.context.removeprefix(head)
     # Of ASCII letters, like keys and values: ten times faster.
     lowered = body.encode("ascii", "replace").lower()
-    expected = Counter(found.keys)
-    golden = [] if params.none == "true" else outputs
+    expected = Counter(needle.key for needle in found)
+    golden = [] if params.none == "true" else row.outputs
     for part, times in [(key, expected[key]) for key in asked] + [(value, 1) for value in golden]:
         if lowered.count(part.encode()) != times:
             form = rf"(?<![\w-]){re.escape(part)}(?![\w-])"
             often = len(re.findall(form, body.encode().lower().decode()))
             if often != times:
                 yield f"the haystack mentions {part!r} {often} times, its needles {times} times"
-    about = sum(text.count(MAGIC) for n in range(len(found.keys)) for text in found.texts(n))
+    about = sum(row.context.count(MAGIC, *span) for needle in found for span in needle.spans)
     if (often := lowered.count(MAGIC.encode())) != about:
         yield f"{often} sentences are about something special magic, {about} of them are needles"
 

@@ -111,10 +111,9 @@ def scores(task: Task, row: Row) -> dict[str, float]:
 
 def _of_fullest_key(row: Row) -> dict[str, list[str]]:
     """Return values by their place among those of the key that has the most."""
-    found, _ = needle_sentences(row.context)
     by_key: dict[str, list[str]] = {}
-    for key, value in zip(found.keys, found.values, strict=True):
-        by_key.setdefault(key, []).append(value)
+    for needle in needle_sentences(row.context):
+        by_key.setdefault(needle.key, []).append(needle.value)
     fullest: list[str] = max(by_key.values(), key=len)
     values = sorted(fullest, key=row.context.find)
     places = {"first": 0, "middle": len(values) // 2, "last": -1}
@@ -189,10 +188,10 @@ _NAMED = re.compile(r"[A-Z][\w'-]*(?: [A-Z][\w'-]*)*|[0-9](?:[0-9,.]*[0-9])?")
 
 def _values(row: Row) -> Candidates:
     """Return the values of all needles, with their wordings."""
-    found, _ = needle_sentences(row.context)
-    form_of = dict(zip(found.values, found.wordings, strict=True))
-    counts = Counter(found.values)
-    if {*found.wordings} - {"plain"}:  # of several forms, which are not in order
+    needles = needle_sentences(row.context)
+    form_of = {needle.value: needle.wording for needle in needles}
+    counts = Counter(needle.value for needle in needles)
+    if {*form_of.values()} - {"plain"}:  # of several forms, which are not in order
         counts = Counter({value: counts[value] for value in sorted(counts, key=row.context.find)})
     return counts, form_of
 

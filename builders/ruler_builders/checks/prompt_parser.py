@@ -6,9 +6,8 @@ compared with that of `prompts`.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,144 +21,124 @@ from ruler_data.parquet import int_array, integers, texts_array
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Niah, Qa, Task, Vt
 
-
-def _named(form: str) -> str:
-    return form.format(kind="KIND", one="KIND", key="KEY", value="VALUE", alias="VALUE")
-
-
-def _words(form: str) -> str:
-    """Return fixed words of a form: up to the magic ones, or else the longest."""
-    parts = re.split("KEY|VALUE|KIND", form)
-    magic = [part[: part.index(MAGIC)] + MAGIC for part in parts if MAGIC in part]
-    return magic[0] if magic else max(parts, key=len)
+#: Characters on both sides of a key within which its needle is searched.
+AROUND = 1000
 
 
-MAGIC = "special magic"
-#: Characters before the magic words that tell the forms of a needle apart.
-LONGEST_START = 25
-#: Each wording of a needle, with fixed words of it. These are searched first, since a regular
-#: expression takes a hundred times longer on a long text.
+#: What stands in the fields of a form of needle. The key of a split needle's other sentence is
+#: where it is filed, which is the value of its first one.
+_FIELDS = {
+    "kind": r"(?P<kind>\w+)",
+    "one": r"(?P<kind>\w+)",
+    "key": r"(?P<key>\S+)",
+    "value": r"(?P<value>\S+)",
+}
+
+
+def _compiled(form: str, fields: dict[str, str]) -> tuple[str, re.Pattern[str]]:
+    """Return the text with which a form begins, and a regular expression for its sentences."""
+    marked = form.format(**{name: f"\0{name}\0" for name in fields})
+    beginning, *rest = marked.split("\0")
+    parts = [fields.get(part) or re.escape(part) for part in rest]
+    return beginning, re.compile("".join([re.escape(beginning), *parts, r"(?=\s|$)"]))
+
+
 _FORMS = [
-    (
-        wording,
-        _words(form),
-        re.compile(
-            f"({re.escape(form)})".replace("KIND", r"(?P<kind>\w+)")
-            .replace("KEY", r"(?P<key>\S+)")
-            .replace("VALUE", r"(?P<value>\S+)")
-            + r"(?=\s|$)"
-        ),
-    )
+    (wording, *_compiled(form, _FIELDS | {"alias": _FIELDS["value"]}))
     for wording, forms in NEEDLES.items()
-    for form in (_named(one) for one in (forms[:1] if wording == "split" else forms))
+    for form in (forms[:1] if wording == "split" else forms)
 ]
-#: The form of which there may be thousands; what it matches follows from its parts.
-_PLAIN = NEEDLES["plain"][0]
-_PARTS = _PLAIN.replace(".", r"\.").format(kind=r"(\w+)", key=r"(\S+)", value=r"(\S+)")
-_PLAIN_PARTS = re.compile(_PARTS + r"(?=\s|$)")
-#: Characters of a plain needle before its magic words, and needles that are searched one by one.
-BEFORE, FEW = _PLAIN.index(MAGIC), 100
-_FILED = re.compile(NEEDLES["split"][1].format(alias=r"(\S+)", value=r"(\S+?)") + r"(?=\s|$)")
+_, _FILED = _compiled(NEEDLES["split"][1], _FIELDS | {"alias": _FIELDS["key"]})
 
 
-class Needles(NamedTuple):
-    """The needles of a text, in columns: by form, and those of a form in the order of the text.
+class Needle(NamedTuple):
+    """What a needle says, its wording, and where it stands; a split one stands at two places."""
 
-    Attributes:
-        sentences: of each, if it is not of the plain form alone; two if it is split.
+    kind: str
+    key: str
+    value: str
+    wording: str
+    spans: tuple[tuple[int, int], ...]
+
+
+def needle_sentences(text: str, keys: Collection[str] | None = None) -> list[Needle]:
+    """Return the needles of a text, form by form; with keys, only those of these keys.
+
+    Then only what surrounds the keys is read, which is many times faster.
     """
-
-    kinds: Sequence[str]
-    keys: Sequence[str]
-    values: Sequence[str]
-    wordings: Sequence[str]
-    sentences: Sequence[tuple[str, ...]] = ()
-
-    def texts(self, place: int) -> tuple[str, ...]:
-        """Return the sentence of a needle, or both if it is split, in the order of the text."""
-        if self.sentences:
-            return self.sentences[place]
-        kind, key, value = self.kinds[place], self.keys[place], self.values[place]
-        return (_PLAIN.format(kind=kind, key=key, value=value),)
-
-
-@lru_cache(maxsize=1)  # of a row, all checks ask for the same
-def needle_sentences(text: str) -> tuple[Needles, list[str]]:
-    """Return all needles of a text in any wording, and the pieces of text between them."""
-    (plain, _, plain_form), *forms = _FORMS
-    places, at = list[int](), text.find(MAGIC)
-    while at >= 0 and len(places) <= FEW:
-        places.append(at)
-        at = text.find(MAGIC, at + 1)
-    if at >= 0:  # many, of one form
-        parts = _PLAIN_PARTS.split(text)
-        pieces, kinds, keys, values = (parts[place::4] for place in range(4))
-        rest = "\n".join(pieces)  # short, since there is little else
-        places = [match.start() for match in re.finditer(MAGIC, rest)]
-    else:
-        matches = [_PLAIN_PARTS.match(text, place - BEFORE) for place in places if place >= BEFORE]
-        found = [match for match in matches if match]
-        starts, ends = (match.start() for match in found), (match.end() for match in found)
-        edges = [0, *chain.from_iterable(zip(starts, ends, strict=True)), len(text)]
-        pieces = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
-        kinds, keys, values = ([match[part] for match in found] for part in (1, 2, 3))
-        rest = text
-        places = [place for place in places if place - BEFORE not in edges[1::2]]
-    magic = "\n".join(rest[max(place - LONGEST_START, 0) : place] + MAGIC for place in places)
-    others = [
-        (wording, form)
-        for wording, words, form in forms
-        if words in (magic if MAGIC in words else rest)
-    ]
-    if not others:
-        return Needles(kinds, keys, values, [plain] * len(keys)), pieces
-    return _of_forms(text, [(plain, plain_form), *others])
-
-
-def _of_forms(text: str, forms: Iterable[tuple[str, re.Pattern[str]]]) -> tuple[Needles, list[str]]:
-    """Return needles form by form, and what is between them."""
-    filed = {match[1]: match for match in _FILED.finditer(text)} if "filed under" in text else {}
-    found, spans = list[tuple[str, str, str, str, tuple[str, ...]]](), list[tuple[int, int]]()
-    for wording, form in forms:
-        for match in form.finditer(text):
-            matches, value = [match], match["value"]
-            if wording == "split":
-                if value not in filed:
+    parts = [(0, len(text))] if keys is None else _surroundings(text, keys)
+    filed: dict[str, re.Match[str]] | None = None
+    found = list[Needle]()
+    for wording, beginning, form in _FORMS:
+        for start, end in parts:
+            if text.find(beginning, start, end) < 0:
+                continue
+            for match in form.finditer(text, start, end):
+                value, spans = match["value"], [match.span()]
+                if keys is not None and match["key"] not in keys:
                     continue
-                matches = sorted((match, filed[value]), key=re.Match.start)
-                value = filed[value][2]
-            texts = tuple(one[0] for one in matches)
-            kind = match["kind"] if "kind" in form.groupindex else ""
-            found.append((kind, match["key"], value, wording, texts))
-            spans += [one.span() for one in matches]
-    spans.sort()
-    ends = [0, *(end for _, end in spans)]
-    starts = [*(start for start, _ in spans), len(text)]
-    pieces = [text[end:start] for end, start in zip(ends, starts, strict=True)]
-    return Needles(*(zip(*found, strict=True) if found else repeat((), 5))), pieces
+                if wording == "split":
+                    if filed is None:
+                        filed = {one["key"]: one for one in _FILED.finditer(text)}
+                    if value not in filed:
+                        continue
+                    spans = sorted([match.span(), filed[value].span()])
+                    value = filed[value]["value"]
+                kind = match["kind"] if "kind" in form.groupindex else ""
+                found.append(Needle(kind, match["key"], value, wording, tuple(spans)))
+    return found
+
+
+def _surroundings(text: str, keys: Iterable[str]) -> list[tuple[int, int]]:
+    """Return the parts of a text that surround the keys."""
+    places = list[int]()
+    for key in filter(None, keys):
+        at = text.find(key)
+        while at >= 0:
+            places.append(at)
+            at = text.find(key, at + len(key))
+    parts = list[tuple[int, int]]()
+    for at in sorted(places):
+        start = max(at - AROUND, 0)
+        if parts and start <= parts[-1][1]:
+            start = parts.pop()[0]
+        parts.append((start, at + AROUND))
+    return parts
 
 
 class WordList(NamedTuple):
     """The words of a coded text or of a list.
 
     Attributes:
-        places: of each word in order, its place in `counts`.
-        counts: how often each different word occurs, in the order of first occurrence.
+        places: of each word in order, its place in `words`.
+        words: the different words, in the order of first occurrence.
+        often: how often each of them occurs.
         is_numbered: whether they are a list that is numbered from 1 without gaps.
     """
 
     places: NDArray[np.integer[Any]]
-    counts: Counter[str]
+    words: pa.StringArray
+    often: NDArray[np.intp]
     is_numbered: bool
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often each different word occurs, in the order of first occurrence."""
+        return Counter(dict(zip(self.words.to_pylist(), self.often.tolist(), strict=True)))
+
+    def ranked(self) -> Iterator[tuple[str, int]]:
+        """Yield the words with their counts, the most frequent first."""
+        for place in np.argsort(-self.often, kind="stable"):
+            yield self.words[place].as_py(), int(self.often[place])
 
     def chosen(self, words: Collection[str]) -> list[str]:
         """Return these words, as often and in the order in which they occur."""
-        each = list(self.counts)
-        wanted = [place for place, word in enumerate(each) if word in words]
-        return [each[place] for place in self.places[np.isin(self.places, wanted)].tolist()]
+        wanted = pc.is_in(self.words, value_set=texts_array(words)).to_numpy(False)
+        places = self.places[wanted[self.places]]
+        chosen: list[str] = self.words.take(int_array(places)).to_pylist()
+        return chosen
 
 
-@lru_cache(maxsize=1)  # of a row, all checks ask for the same
 def word_list(text: str) -> WordList:
     """Return the words of a stripped text, which are a list if the first is "1."."""
     split = pc.ascii_split_whitespace if text.isascii() else pc.utf8_split_whitespace  # or slower
@@ -171,8 +150,7 @@ def word_list(text: str) -> WordList:
         is_numbered = numbers.equals(_numbers(len(words).bit_length())[: len(words)])
     coded = words.dictionary_encode()
     places = integers(coded.indices)
-    often = zip(coded.dictionary.to_pylist(), np.bincount(places).tolist(), strict=True)
-    return WordList(places, Counter(dict(often)), is_numbered)
+    return WordList(places, coded.dictionary, np.bincount(places), is_numbered)
 
 
 @lru_cache(maxsize=1)

@@ -9,9 +9,10 @@ finds ambiguous prompts.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from ruler_builders.checks import ruler2_rows
 from ruler_builders.checks.prompt_parser import (
@@ -136,22 +137,14 @@ def _niah(task: Task, row: Row) -> Solved:
     place, query = question.groups()
     keys = re.split(r", and |, ", query)
     things = associations().get(query.removeprefix("the "))
-    needles = needle_sentences(row.context)[0]
-    queried = frozenset(things or keys)
-    known = [
-        (needles.texts(place), key, needles.values[place])
-        for place, key in enumerate(needles.keys)
-        if key in queried
-    ]
-    if len(known) > 1:
-        known.sort(key=lambda needle: row.context.index(needle[0][0]))
-    found = [value for _, _, value in known]
-    evidence = [text for texts, _, _ in known for text in texts]
-    if len(evidence) > 1:
-        evidence.sort(key=row.context.index)
+    known = needle_sentences(row.context, things or keys)
+    known.sort(key=lambda needle: needle.spans)
+    found = [needle.value for needle in known]
+    spans = sorted(span for needle in known for span in needle.spans)
+    evidence = [row.context[start:end] for start, end in spans]
     if len(set(found)) != len(found):
         return Solved(frozenset(found), evidence, "a value occurs twice")
-    hidden = {key for _, key, _ in known}
+    hidden = {needle.key for needle in known}
     if things and hidden:
         keys = [*hidden]
     missing = [key for key in keys if key not in hidden]
@@ -212,15 +205,15 @@ def _cwe(task: Task, row: Row) -> Solved:
     if counted:
         return Solved(frozenset({str(len(evidence))}), evidence)
     size = int(most[1]) if most and most[1].isdecimal() else 0
-    return _top(words.counts, size, evidence)
+    return _top(words.ranked(), size, evidence)
 
 
 def _fwe(task: Task, row: Row) -> Solved:
     text = row.context.rpartition("frequently appeared coded words. ")[2]
-    counts = word_list(text.strip()).counts
     most = _MOST.search(row.question)
     size = next((size for size, word in NUMBERS.items() if most and word == most[1]), 0)
-    coded = Counter({word: counts[word] for word in counts if re.fullmatch("[a-z]+", word)})
+    ranked = word_list(text.strip()).ranked()
+    coded = ((word, count) for word, count in ranked if re.fullmatch("[a-z]+", word))
     return _top(coded, size, [])
 
 
@@ -248,9 +241,9 @@ def _graph(task: Task, row: Row) -> Solved:
     return Solved(frozenset(near - {node[1]}), evidence)
 
 
-def _top(counts: Counter[str], size: int, evidence: list[str]) -> Solved:
+def _top(ranked: Iterable[tuple[str, int]], size: int, evidence: list[str]) -> Solved:
     """Return the `size` most frequent words, and complain if the next one is as frequent."""
-    first = counts.most_common(size + 1)
+    first = [*islice(ranked, size + 1)]
     found = frozenset(word for word, _ in first[:size])
     if len(first) > size > 0 and first[size][1] == first[size - 1][1]:
         complaint = f"{first[size][0]} occurs as often as {first[size - 1][0]}"

@@ -23,11 +23,10 @@ from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, run_jobs
 from ruler_builders.sources.domains import PREFIX
 from ruler_builders.sources.text_files import read_text
-from ruler_builders.sources.user_texts import absent
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_seed
 from ruler_data.names import counted, parse_config, quote
-from ruler_data.tasks import OWN_FILE, TASKS, Niah, Task, config_place, task_place
+from ruler_data.tasks import OWN_FILE, TASKS, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
 
 
@@ -102,7 +101,6 @@ def build_folder(
     folder = BuildDir(plan.folder)
     folder.check()
     context = open_context(plan, warn)
-    _check_domains(plan, context)
     wanted = empty_manifest(plan, context)
     if plan.edition == BALANCED:
         _check_texts(plan, context)
@@ -241,15 +239,6 @@ def _inputs(manifest: Manifest, rows: int) -> dict[str, Any]:
         "reserve": tokenizer.extra_reserve,
         "pyarrow": manifest.pyarrow,
     }
-
-
-def _check_domains(plan: BuildPlan, context: BuildContext) -> None:
-    """Refuse domains that neither the package nor the user provides; no text is read yet."""
-    for name, task in plan.suite.tasks.items():
-        for domain in task.params.domains if isinstance(task.params, Niah) else ():
-            if wrong := absent(domain, context.sources.library.own):
-                msg = f"suite {plan.suite.name}: tasks.{name}.domains: {wrong}"
-                raise UsageError(msg)
 
 
 def _check_pinned(

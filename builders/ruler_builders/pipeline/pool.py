@@ -5,18 +5,16 @@ import multiprocessing
 import os
 import signal
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing.connection import Connection
 from threading import Thread
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ruler_data.errors import RulerError
-from ruler_data.terminal import block_sigint_in_children
+from ruler_data.terminal import block_sigint_in_children, raise_if_interrupted
 
 J = TypeVar("J")
 R = TypeVar("R")
@@ -24,11 +22,8 @@ R = TypeVar("R")
 #: Called with a config's name and the rows that were finished since the last call.
 Progress = Callable[[str, int], None]
 
-#: Seconds between two reports of progress: reporting a short row takes as long as making it.
-REPORT_EVERY = 0.1
-
-#: In a worker: the pipe to report rows to.
-_to_parent: "Connection[Any, Any] | None" = None
+#: Seconds between two looks at whether the build was interrupted.
+LOOK_EVERY = 0.1
 
 
 def silent(*_: object) -> None:
@@ -60,7 +55,7 @@ def run_jobs(
         work: does a job in another process; it, jobs and results must pickle.
         jobs: the longest first, so that no process has a long one left at the end.
         workers: number of processes; with 1, or one job, this process does the work.
-        progress: called a few times a second.
+        progress: called by each job here, and for a job of a worker once it is done.
         here: does a job in this process; by default what `work` does.
 
     Raises:
@@ -68,25 +63,22 @@ def run_jobs(
     """
     if workers <= 1 or len(jobs) <= 1:
         for job in jobs:
-            yield _throttled(here or work, job, progress)
+            yield (here or work)(job, progress)
         return
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    # Messages are so short that the kernel writes each atomically, so workers share the pipe
-    # without a lock; and a worker's reports are in it before the result of its job is.
-    receiver, sender = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(
-        min(workers, len(jobs)), context, initializer=_enter, initargs=(sender,)
-    )
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, initializer=_enter)
     try:
         with block_sigint_in_children():
-            pending = {pool.submit(_throttled, work, job, _report) for job in jobs}
+            pending = {pool.submit(_counted, work, job) for job in jobs}
         while pending:
-            done, pending = wait(pending, REPORT_EVERY, return_when=FIRST_COMPLETED)
-            while receiver.poll():
-                progress(*receiver.recv())
+            done, pending = wait(pending, LOOK_EVERY, return_when=FIRST_COMPLETED)
+            raise_if_interrupted()
             for future in done:
-                yield future.result()
+                result, finished = future.result()
+                for name, rows in finished.items():
+                    progress(name, rows)
+                yield result
     except BrokenProcessPool as error:
         msg = (
             "a worker process died, possibly out of memory; use fewer --workers; finished configs "
@@ -98,16 +90,12 @@ def run_jobs(
             if child.pid not in others:
                 child.terminate()
         pool.shutdown(wait=True, cancel_futures=True)
-        receiver.close()
-        sender.close()
 
 
-def _enter(sender: "Connection[Any, Any]") -> None:
+def _enter() -> None:
     """Prepare a worker: the parent handles Ctrl-C, and the worker ends when the parent does."""
-    global _to_parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _to_parent = sender
     Thread(target=_end_with_parent, daemon=True).start()
 
 
@@ -120,27 +108,11 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _throttled(work: Callable[[J, Progress], R], job: J, report: Progress) -> R:
-    """Do a job; report its rows every `REPORT_EVERY` seconds, and the rest once it is done."""
-    unreported: Counter[str] = Counter()
-    due = 0.0
+def _counted(work: Callable[[J, Progress], R], job: J) -> tuple[R, Counter[str]]:
+    """Do a job in a worker; return its result and the rows of each config that it reported."""
+    finished = Counter[str]()
 
     def count(name: str, rows: int) -> None:
-        nonlocal due
-        unreported[name] += rows
-        if time.monotonic() >= due:
-            report_all()
-            due = time.monotonic() + REPORT_EVERY
+        finished[name] += rows
 
-    def report_all() -> None:
-        while unreported:
-            report(*unreported.popitem())
-
-    result = work(job, count)
-    report_all()
-    return result
-
-
-def _report(name: str, rows: int) -> None:
-    assert _to_parent is not None  # `_enter` has set it
-    _to_parent.send((name, rows))
+    return work(job, count), finished

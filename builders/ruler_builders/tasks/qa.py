@@ -99,12 +99,12 @@ def _rounds(sources: TokenizedSources, documents: Segments, room: int) -> int:
 
 def _question(corpus: Corpus, seed: int, name: str, index: int) -> Question:
     """Return the question of a row."""
-    order = _question_order(seed, name, len(corpus.questions))
+    order = question_order(seed, name, len(corpus.questions))
     return corpus.questions[order[index % len(order)]]
 
 
 @lru_cache(maxsize=8)
-def _question_order(seed: int, name: str, size: int) -> list[int]:
+def question_order(seed: int, name: str, size: int) -> list[int]:
     """Return the order of questions over rows; each comes once before any is repeated."""
     order: list[int] = permutation(rng(seed, name, 0, "questions"), size).tolist()
     return order

@@ -32,7 +32,7 @@ from ruler_builders.rows.row_template import Haystack, Needle, RowTemplate
 from ruler_builders.rows.segments import SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Choice, Question
-from ruler_builders.tasks.qa import distractors
+from ruler_builders.tasks.qa import distractors, question_order
 from ruler_data.tasks import Ruler2
 
 #: Solved questions of the haystack in front of a question that is to be solved.
@@ -140,7 +140,7 @@ def _keys(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _
 def _questions(name: str, params: Ruler2, sources: TokenizedSources, index: int) -> _Plan:
     """Ask for a question of multiple choice, or for the four that share a label."""
     seed, asked, haystack = sources.seed, sources.choices.asked, sources.choices.haystack
-    order = _order(seed, name, len(asked))
+    order = question_order(seed, name, len(asked))
     chosen = [
         asked[order[(index * params.copies + one) % len(order)]] for one in range(params.copies)
     ]
@@ -182,7 +182,7 @@ def _documents(name: str, params: Ruler2, sources: TokenizedSources, index: int)
     """Ask for the documents of a text or of a question, or for the question's answer."""
     seed, documents = sources.seed, sources.corpus("hotpotqa").documents
     questions = _copyable(sources)
-    order = _order(seed, name, len(questions))
+    order = question_order(seed, name, len(questions))
     question = questions[order[index % len(order)]]
     labels = distinct(rng(seed, name, index, "numbers"), 9 * _LABEL, len(question.gold))
     numbers = tuple(str(_LABEL + one) for one in labels)
@@ -223,13 +223,6 @@ def _at_depths(
         for number, text in enumerate(texts)
     ]
     return sorted(needles, key=lambda needle: needle.depth)
-
-
-@lru_cache(maxsize=8)
-def _order(seed: int, name: str, size: int) -> list[int]:
-    """Return the order of questions over rows; each comes once before any is repeated."""
-    order: list[int] = permutation(rng(seed, name, 0, "questions"), size).tolist()
-    return order
 
 
 def _repeated(source: str, rows: int, index: int) -> str:
