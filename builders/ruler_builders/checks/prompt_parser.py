@@ -133,8 +133,8 @@ class WordList(NamedTuple):
 
     def chosen(self, words: Collection[str]) -> list[str]:
         """Return these words, as often and in the order in which they occur."""
-        wanted = pc.is_in(self.words, value_set=texts_array(words)).to_numpy(False)
-        places = self.places[wanted[self.places]]
+        wanted = integers(pc.indices_nonzero(pc.is_in(self.words, value_set=texts_array(words))))
+        places = self.places[np.isin(self.places, wanted)]
         chosen: list[str] = self.words.take(int_array(places)).to_pylist()
         return chosen
 
