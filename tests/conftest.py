@@ -17,7 +17,7 @@ from tests.builds import FOUR, Asked, snapshot
 from tests.builds import run as run_build
 from tests.commands import Done, succeeded
 from tests.hub import Hub, running
-from tests.publishing import Publisher, publishing
+from tests.publishing import Publisher, Site, publishing
 from tests.running.tiny import make_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -148,6 +148,12 @@ def repo(hub: Hub, request: pytest.FixtureRequest) -> Iterator[str]:
     hub.large.clear()
     yield f"org/r{crc32(request.node.nodeid.encode())}"
     hub.faults.clear()
+
+
+@pytest.fixture
+def site(publisher: Publisher, hub: Hub, repo: str, builds: Builds) -> Site:
+    """Where a test publishes."""
+    return Site(publisher, hub, repo, builds)
 
 
 @pytest.fixture(scope="session")

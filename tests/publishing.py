@@ -1,17 +1,18 @@
 """Publishing in tests: in a process that stays, or by the command as a user runs it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from ruler_data.manifest import Manifest
 from ruler_data.version import DATA_VERSION
 from tests import commands, forks
 from tests.commands import HANG, Done, Process, call_in, spawn
-from tests.hub import Hub
+from tests.hub import Hub, Repo
 
 
 class Server(Protocol):
@@ -108,6 +109,33 @@ def publishing(hub: Server, home: Path, more: dict[str, str] | None = None) -> I
     so nothing imports it before the first publication has set that."""
     with forks.pool(os.environ) as pool:
         yield Publisher(hub, pool, home, more or {})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A Hub with a publisher, a repo that no other test has, and folders to publish there."""
+
+    publisher: Publisher
+    hub: Hub
+    repo: str
+    builds: Callable[..., Path]
+
+    @property
+    def held(self) -> Repo:
+        """The repo, which exists."""
+        return self.hub.repos[self.repo]
+
+    def publish(self, folder: Path, version: str = "", **options: object) -> Result:
+        """Publish a folder into the repo, and return how it ended."""
+        return self.publisher(folder, self.repo, version, **options)  # type: ignore[arg-type]
+
+    def contents(self, revision: str) -> dict[str, bytes]:
+        """Return the files of the repo at a revision, but for those that the Hub made."""
+        return contents(self.hub, self.repo, revision)
+
+    def manifest(self, revision: str) -> Manifest:
+        """Return the manifest of the repo at a revision."""
+        return Manifest.from_json(self.contents(revision)["manifest.json"].decode())
 
 
 def contents(hub: Hub, repo: str, revision: str) -> dict[str, bytes]:

@@ -8,86 +8,75 @@ from pathlib import Path
 import pytest
 
 from tests.commands import finish
-from tests.conftest import Builds
-from tests.hub import WRITE, Hub
+from tests.hub import WRITE
 from tests.hub_faults import answers, kills
-from tests.publishing import Publisher, contents
+from tests.publishing import Site, contents
 
 CREATE, PUT, COMMIT, TAG = "POST /api/repos/create", "PUT /lfs/", "POST .*/commit/", "POST .*/tag/"
 MOMENTS = [(step, served) for step in (CREATE, PUT, COMMIT, TAG) for served in (False, True)]
 
 
 @pytest.mark.slow
-def test_killed_at_any_write_the_same_command_completes_the_same_release(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    folder, command = builds(), (builds(), "--repo", repo, "--version", "1.0.0")
+def test_killed_at_any_write_the_same_command_completes_the_same_release(site: Site) -> None:
+    folder, command = site.builds(), (site.builds(), "--repo", site.repo, "--version", "1.0.0")
     running: list[int] = []
     for step, served in MOMENTS:
-        hub.fail(step, kills(lambda: running[-1], served=served))
-        with publisher.started(*command) as process:
+        site.hub.fail(step, kills(lambda: running[-1], served=served))
+        with site.publisher.started(*command) as process:
             running.append(process.pid)
             finish(process)
         assert process.returncode == -signal.SIGKILL, (step, served)
-        hub.faults.clear()
-    last = publisher.command(*command)
+        site.hub.faults.clear()
+    last = site.publisher.command(*command)
     assert last.returncode == 0, last.stderr
-    assert len(hub.repos[repo].log()) == 2, "one commit for all that"
-    assert hub.repos[repo].tags == {"v1.0.0": hub.repos[repo].head}
-    undisturbed = publisher(folder, repo + "-calm", "1.0.0")
+    assert len(site.held.log()) == 2, "one commit for all that"
+    assert site.held.tags == {"v1.0.0": site.held.head}
+    undisturbed = site.publisher(folder, site.repo + "-calm", "1.0.0")
     assert undisturbed.code == 0
-    calm, held = contents(hub, repo + "-calm", "v1.0.0"), contents(hub, repo, "v1.0.0")
+    calm, held = contents(site.hub, site.repo + "-calm", "v1.0.0"), site.contents("v1.0.0")
     assert calm.keys() == held.keys()
     assert all(calm[path] == held[path] for path in held if path.endswith(".parquet"))
 
 
 @pytest.mark.slow
-def test_stopped_it_says_so_in_one_line_and_can_go_on(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    hub.fail(COMMIT, lambda handler, _: os.kill(process.pid, signal.SIGTERM))
-    with publisher.started(builds(), "--repo", repo) as process:
+def test_stopped_it_says_so_in_one_line_and_can_go_on(site: Site) -> None:
+    site.hub.fail(COMMIT, lambda handler, _: os.kill(process.pid, signal.SIGTERM))
+    with site.publisher.started(site.builds(), "--repo", site.repo) as process:
         done = finish(process)
     assert done.returncode == 128 + signal.SIGTERM
     assert (
         done.stderr.splitlines()[-1] == "ruler-data: stopped; run the same command again to resume"
     )
-    hub.faults.clear()
-    assert publisher(builds(), repo).code == 0
+    site.hub.faults.clear()
+    assert site.publish(site.builds()).code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [None, answers(400, said=f"no {WRITE}"), answers(503)])
-def test_the_token_and_the_machine_are_in_no_output_and_no_file(
-    fault: object, publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
+def test_the_token_and_the_machine_are_in_no_output_and_no_file(fault: object, site: Site) -> None:
     if callable(fault):
-        hub.fail(COMMIT, fault, times=99)
-    done = publisher.command(
-        builds(), "--repo", repo, "--json", HF_DEBUG="1", RULER_HUB_PATIENCE="0.1"
+        site.hub.fail(COMMIT, fault, times=99)
+    done = site.publisher.command(
+        site.builds(), "--repo", site.repo, "--json", HF_DEBUG="1", RULER_HUB_PATIENCE="0.1"
     )
     assert done.returncode == (1 if fault else 0), done.stderr
     assert WRITE not in done.stdout + done.stderr
-    secrets = [WRITE, str(Path.home()), str(builds()), str(builds().parent)]
+    secrets = [WRITE, str(Path.home()), str(site.builds()), str(site.builds().parent)]
     user = getpass.getuser()
-    for path, data in contents(hub, repo, "main").items():
+    for path, data in site.contents("main").items():
         assert not [text for text in secrets if text.encode() in data], path
         assert user == "root" or user.encode() not in data, path
 
 
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "RULER_OFFLINE"])
-def test_with_downloads_off_nothing_is_begun(
-    switch: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    done = publisher.command(builds(), "--repo", repo, **{switch: "1"})
+def test_with_downloads_off_nothing_is_begun(switch: str, site: Site) -> None:
+    done = site.publisher.command(site.builds(), "--repo", site.repo, **{switch: "1"})
     assert done.returncode == 2 and switch in done.stderr
-    assert hub.requests == []
+    assert site.hub.requests == []
 
 
-def test_without_a_token_nothing_is_asked(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    done = publisher.command(builds(), "--repo", repo, HF_TOKEN="")
+def test_without_a_token_nothing_is_asked(site: Site) -> None:
+    done = site.publisher.command(site.builds(), "--repo", site.repo, HF_TOKEN="")
     assert done.returncode == 1 and "no token" in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert hub.requests == []
+    assert site.hub.requests == []

@@ -8,10 +8,9 @@ import pytest
 from ruler_builders.publish.release import closed_licences
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
-from tests.conftest import Builds
-from tests.hub import READ, Hub
+from tests.hub import READ
 from tests.hub_faults import answers
-from tests.publishing import Publisher
+from tests.publishing import Site
 from tests.tampering import copy_of, edit_card, manifest_of
 
 VT = "vt_1024/test-00000-of-00001.parquet"
@@ -21,100 +20,84 @@ VT = "vt_1024/test-00000-of-00001.parquet"
     "name",
     ["ruler", "../ruler", "/ruler", "org/../x", "org/-rf", "org/x\ny", "org/" + "x" * 300, "a/b/c"],
 )
-def test_hostile_repo_names_are_refused_before_any_request(
-    name: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    done = publisher(builds(), name)
+def test_hostile_repo_names_are_refused_before_any_request(name: str, site: Site) -> None:
+    done = site.publisher(site.builds(), name)
     assert done.code == 2 and "\n" not in done.said
-    assert hub.requests == []
+    assert site.hub.requests == []
 
 
 @pytest.mark.parametrize(
     "version", ["1", "1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "-1.0.0", "1.0.0\n"]
 )
-def test_what_is_no_version_is_refused_before_any_request(
-    version: str, publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    assert publisher(builds(), repo, version).code == 2
-    assert hub.requests == []
+def test_what_is_no_version_is_refused_before_any_request(version: str, site: Site) -> None:
+    assert site.publish(site.builds(), version).code == 2
+    assert site.hub.requests == []
 
 
-def test_a_card_that_is_not_valid_is_refused_before_any_request(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
-) -> None:
-    copy = copy_of(builds(), tmp_path)
+def test_a_card_that_is_not_valid_is_refused_before_any_request(tmp_path: Path, site: Site) -> None:
+    copy = copy_of(site.builds(), tmp_path)
     edit_card(copy, "language:\n- en\n", "language: [English\n")
-    done = publisher(copy, repo)
+    done = site.publish(copy)
     assert done.code == 1 and "README.md: the Hub would refuse the card: YAML" in done.said
-    assert hub.requests == []
+    assert site.hub.requests == []
 
 
 def test_a_folder_that_is_not_clean_is_refused_before_any_request(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds, tmp_path: Path
+    tmp_path: Path, site: Site
 ) -> None:
-    copy = copy_of(builds(), tmp_path)
+    copy = copy_of(site.builds(), tmp_path)
     (copy / VT).write_bytes((copy / VT).read_bytes()[:-1])
-    done = publisher(copy, repo)
+    done = site.publish(copy)
     assert done.code == 1 and f"verification failed: {VT}: is missing or not" in done.said
-    assert hub.requests == []
+    assert site.hub.requests == []
 
 
-def test_a_sample_is_published_only_when_asked(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    folder = builds("niah_single_2", length=1536)
-    refused = publisher(folder, repo)
+def test_a_sample_is_published_only_when_asked(site: Site) -> None:
+    folder = site.builds("niah_single_2", length=1536)
+    refused = site.publish(folder)
     assert refused.code == 2 and "--allow-sample" in refused.said
-    assert hub.requests == []
-    assert publisher(folder, repo, allow_sample=True).code == 0
+    assert site.hub.requests == []
+    assert site.publish(folder, allow_sample=True).code == 0
 
 
-def test_a_repo_of_other_data_is_refused(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    hub.create(repo)
-    hub.foreign_commit(repo, "train.csv")
-    done = publisher(builds(), repo)
+def test_a_repo_of_other_data_is_refused(site: Site) -> None:
+    site.hub.create(site.repo)
+    site.hub.foreign_commit(site.repo, "train.csv")
+    done = site.publish(site.builds())
     assert done.code == 2 and "train.csv" in done.said
-    assert hub.writes() == []
+    assert site.hub.writes() == []
 
 
-def test_the_token_must_be_there_and_may_write(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
-    read_only = publisher(builds(), repo, token=READ)
+def test_the_token_must_be_there_and_may_write(site: Site) -> None:
+    read_only = site.publish(site.builds(), token=READ)
     assert read_only.code == 1 and "write access" in read_only.said
-    assert hub.writes() == []
-    unknown = publisher(builds(), repo, token="hf_nobody")
+    assert site.hub.writes() == []
+    unknown = site.publish(site.builds(), token="hf_nobody")
     assert unknown.code == 1 and "does not accept the token" in unknown.said
-    assert repo not in hub.repos
+    assert site.repo not in site.hub.repos
 
 
-def test_the_hubs_own_check_comes_before_any_write_and_in_a_dry_run_too(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
+def test_the_hubs_own_check_comes_before_any_write_and_in_a_dry_run_too(site: Site) -> None:
     refused = answers(400, said="tags: not allowed")
     for dry_run in (True, False):
-        hub.fail("POST /api/validate-yaml", refused, times=9)
-        done = publisher(builds(), repo, dry_run=dry_run)
+        site.hub.fail("POST /api/validate-yaml", refused, times=9)
+        done = site.publish(site.builds(), dry_run=dry_run)
         assert done.code == 1 and "README.md" in done.said and "tags: not allowed" in done.said
-        hub.faults.clear()
-    assert hub.writes() == [] and repo not in hub.repos
-    assert hub.requests[0] == "GET /api/whoami-v2", "the token is asked about first"
+        site.hub.faults.clear()
+    assert site.hub.writes() == [] and site.repo not in site.hub.repos
+    assert site.hub.requests[0] == "GET /api/whoami-v2", "the token is asked about first"
 
 
-def test_a_dry_run_without_a_network_says_what_it_could_not_ask(
-    publisher: Publisher, hub: Hub, repo: str, builds: Builds
-) -> None:
+def test_a_dry_run_without_a_network_says_what_it_could_not_ask(site: Site) -> None:
     offline = {"RULER_OFFLINE": "1", "HF_HUB_OFFLINE": "1", "HF_TOKEN": ""}
-    done = publisher.command(builds(), "--repo", repo, "--dry-run", **offline)
+    done = site.publisher.command(site.builds(), "--repo", site.repo, "--dry-run", **offline)
     assert done.returncode == 3 and "can be released" in done.stdout, done.stderr
     assert "whether the token may write" in done.stderr and "check of the card" in done.stderr
-    assert hub.requests == []
+    assert site.hub.requests == []
 
 
-def test_each_licence_that_is_not_open_is_a_line_of_the_dry_run(builds: Builds) -> None:
-    manifest = manifest_of(builds())
+def test_each_licence_that_is_not_open_is_a_line_of_the_dry_run(site: Site) -> None:
+    manifest = manifest_of(site.builds())
     sources = [
         SourceInfo(one.name, one.title, "real", "", "", one.licence, "", True, "")
         for one in CATALOGUE.values()
