@@ -29,6 +29,7 @@ from tests.conftest import Cli
 from tests.hub import Blob, Hub, Repo
 from tests.rows import counter
 from tests.running.tiny import make_tokenizer
+from tests.test_build_sources import squad
 
 Record = dict[str, object]
 OLD, NEW = "upstream-2025-01", "upstream-2026-07"
@@ -196,6 +197,16 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
     done = cli("identify", write(tmp_path / "x_4096.jsonl", [record]))
     assert done.returncode == 1 and "no known edition" in done.stderr
     assert "nearest is" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_rows_of_the_sources_that_the_environment_names_are_identified(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "squad.json").write_bytes(squad())
+    monkeypatch.setenv("RULER_SOURCES", str(tmp_path))
+    ruler_builders.build("mistral", tasks=["qa_1"], lengths=[1280], rows=2, out=tmp_path / "own")
+    (found,) = ruler_builders.identify(tmp_path / "own", tokenizer="mistral")
+    assert (found.edition, found.tokenizer, found.same) == ("balanced", "mistral", 2)
 
 
 def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path) -> None:
