@@ -48,16 +48,13 @@ def harder(results: Results) -> Results:
 
 DIFFERENT = [
     (changed(model="org/other"), "the models differ"),
-    (changed(model_revision="2" * 40), "the models differ"),
     (changed(protocol="chat"), "the protocols differ"),
     (changed(no_context=True), "the protocols differ"),
     (changed(engine_info={"version": "0.32.0"}), "the engines or their settings differ"),
-    (changed(sampling={"temperature": 1.0}), "the engines or their settings differ"),
     (changed_data(tokenizer_fingerprint="0" * 64), "the tokenizers differ"),
     (changed_data(data_version="2.0.0"), "the data versions differ"),
     (changed_data(suite="mini"), "the suites differ"),
     (changed_data(sample=True), "the sources or reserves differ"),
-    (changed_data(inputs="0" * 64), "the sources or reserves differ"),
     (harder, "the parameters of vt_4096 differ"),
     (changed_data(rows={"vt_4096": 200}), "the tasks or lengths differ"),
 ]
@@ -73,11 +70,6 @@ def test_only_the_seed_may_differ(change: Callable[[Results], Results], why: str
     assert contamination(public, fresh, force=True).warnings == (why,)
 
 
-def test_a_release_that_only_added_rows_may_be_compared() -> None:
-    found = contamination(run_of("a", 0.8), run_of("b", 0.8, seed=7, data_version="1.2.3"))
-    assert found.warnings == ()
-
-
 def test_rows_of_one_seed_are_refused_even_if_forced(tmp_path: Path) -> None:
     first, second = (save(tmp_path / name, run_of(name, 0.8)) for name in "ab")
     said = refused(evaluate("compare", first, second, "--contamination", "--force"))
@@ -86,8 +78,8 @@ def test_rows_of_one_seed_are_refused_even_if_forced(tmp_path: Path) -> None:
 
 
 def test_runs_in_the_wrong_order_are_refused() -> None:
-    public, fresh = run_of("a", 0.8), run_of("b", 0.8, seed=-77)
-    assert contamination(public, fresh).overall
+    public, fresh = run_of("a", 0.8), run_of("b", 0.8, seed=-77, data_version="1.2.3")
+    assert contamination(public, fresh).warnings == ()  # a release that only added rows
     with pytest.raises(RulerError, match="give the run on the public rows first"):
         contamination(fresh, public)
 
@@ -124,12 +116,6 @@ def test_the_verdict_is_no_more_than_the_rows_tell(
     found = contamination(run_of("r", chances[0], rows), run_of("h", chances[1], rows, seed=7))
     assert found.overall.verdict == verdict
     assert found.overall.low <= found.overall.value <= found.overall.high
-
-
-def test_a_wider_margin_is_sooner_ruled_out() -> None:
-    runs = run_of("m", 0.8, 300), run_of("n", 0.8, 300, seed=7)
-    assert contamination(*runs, margin=30.0).overall.verdict == "no sign"
-    assert contamination(*runs, margin=0.1).overall.verdict == "cannot tell"
 
 
 def test_one_leaked_task_is_named() -> None:

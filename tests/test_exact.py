@@ -1,7 +1,6 @@
 """The exact score: written out by hand for every family, and what must hold for any row."""
 
 import random
-import re
 from functools import cache
 
 import pytest
@@ -12,7 +11,7 @@ from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
 from ruler_eval.metrics import clean, score_row
-from ruler_report.exact import exact_scores, normalized
+from ruler_report.exact import exact_scores
 from tests.rows import make
 
 ALL = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
@@ -67,13 +66,8 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("number", "", 0, 0),
     ("number", "The special magic number for dull-moon is: 1234567.", 1, 1),
     ("number", "**1234567**", 1, 1),
-    ("number", "1. 1234567", 1, 1),
     ("number", "\\boxed{1234567}", 1, 1),
-    ("number", "$1234567$", 1, 1),
-    ("number", "'1234567'", 1, 1),
-    ("number", "1234567 1234567 1234567", 1, 1),
     ("number", "1234567, 7654321", 0, 2 / 3),
-    ("number", "7654321", 0, 0),
     ("number", "1234567 or 5555555", 0, 2 / 3),
     ("number", "7654321, 5555555, 1234567, 6666666", 0, 2 / 5),
     ("number", "1234567, 76543", 1, 1),  # the beginning of a needle, where the answer ends
@@ -82,23 +76,17 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("number", "<think>1234567? 7654321?</think>1234567", 1, 1),
     ("number", "91234567", 0, 0),
     ("number", "1,234,567", 0, 1),  # read, but not as upstream reads it
-    ("number", "_1234567_", 1, 1),
     ("numbers", "1. 1234567\n2. 2345678", 1, 1),
     ("numbers", "dull-moon: 1234567, 9090909: 2345678", 1, 1),  # a number of the question
-    ("numbers", "1234567", 0, 2 / 3),
     ("numbers", "1234567, 2345678, 7654321", 0, 4 / 5),
     ("numbers", "1234567, 7654321", 0, 2 / 4),
-    ("numbers", "2345678 and 1234567", 1, 1),
     ("words", "odd-hat", 1, 1),
-    ("words", "ODD-HAT.", 1, 1),
-    ("words", "The special magic word for dull-moon is odd-hat", 1, 1),
     ("words", "The well-known word, step-by-step: odd-hat", 1, 1),
     ("words", "odd-hat, big-cat", 0, 2 / 3),
     ("words", "odd-hat, big-c", 1, 1),
     ("words", "odd-hat-stand", 0, 0),
     ("words", '"odd-hat" or "sly-fox"', 0, 2 / 3),
     ("uuid", U1, 1, 1),
-    ("uuid", U1.upper(), 1, 1),
     ("uuid", f"The uuid for {K1} is `{U1}`.", 1, 1),
     ("uuid", f"{U1}\n{U2}", 0, 2 / 3),
     ("uuid", f"{U1}, {U2[:20]}", 1, 1),
@@ -106,13 +94,10 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("there", "1234567", 1, 1),
     ("there", "1234567, or none", 0, 2 / 3),
     ("there", "none, or 1234567", 0, 2 / 3),
-    ("absent", "none", 1, 1),
     ("absent", "None.", 1, 1),
     ("absent", "none, or 7654321", 0, 2 / 3),
     ("vt", "QZKRA, PLMEW", 1, 1),
-    ("vt", "QZKRA PLMEW", 1, 1),
     ("vt", "1. VAR QZKRA\n2. VAR PLMEW", 1, 1),
-    ("vt", "qzkra and plmew hold these", 1, 1),
     ("vt", "VAR QZKRA = 48213, VAR PLMEW = VAR QZKRA", 1, 1),
     ("vt", "The variables with the value 48213 are **QZKRA** and **PLMEW**.", 1, 1),
     ("vt", "FINAL ANSWER: QZKRA, PLMEW", 1, 1),
@@ -121,13 +106,9 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("vt", "QZKRA, PLMEW, uvwxy", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, ABCDE", 0, 4 / 5),
     ("vt", "QZKRA, PLMEW, COM", 0, 4 / 5),  # a name of the example
-    ("vt", "PLMEW", 0, 2 / 3),
-    ("vt", "QZKRA, QZKRA, PLMEW", 1, 1),
     ("vt", "UVWXY, COM", 0, 0),
     ("cwe", "1. kettle 2. lantern", 1, 1),
-    ("cwe", "kettle, lantern", 1, 1),
     ("cwe", "kettle lantern", 1, 1),
-    ("cwe", "Kettle (30 times)\nLantern (29 times)", 1, 1),
     ("cwe", "The top words that appear most often in the list are kettle and lantern.", 1, 1),
     ("cwe", "Answer:\n- kettle\n- lantern", 1, 1),
     ("cwe", "['kettle', 'lantern']", 1, 1),
@@ -138,24 +119,17 @@ TABLE: list[tuple[str, str, float, float]] = [
     ("cwe", "kettle: 30, lantern: 28", 1, 1),
     ("cwe", "the kettle lantern wise top zebra word", 0, 4 / 8),
     ("cwe", "kettle lantern " + "of the wise " * 20, 0, 4 / 5),
-    ("cwe", "kettle", 0, 2 / 3),
     ("fwe", "qwerty, asdfgh", 1, 1),
-    ("fwe", "The most frequent coded words are qwerty and asdfgh.", 1, 1),
     ("fwe", "....qwerty.... asdfgh", 1, 1),
     ("fwe", "qwerty asdfgh zxcvbn", 0, 4 / 5),
     ("fwe", "qwerty asdfgh uio", 1, 1),
-    ("fwe", "zxcvbn", 0, 0),
     ("qa", "Paris", 1, 1),
-    ("qa", "paris.", 1, 1),
     ("qa", "The City of Paris!", 1, 1),
-    ("qa", "**Paris**", 1, 1),
     ("qa", "Answer: Paris", 1, 1),
-    ("qa", "The answer is Paris.", 1, 1),
     ("qa", "The final answer is \\boxed{\\text{Paris}}.", 1, 1),
     ("qa", "Paris or London", 0, 2 / 4),
     ("qa", "It is Paris", 0, 2 / 4),
     ("qa", "Paris, the city of light", 0, 6 / 7),
-    ("qa", "London", 0, 0),
     ("qa", "", 0, 0),
     ("yes", "Yes.", 1, 1),
     ("yes", "no", 0, 0),
@@ -209,22 +183,6 @@ def test_gold_answers_are_exact_and_one_more_is_not(name: str) -> None:
     assert scores([]) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [n for s in ("sweep_chains", "sweep_hops", "adversarial") for n in packaged()[s].tasks],
-)
-def test_listing_everything_does_not_pay(name: str) -> None:
-    task, row = ALL[name], row_of(name)
-    pattern = r"VAR ([A-Z]+)" if task.params.family == "vt" else r"\b(\d{7})\b"
-    every = list(dict.fromkeys(re.findall(pattern, row.context)))
-    said = ", ".join(every)
-    assert score_row(row, task, said) == 1.0
-    exact, f1 = exact_scores(row, task, said, 1.0)
-    if len(every) > len(row.outputs):
-        assert exact == 0
-        assert f1 == pytest.approx(2 * len(row.outputs) / (len(row.outputs) + len(every)))
-
-
 @pytest.mark.parametrize("name", ["niah_multiquery", "vt", "cwe", "fwe", "qa_1", "niah_w_w"])
 @given(data=st.data())
 def test_the_exact_score_is_never_above_recall(name: str, data: st.DataObject) -> None:
@@ -254,7 +212,3 @@ def test_order_and_repetition_do_not_matter(seed: int) -> None:
         row = row_of(name)
         said = ", ".join(rng.choices(row.outputs, k=3) + rng.sample(row.outputs, len(row.outputs)))
         assert exact_scores(row, ALL[name], said, 1.0) == (1.0, 1.0)
-
-
-def test_texts_are_compared_as_in_squad() -> None:
-    assert normalized("  The “U.S.” Army, an  institution! ") == "us army institution"

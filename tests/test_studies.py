@@ -95,10 +95,6 @@ def test_the_thirteen_vary_nothing() -> None:
     assert studies_of(configs_of(run_of("ruler"))) == ()
 
 
-def test_results_without_parameters_have_no_studies() -> None:
-    assert summarize(results_of({"vt_a_4096": [1.0], "vt_b_4096": [0.0]})).studies == ()
-
-
 def scored(suite: str, lengths: tuple[int, ...] = (4096, 8192)) -> ScoredRun:
     results = run_of(suite, lengths)
     return ScoredRun("org/model", results, summarize(results))
