@@ -221,12 +221,15 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     """
     answer, start = answer.lower(), example_end(row, task)
     named = {output.lower(): output.lower() in answer for output in row.outputs}
+    shown = {**named, "": score > 0}  # by piece; a common word is a whole piece
     room = max(1, len(row.context) - start)
     for first, last in row.evidence:
         cell = min(BINS - 1, max(0, first - start) * BINS // room)
         text = "" if task.metric == "part" else row.context[first:last].lower()
-        inside = [(text.find(output), output) for output in named if output in text]
-        yield cell, named[min(inside)[1]] if inside else score > 0
+        if text not in shown:
+            inside = [(text.find(output), output) for output in named if output in text]
+            shown[text] = named[min(inside)[1]] if inside else score > 0
+        yield cell, shown[text]
 
 
 _SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")

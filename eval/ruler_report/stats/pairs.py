@@ -117,8 +117,8 @@ def rank_intervals(p: Floats, value: Floats) -> list[tuple[int, int]]:
     It begins after the runs that are better, and ends before those that are worse, after Holm's
     correction over all pairs.
     """
-    told = _adjusted([p])[0] < LEVEL
-    better, worse = (told & (value > 0)).sum(axis=1), (told & (value < 0)).sum(axis=1)
+    shown = _adjusted([p])[0] < LEVEL
+    better, worse = (shown & (value > 0)).sum(axis=1), (shown & (value < 0)).sum(axis=1)
     return [(1 + int(n), len(p) - int(m)) for n, m in zip(better, worse, strict=True)]
 
 

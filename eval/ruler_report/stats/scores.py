@@ -3,7 +3,7 @@
 Rows are the same if task, length and the digest of the question are. So a subset stands beside the
 whole, `mini` beside `ruler`, and one tokenizer beside another.
 
-A row that a run was asked and did not answer counts as 0 in the lower bound of its mean, and as 1
+A row that a run has and did not answer counts as 0 in the lower bound of its mean, and as 1
 in the upper one (Horowitz, Manski, JASA 95 (2000)).
 """
 
@@ -51,13 +51,13 @@ class ScoreStack:
     """The scores of runs.
 
     Attributes:
-        configs: of each run by task and length, all that it was asked.
+        configs: of each run by task and length, all that it has.
         lengths: of all runs, increasing; `tasks` likewise.
         low: by task, runs by questions by lengths, in [0, 1]. Unanswered rows are 0, rows that a
-            run was not asked NaN; in `high` unanswered rows are 1.
+            run does not have NaN; in `high` unanswered rows are 1.
         complete: whether every row is answered.
         same: which runs have the same answers, runs by runs.
-        alike: the runs in groups that were asked the same rows.
+        alike: the runs in groups that have the same rows.
     """
 
     def __init__(self, results: Sequence[Results], *, apart: bool = False) -> None:
@@ -96,20 +96,20 @@ class ScoreStack:
         )
         groups: dict[object, list[int]] = {}
         for run in range(len(results)):
-            asked = b"".join(mask.tobytes() for mask in self.asked(run).values())
-            groups.setdefault(run if apart else asked, []).append(run)
+            rows = b"".join(mask.tobytes() for mask in self.rows_of(run).values())
+            groups.setdefault(run if apart else rows, []).append(run)
         self.alike = [np.array(group) for group in groups.values()]
 
-    def asked(self, run: int) -> Masks:
-        """Return which rows a run was asked, by task, questions by lengths."""
+    def rows_of(self, run: int) -> Masks:
+        """Return which rows a run has, by task, questions by lengths."""
         return {task: ~np.isnan(matrix[run]) for task, matrix in self.low.items()}
 
     def shared_rows(self, first: int, second: int) -> int:
-        """Return the number of rows that both runs were asked."""
+        """Return the number of rows that both runs have."""
         if self.apart and first != second:
             return 0
-        asked, others = self.asked(first), self.asked(second)
-        return sum(int((asked[task] & others[task]).sum()) for task in self.tasks)
+        rows, others = self.rows_of(first), self.rows_of(second)
+        return sum(int((rows[task] & others[task]).sum()) for task in self.tasks)
 
     def paired(self, first: int, second: int) -> bool:
         """Whether two runs share a question."""
@@ -163,7 +163,7 @@ class ScoreStack:
 
         Those of the first run, then those of the second; the same object twice where all rows are
         answered. None if a config has no such row. `firsts` and `seconds` are several runs that
-        were asked the same rows, whose means are then arrays.
+        have the same rows, whose means are then arrays.
         """
         columns = [self.lengths.index(length) for length in lengths]
         masks = self.masks(first, second, [task for group in groups for task in group], columns)
@@ -175,8 +175,8 @@ class ScoreStack:
         def mean(scores: Mapping[str, Floats], runs: Ints | None, run: int, mask: Masks) -> Mean:
             which = run if runs is None else runs
             chosen = {
-                task: np.where(asked, scores[task][which][..., columns], np.nan)
-                for task, asked in mask.items()
+                task: np.where(rows, scores[task][which][..., columns], np.nan)
+                for task, rows in mask.items()
             }
             return mean_of(chosen, shares, self.base_tasks)
 
@@ -196,8 +196,8 @@ class ScoreStack:
 
         If the runs share a question, the same object twice.
         """
-        asked = self.asked(first), self.asked(second)
-        sides = [{task: one[task][:, columns] for task in tasks} for one in asked]
+        rows = self.rows_of(first), self.rows_of(second)
+        sides = [{task: one[task][:, columns] for task in tasks} for one in rows]
         if self.paired(first, second):
             both = {task: sides[0][task] & sides[1][task] for task in tasks}
             sides = [both, both]
