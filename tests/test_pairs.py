@@ -138,8 +138,9 @@ def test_a_pair_is_the_difference_of_two_means_of_the_same_questions() -> None:
         )
         for run in (runs[0], runs[2])
     ]  # fmt: skip
-    wanted = minus(means[1], means[0], paired=True).percent()
-    assert (found.value, found.low, found.high) == pytest.approx(wanted)
+    wanted = minus(means[1], means[0], paired=True)
+    ends = (100 * float(end) for end in (wanted.value, *wanted.interval()))
+    assert (found.value, found.low, found.high) == pytest.approx(tuple(ends))
 
 
 def test_a_subset_pairs_with_the_whole_and_another_seed_with_nothing() -> None:

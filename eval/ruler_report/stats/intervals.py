@@ -83,11 +83,6 @@ class Statistic:
         above = betainc(np.maximum(right, 1e-9), wrong + 1, share)
         return np.where(right > 0, np.maximum(above, share**self.rows), 1.0)
 
-    def percent(self) -> tuple[float, float, float]:
-        """Return the value and the ends of its interval, in percent."""
-        low, high = self.interval()
-        return 100 * float(self.value), 100 * float(low), 100 * float(high)
-
     def _counts(self) -> tuple[Floats, Floats]:
         """Return the rows right and wrong that would tell as much about a mean of 0/1 scores."""
         span = 1.0 - self.lowest
