@@ -41,7 +41,7 @@ def run_template(source: str, variables: Mapping[str, Any] | None) -> str:
         TemplateError: it fails.
     """
     try:
-        program = _environment().from_string(source)
+        program = _compiled(source)
     except Exception as error:
         msg = f"it does not compile: {first_line(error)}"
         raise TemplateError(msg) from error
@@ -65,6 +65,12 @@ def run_bounded_template(source: str, variables: Mapping[str, Any] | None) -> st
     if wrong is not None:
         raise TemplateError(wrong)
     return str(text)
+
+
+@cache
+def _compiled(source: str) -> jinja2.Template:
+    """Compile a template once: every prompt of a run is rendered by it."""
+    return _environment().from_string(source)
 
 
 @cache
