@@ -23,8 +23,8 @@ from tests.running.tiny import make_model
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("RULER_SHARED", ROOT.parent / "shared"))
 
-# Seconds of a busy machine say nothing of an example.
-settings.register_profile("ruler", deadline=None)
+# Seconds of a busy machine say nothing of an example; each run draws other ones.
+settings.register_profile("ruler", deadline=None, max_examples=40)
 settings.load_profile("ruler")
 
 Cli = Callable[..., Done]

@@ -20,9 +20,9 @@ ALL = {task.name: task for suite in packaged().values() for task in suite.tasks.
 UPSTREAM = {"niah": 128, "vt": 30, "cwe": 120, "fwe": 50, "qa": 32}
 
 
-@pytest.mark.parametrize("name", TASKS)
-def test_the_thirteen_have_the_budgets_of_upstream(name: str) -> None:
-    assert TASKS[name].max_new_tokens == UPSTREAM[name.partition("_")[0]]
+def test_the_thirteen_have_the_budgets_of_upstream() -> None:
+    for name, task in TASKS.items():
+        assert task.max_new_tokens == UPSTREAM[name.partition("_")[0]], name
 
 
 @pytest.mark.parametrize("task", ALL.values(), ids=ALL)
@@ -32,10 +32,9 @@ def test_every_task_gives_its_golden_answers_all_points_and_silence_none(task: T
     assert SCORERS[task.metric]("", row.outputs) == 0.0
 
 
-@pytest.mark.parametrize("task", ALL.values(), ids=ALL)
-def test_every_text_that_a_task_takes_has_a_licence_and_an_author(task: Task) -> None:
+def test_every_text_that_a_task_takes_has_a_licence_and_an_author() -> None:
     library = Library(kind="sample")
-    for name in task.sources:
+    for name in {name for task in ALL.values() for name in task.sources}:
         for source in (library.info(name), CATALOGUE.get(name)):
             assert source is None or source.licence not in ("", "unknown")
             assert source is None or source.attribution

@@ -25,7 +25,7 @@ LENGTHS, ROWS = (512, 1024), 60
 def data(tmp_path_factory: pytest.TempPathFactory, cli: Cli, tiny: Path) -> Path:
     """60 rows of three tasks at two lengths."""
     command = ("build", "--tokenizer", tiny, "--sources-kind", "sample", "--tasks",
-             "niah_single_1,niah_multikey_2,niah_multivalue", "--lengths",
+             "niah_single_1,niah_multikey_2,niah_multikey_3", "--lengths",
              ",".join(map(str, LENGTHS)), "--rows", ROWS, "--counter", "tokenizers")  # fmt: skip
     return made_once(
         of_all_workers(tmp_path_factory) / "decided",
