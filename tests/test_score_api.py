@@ -12,7 +12,7 @@ import pytest
 
 import ruler_data
 import ruler_eval
-from ruler_data import TASKS, RulerError, UsageError
+from ruler_data import RulerError, UsageError
 from ruler_eval.data import open_dataset
 from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
@@ -100,17 +100,6 @@ def test_records_are_one_for_each_config_with_scores_from_0_to_1(sample_build: P
     assert validity in page
 
 
-def test_a_run_from_python_is_scored_as_it_is(sample_build: Path, tmp_path: Path) -> None:
-    def generate(requests: list[ruler_eval.Request]) -> list[str]:
-        return ["VAR"] * len(requests)
-
-    done = ruler_eval.run(
-        sample_build, generate=generate, protocol="base", configs="vt_4096", rows=2, out=tmp_path
-    )
-    scores = ruler_eval.score(done, sample_build)
-    assert scores.configs == {"vt_4096": (0.0, 0.0)}
-
-
 def test_reasoning_is_never_scored_and_is_told_where_the_protocol_expects_none(
     sample_build: Path,
 ) -> None:
@@ -165,9 +154,3 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
     for call, message in cases:
         with pytest.raises(UsageError, match=message):
             call()
-
-
-def test_tables_have_the_tasks_in_the_order_of_the_data(sample_build: Path) -> None:
-    names = [f"{task}_4096" for task in TASKS]
-    scores = ruler_eval.score(said(sample_build, golden, names[::-1]), sample_build)
-    assert [line.split()[0] for line in str(scores).splitlines()[1:14]] == list(TASKS)

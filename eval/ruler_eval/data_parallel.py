@@ -32,9 +32,8 @@ def devices(groups: int, size: int, visible: str | None) -> list[str]:
     >>> devices(2, 2, None), devices(2, 1, "5,7")
     (['0,1', '2,3'], ['5', '7'])
     """
-    names = [str(place) for place in range(groups * size)]
-    if visible is not None:
-        names = [name for name in visible.split(",") if name]
+    everything = ",".join(map(str, range(groups * size)))
+    names = [name for name in (everything if visible is None else visible).split(",") if name]
     if len(names) < groups * size:
         need = f"--data-parallel {groups} of {size} GPUs needs {groups * size}"
         raise UsageError(need + f", CUDA_VISIBLE_DEVICES names {len(names)}")

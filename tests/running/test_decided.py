@@ -106,15 +106,6 @@ def test_a_mean_is_known_within_the_points_that_were_asked(data: Path, tmp_path:
         assert low <= mean <= high <= low + 16
 
 
-def test_at_the_threshold_all_rows_cannot_tell(data: Path, tmp_path: Path) -> None:
-    out, says = tmp_path / "run", model(_512=0.85, _1024=0.85)
-    run(data, out, generate=says)
-    threshold = means(data, out)[1024]
-    found = run(data, tmp_path / "two", f"effective={threshold!r}", generate=says, lengths="1024")
-    assert found.complete and found.decision
-    assert "none (cannot tell at 1,024), after 180 of 180 rows" in found.decision["answer"]
-
-
 @pytest.mark.parametrize(
     ("until", "more", "message"),
     [

@@ -82,16 +82,6 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert run["engine_info"]["limit"] == "max_completion_tokens"
 
 
-def test_a_server_that_refuses_to_keep_special_tokens_is_reported_and_recorded(
-    frozen: Path, tmp_path: Path
-) -> None:
-    with FakeServer(lambda body: "x") as server:
-        server.refuses = {"skip_special_tokens"}
-        done = evaluate(*order(frozen, server.url, tmp_path, *THINKING, "--rows", 2))
-    assert done.returncode == 0 and "refuses skip_special_tokens; it is left out" in done.stderr
-    assert "skip_special_tokens" not in json.loads((tmp_path / "run.json").read_text())["sampling"]
-
-
 def test_each_sample_is_asked_once_with_its_own_seed(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
@@ -124,7 +114,7 @@ NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
     "too much": ({"text": "x"}, {"completion_tokens": 5000}, "5000 tokens were generated"),
     "filtered": ({"text": "x", "finish_reason": "content_filter"}, {}, "is not stop or length"),
     "no reason": ({"text": "x", "finish_reason": None}, {}, "is not stop or length"),
-    "a tool": ({"text": "x", "tool_calls": [{"id": "1"}]}, {}, "the model called a tool"),
+    "a tool": ({"text": None, "finish_reason": "tool_calls"}, {}, "the text is null"),
     "a count that is text": ({"text": "x"}, {"completion_tokens": "9"}, "'9' is reported as"),
     "a count with a fraction": ({"text": "x"}, {"prompt_tokens": 9.5}, "'9.5' is reported as"),
 }

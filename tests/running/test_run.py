@@ -164,20 +164,6 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
     assert "40 of 40 rows answered" in rest.stdout
 
 
-@pytest.mark.slow
-def test_of_two_counts_of_shards_begun_at_once_one_runs_and_one_is_refused(
-    frozen: Path, tmp_path: Path
-) -> None:
-    for trial in range(2):
-        out = tmp_path / str(trial)
-        slow = order(frozen, out, "--option", "seconds=0.2")
-        with started(*slow, "--shard", "0/2") as two, started(*slow, "--shard", "0/3") as three:
-            done = [finish(two), finish(three)]
-        assert sorted(each.returncode for each in done) == [0, 1], done
-        assert "is running" in next(each.stderr for each in done if each.returncode)
-        assert len(set(keys(out))) == whole_lines(out) and len(list(out.glob("answers-*"))) == 1
-
-
 def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
     frozen: Path, begun: Path, tmp_path: Path
 ) -> None:

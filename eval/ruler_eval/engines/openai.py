@@ -313,14 +313,12 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None,
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice
         text = message["content" if api == "chat" else "text"]
-        called = message.get("tool_calls") or message.get("function_call")
         reasoning = _text(message.get("reasoning") or message.get("reasoning_content"))
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
         raise RequestError(reason) from error
-    if called or not isinstance(text, str | None):
-        reason = "the model called a tool" if called else f"the answer is {type(text).__name__}"
-        reason += ", not text"
+    if not isinstance(text, str | None):
+        reason = f"the answer is {type(text).__name__}, not text"
         raise RequestError(reason)
     # Cut off while it thought, a model has said nothing; without thoughts, null is no answer.
     return "" if text is None and reasoning else text, choice.get("finish_reason"), reasoning
