@@ -74,9 +74,6 @@ def why_unanswered(
         return "the text is null"
     if answer.finish not in FINISHED:
         return f"finish reason {quote(str(answer.finish))} is not stop or length"
-    for count in (read, made):
-        if type(count) not in (int, type(None)):
-            return f"{quote(str(count))} is reported as a number of tokens"
     if made is not None and made < 1:
         return "no token was generated"
     if made is not None and budget is not None and made > budget:

@@ -26,9 +26,6 @@ GOOD = Answer("vt_4096", 0, "QZKRA.", "stop", 4000, 5, 0.1, model="org/a")
         ({"answer_tokens": 31}, "31 tokens were generated, the budget is 30"),
         ({"prompt_tokens": 3000}, "the server read 3000 prompt tokens, 4000 were rendered here"),
         ({"prompt_tokens": 4001}, "it adds tokens of its own"),
-        ({"prompt_tokens": "4000"}, "'4000' is reported as a number of tokens"),
-        ({"answer_tokens": 5.0}, "'5.0' is reported as a number of tokens"),
-        ({"answer_tokens": True}, "'True' is reported as a number of tokens"),
         ({"error": "status 500"}, "status 500"),
     ],
 )

@@ -83,6 +83,11 @@ FAULTS = {
     "none": (lambda _: [None], "returned NoneType, not text"),
     "nothing": (lambda _: None, "TypeError: "),
     "aborts": (lambda _: [Generation("x", "abort")], "finish reason 'abort'"),
+    "a mapping": (lambda _: {"text": "x"}, "returned dict, not text or a Generation"),
+    "exits": (lambda _: sys.exit(0), "SystemExit: 0"),
+    "another finish": (lambda _: [Generation("x", 5)], "'5' is reported as finish"),  # type: ignore[arg-type]
+    "no number": (lambda _: [Generation("x", calls=True)], "'True' is reported as calls"),
+    "no text": (lambda _: [Generation("x", reasoning={})], "'{}' is reported as reasoning"),  # type: ignore[arg-type]
 }
 
 

@@ -69,13 +69,17 @@ class Request:
         """
         known = {"prompt_tokens": len(self.ids), **known, "answer_tokens": answer_tokens}
         known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
-        answer = replace(self.failed(""), error=None, **known)
-        error = why_unanswered(answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack)
-        if error is None:
-            return answer
-        counts = ("prompt_tokens", "answer_tokens")  # a server may send anything as such
-        whole: Any = {name: n if type(n := known[name]) is int else None for name in counts}
-        return replace(answer, text=None, error=error, **whole)
+        # A server or a function may return anything.
+        wrong = {
+            name: f"{quote(str(value))} is reported as {name}"
+            for name, value in known.items()
+            if isinstance(value, bool) or not isinstance(value, Answer.__annotations__[name])
+        }
+        answer = replace(self.failed(""), error=None, **(known | dict.fromkeys(wrong)))
+        error = next(iter(wrong.values()), None) or why_unanswered(
+            answer, budget=self.max_tokens, rendered=len(self.ids), slack=slack
+        )
+        return answer if error is None else replace(answer, text=None, error=error)
 
     def failed(self, error: str) -> Answer:
         """Return the record of a row that got no answer, for this reason."""

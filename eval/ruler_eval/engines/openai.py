@@ -287,7 +287,7 @@ class Client:
         if not isinstance(found, dict):
             reason = f"the reply is not an object of JSON: {beginning}"
             raise RequestError(reason, 200, temporary=True)
-        if found.get("error") and not found.get("choices"):
+        if found.get("error"):
             inside = found["error"]
             message = inside.get("message", inside) if isinstance(inside, dict) else inside
             reason = f"the server reports an error: {quote(str(message), 300)}"

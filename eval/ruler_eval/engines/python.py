@@ -18,7 +18,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from pydantic import PositiveInt
 from ruler_data.errors import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
+from ruler_data.terminal import Stopped
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, published_options, take_options
@@ -63,6 +64,10 @@ class Generation:
 
 #: What a function may be. A plain text counts as finished by `stop`.
 Function = Callable[..., str | Generation | Iterable[str | Generation]]
+
+
+#: A result that is one, though most of these can be iterated.
+ONE = (str, bytes, Mapping, Set, Generation)
 
 
 @dataclass(frozen=True)
@@ -123,10 +128,14 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     started, reason = time.monotonic(), ""
     try:
         found = function(batch)
-        results = [found] if isinstance(found, str | Generation) else list(found)
+        results = [found] if isinstance(found, ONE) else list(found)
         if len(results) != len(batch):
             reason = f"the function returned {len(results)} results for {len(batch)} requests"
-    except Exception as error:  # the function is the user's and raises anything
+    except (KeyboardInterrupt, Stopped):
+        raise
+    except (
+        BaseException
+    ) as error:  # the function is the user's and raises anything, also SystemExit
         frame = traceback.extract_tb(error.__traceback__)[-1]
         message = str(error).strip().partition("\n")[0][:200]
         reason = f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
@@ -141,7 +150,7 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
             yield request.answered(one.text, one.finish_reason, one.tokens, seconds, **more)
         else:
             kind = type(getattr(one, "text", one)).__name__
-            yield request.failed(f"the function returned {kind}, not text")
+            yield request.failed(f"the function returned {kind}, not text or a Generation")
 
 
 def _source_hash(function: object) -> str | None:
