@@ -132,28 +132,21 @@ def read_rows(path: Path) -> Generator[Row, None, None]:
 
 def read_packed(path: Path) -> Generator[PackedRow, None, None]:
     """Yield the rows of a file as `read_rows` does, but packed."""
-    first, missing = 0, list[str]()
+    first = 0
     with closing(read_groups(path)) as groups:
         for group in groups:
-            missing += gaps(group, first)
-            if not missing:
-                yield from packed_rows(group)
+            yield from packed_rows(group, first)
             first += len(group)
-    if missing:
-        msg = f"{missing[0]} (rows without a value: {len(missing)} of {first})"
-        raise ValueError(msg)
 
 
-def gaps(group: pa.Table, first: int) -> list[str]:
-    """Return what each row lacks that has a gap; the row group begins with row `first`."""
-    found: dict[int, str] = {}
+def _check_filled(group: pa.Table, first: int) -> None:
+    """Raise ValueError if a value is missing in a row group, which begins with row `first`."""
     for name in SCHEMA.names:
         column = group[name].combine_chunks()
         if _has_nulls(column):
-            for place in range(len(column)):
-                if _has_nulls(column.slice(place, 1)):
-                    found.setdefault(first + place, name)
-    return [f"row {row}: {name} has no value" for row, name in sorted(found.items())]
+            place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))
+            msg = f"row {first + place}: {name} has no value"
+            raise ValueError(msg)
 
 
 def _has_nulls(values: pa.Array) -> bool:
@@ -164,12 +157,13 @@ def _has_nulls(values: pa.Array) -> bool:
     return any(map(_has_nulls, parts if isinstance(parts, list) else [parts]))
 
 
-def packed_rows(group: pa.Table) -> Generator[PackedRow, None, None]:
-    """Yield the rows of a row group without `gaps`; see `UNREADABLE` for one of other columns.
+def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]:
+    """Yield the rows of a row group, which begins with row `first`.
 
-    Contexts are converted one by one: all at once would block other threads for a quarter of a
-    second.
+    A column or a value that is missing raises one of `UNREADABLE`. Contexts are converted one by
+    one: all at once would block other threads for a quarter of a second.
     """
+    _check_filled(group, first)
     for batch in group.select(SCHEMA.names).to_batches():
         columns = dict(zip(SCHEMA.names, batch.columns, strict=True))
         texts, evidence = columns.pop("context").cast(pa.binary()), columns.pop("evidence")

@@ -209,7 +209,7 @@ def test_a_check_that_failed_runs_again(verdicts: Path) -> None:
     assert not verdicts.exists()
 
 
-@pytest.mark.parametrize("text", ["", "1", "\n1", "0" * 64, "0" * 64 + "\n1", "\0"])
+@pytest.mark.parametrize("text", ["", "0" * 64 + "\n1"])
 def test_a_damaged_cache_runs_the_check_again(text: str, verdicts: Path) -> None:
     probes, check = Probes(identity="1"), Check()
     remembered(probes, RIGHT, RIGHT, "abc", check)

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from ruler_data import terminal
-from ruler_data.terminal import Stopped, block_sigint_in_children, progress, run
+from ruler_data.terminal import block_sigint_in_children, progress, run
 from tests.commands import HANG
 
 
@@ -113,7 +113,3 @@ def test_a_child_begun_unheard_outlives_ctrl_c_and_its_parent_hears_it() -> None
             child.communicate()
     with pytest.raises(KeyboardInterrupt):  # and this one takes them again
         signal.raise_signal(signal.SIGINT)
-
-
-def test_stopped_is_no_fault_that_somebody_may_handle() -> None:
-    assert not issubclass(Stopped, Exception)

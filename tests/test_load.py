@@ -4,7 +4,6 @@ Each load runs in a process of its own: `datasets` reads its environment when it
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -181,13 +180,3 @@ def test_a_folder_of_the_same_name_elsewhere_is_loaded_for_itself(
     for folder in (one, other, one):
         _, records = load_anew(load_each, folder, ["vt_1280"])["vt_1280"]
         assert rows_from(records) == rows_of(folder, "vt_1280")
-
-
-def test_a_copy_without_the_manifest_still_loads(
-    sample_build: Path, tmp_path: Path, load: Load
-) -> None:
-    """The card alone tells `datasets` what there is."""
-    copy = tmp_path / "copy"
-    shutil.copytree(sample_build, copy, ignore=shutil.ignore_patterns("manifest.json"))
-    _, records = load(load_each, copy, ["cwe_4096"])["cwe_4096"]
-    assert rows_from(records) == rows_of(sample_build, "cwe_4096")

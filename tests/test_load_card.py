@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
 from huggingface_hub import DatasetCard, DatasetCardData
 
 from tests.tampering import manifest_of
@@ -27,14 +26,3 @@ def test_the_card_lists_a_config_for_every_file_and_nothing_else(sample_build: P
     for name, item in listed.items():
         assert item["version"] == manifest.data_version
         assert manifest.configs[name].digest in str(item), "what keeps the cache from being stale"
-
-
-def test_the_cards_front_matter_survives_the_hubs_own_reader(sample_build: Path) -> None:
-    """Read and written again it says the same, and is what plain YAML says."""
-    text = (sample_build / "README.md").read_text(encoding="utf-8")
-    card = DatasetCard(text)
-    plain = yaml.safe_load(text.split("---\n")[1])
-    assert front_matter(card) == plain
-    assert front_matter(DatasetCard(str(card))) == plain
-    assert plain["language"] == ["en"]
-    assert card.text.lstrip().startswith("# RULER")

@@ -10,10 +10,10 @@ import pytest
 
 import ruler_builders
 from ruler_data.errors import RulerError
-from ruler_data.manifest import BALANCED, Manifest
+from ruler_data.manifest import Manifest
 from ruler_report import results as score
 from tests.runs import golden, make_run
-from tests.tampering import copy_of, edit_config, manifest_of, question_digest, rows_of
+from tests.tampering import copy_of, manifest_of, question_digest, rows_of
 
 Build = Callable[..., Path]
 TASKS = ("niah_single_2", "niah_multikey_3", "vt", "cwe", "fwe", "qa_1", "qa_2")
@@ -55,25 +55,6 @@ def test_two_tokenizers_and_two_lengths_ask_the_same_and_another_seed_does_not(
         assert reseeded[name].question_digest != info.question_digest
 
 
-def test_the_same_questions_at_two_lengths_of_the_sample(builds: Callable[..., Path]) -> None:
-    folder = builds(length=1024)
-    (short,), (long,) = (
-        [info for name, info in manifest_of(builds(length=n)).configs.items() if "vt" in name]
-        for n in (1024, 1280)
-    )
-    assert short.question_digest == long.question_digest != ""
-    assert short.question_digest == question_digest(rows_of(folder, "vt_1024"))
-
-
-def test_another_question_digest_in_the_manifest_is_found(
-    builds: Callable[..., Path], tmp_path: Path
-) -> None:
-    copy = copy_of(builds(), tmp_path)
-    edit_config(copy, "vt_1024", question_digest="sha256:" + "0" * 64)
-    found = ruler_builders.verify(copy, rows=0).findings
-    assert any(line.startswith("vt_1024: question_digest expected sha256:000") for line in found)
-
-
 def retyped(text: str, change: Callable[[dict[str, Any]], None]) -> str:
     """Change the JSON of a manifest, and the digest that it carries of itself, by hand."""
     body = json.loads(text)
@@ -88,21 +69,6 @@ def older(body: dict[str, Any]) -> None:
     del body["edition"], body["chat_template"]
     for config in body["configs"].values():
         del config["question_digest"]
-
-
-def newer(body: dict[str, Any]) -> None:
-    body["colour"] = "blue"
-    body["configs"]["vt_1024"]["weight"] = [1.5, None]
-
-
-def test_manifests_of_older_and_newer_versions_are_read(builds: Callable[..., Path]) -> None:
-    text = (builds() / "manifest.json").read_text()
-    now = Manifest.from_json(text)
-    assert now.to_json() == text
-    before = Manifest.from_json(retyped(text, older))
-    assert before.edition == BALANCED
-    assert {info.question_digest for info in before.configs.values()} == {""}
-    assert Manifest.from_json(retyped(text, newer)) == now
 
 
 def test_scoring_records_the_digest_of_data_that_does_not(

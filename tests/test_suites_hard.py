@@ -3,7 +3,6 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -246,24 +245,6 @@ def test_strategies_that_ignore_the_question_are_at_chance(task: str) -> None:
         limit = expected + 4 * (expected * (1 - expected) / len(rows)) ** 0.5
         assert sum(shares) / len(rows) <= limit, (name, sum(shares) / len(rows), expected)
         assert exact <= 100 * expected + 4 * (100 * expected) ** 0.5
-
-
-def spoil(row: Row) -> Row:
-    """Return the row with one more edge into the node of its question, or one more of its word."""
-    if " -> " in row.context:
-        node = re.search("[A-Z]{5}", row.question)
-        assert node
-        start = row.context.index("\n\n") + 2
-        edge = f"ABCDE -> {node[0]}\n" if "an edge to" in row.question else f"{node[0]} -> ABCDE\n"
-        return replace(row, context=row.context[:start] + edge + row.context[start:])
-    if "How many times" in row.question:
-        return replace(row, outputs=(str(int(row.outputs[0]) + 1),))
-    if "no particular order" in row.context:
-        value = re.search("[0-9]{5}", row.question)
-        assert value
-        return replace(row, context=row.context + f"VAR ABCDE = {value[0]}\n")
-    other = next(value for _, value in NEEDLE.findall(row.context) if value not in row.outputs)
-    return replace(row, outputs=(other, *row.outputs[1:]))
 
 
 @pytest.mark.slow
