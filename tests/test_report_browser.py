@@ -55,11 +55,12 @@ def test_the_page_is_light_or_dark_as_its_reader_likes(page: Path) -> None:
         assert len(image.getcolors(maxcolors=1 << 20) or ()) > 100
 
 
-#: Says whether the page is no wider than the screen, which tables are wider than their place, and
+#: Says whether the page is no wider than the screen and no text than its cell, which tables are wider than their place, and
 #: whether those end there once they are scrolled; the page's own policy would not let it run.
 PROBE = """<script>
 const page = document.documentElement;
-page.dataset.fits = page.scrollWidth <= page.clientWidth && page.clientWidth <= WIDTH;
+page.dataset.fits = page.scrollWidth <= page.clientWidth && page.clientWidth <= WIDTH
+  && [...document.querySelectorAll("td")].every((cell) => cell.scrollWidth <= cell.clientWidth);
 const wide = [...document.querySelectorAll(".table > div")].filter(
   (place) => place.scrollWidth > place.clientWidth);
 page.dataset.wide = wide.map((place) => place.parentElement.className).join();

@@ -157,6 +157,8 @@ def split_interval(cell: str) -> tuple[str, str | None]:
     return value + mark, interval if bracket else None
 
 
+#: What the caption of a table adds if a cell is underlined.
+UNDERLINED = "; underlined where it reaches the threshold of the effective length"
 #: The templates of pages. Those of LaTeX have `<<` and `<%` for `{{` and `{%`.
 TEMPLATES = Path(__file__).parent / "pages" / "templates"
 _TEX_SYNTAX: dict[str, Any] = {
@@ -185,6 +187,7 @@ def _environment(kind: str) -> "jinja2.Environment":
         keep_trailing_newline=True,
         **_TEX_SYNTAX if kind == "tex" else {},
     )
+    environment.globals["underlined_caption"] = UNDERLINED
     environment.filters |= {
         "fenced": fenced,
         "md": markdown_text,

@@ -67,7 +67,7 @@ class Table:
         grid = [[_without_owner(cell) for cell in row] for row in (self.head, *self.rows)]
         bold, underlined = self._best(), self._passing()
         longest = max(len(row[0]) for row in grid)
-        if len(grid) <= _WIDE and len(grid[0]) > 4 and max(map(len, grid[0][1:])) > longest:
+        if len(grid) <= 2 * _WIDE and len(grid[0]) > 4 and max(map(len, grid[0][1:])) > longest:
             grid = [list(column) for column in zip(*grid, strict=True)]
             bold, underlined = ({(x, y) for y, x in cells} for cells in (bold, underlined))
         head, *rows = grid

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ruler_data.names import parse_config
+from ruler_data.names import counted, parse_config
 from ruler_report.failures import MEANINGS
 from ruler_report.format import format_length, format_number, format_share, visible
 from ruler_report.published import LENGTHS, MEASURED_ON, PAPER, Published, published
@@ -46,12 +46,10 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
         text = effective.format_with_possible(summary.lengths[-1]) if effective else ""
         thresholds.append(effective.threshold if effective else None)
         rows.append((run.label, *[format_ranks(rank)] * several, text, *cells))
-    tasks = " or ".join(map(str, sorted({len(run.summary.tasks) for run in runs})))
-    caption = (
-        f"Mean score over {tasks} tasks by length in tokens, in percent, with 95 % intervals; "
-        "underlined where it reaches the threshold of the effective length"
-        + ("; ranks by the mean over shared lengths" * several)
-    )
+    *fewer, most = sorted({len(run.summary.tasks) for run in runs})
+    tasks = " or ".join([*map(str, fewer), counted(most, "task")])
+    caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
+    caption += "; ranks by the mean over shared lengths" * several
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
     return Table("headline", caption, head, tuple(rows), (), bars, tuple(thresholds), best="rows")
