@@ -1,8 +1,6 @@
 """`ruler-eval report`: what it writes, what it says, and that it can be made again."""
 
-import csv
 import gzip
-import io
 import json
 import re
 from collections.abc import Iterable
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pandas
 import pytest
 
 import ruler_report
@@ -125,35 +124,26 @@ def test_runs_of_different_tasks_are_ordered_by_those_that_both_have(tmp_path: P
     assert "org/hard has the highest mean over the configs that all runs have (1); it is b" in said
 
 
-def test_a_run_of_all_tasks_stands_beside_published_scores(tmp_path: Path) -> None:
-    ruler_report.report(few("one", tasks=TASKS), tmp_path / "out", pictures=False)
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | " in text
-    assert "| org/one | all tasks | 85.6 |" in text
-    assert "| org/one, on other rows | " in text and "Table 16 of arXiv" in text
-    assert "most likely measured on upstream-2024-04); the runs are on other rows" in text
-
-
-def test_only_a_run_of_their_edition_stands_beside_published_scores_as_their_like(
-    tmp_path: Path,
-) -> None:
-    ours = few("one", tasks=TASKS)
-    for edition, sample, alike in (
+@pytest.mark.parametrize(
+    ("edition", "sample", "alike"),
+    [
+        ("balanced", False, False),
         ("upstream-2024-04", False, True),
         ("upstream-2024-04", True, False),  # sample sources
         ("upstream-2026-07", False, False),
-    ):
-        data = replace(ours.run.data, edition=edition, sample=sample)
-        run = replace(ours.run, data=data)
-        place = save(
-            tmp_path / f"{edition}-{sample}", replace(ours, run=run, fingerprint=run.fingerprint)
-        )
-        out = place / "report"
-        assert evaluate("report", place, "--out", out, "--no-pictures").returncode == 0
-        text = (out / "report.md").read_text(encoding="utf-8")
-        assert ("on rows of this edition with other questions" in text) == alike, edition
-        assert ("on other rows" in text) != alike, edition
-        assert "most likely measured on upstream-2024-04" in text
+    ],
+)
+def test_a_run_of_all_tasks_stands_beside_published_scores_as_their_like_in_their_edition(
+    edition: str, sample: bool, alike: bool, tmp_path: Path
+) -> None:
+    one = few("one", tasks=TASKS)
+    run = replace(one.run, data=replace(one.run.data, edition=edition, sample=sample))
+    ruler_report.report(replace(one, run=run), tmp_path, pictures=False)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "| Gemini-1.5-Pro | 96.7 |" in text and "| org/one | all tasks | 85.6 |" in text
+    assert "Table 16 of arXiv" in text and "most likely measured on upstream-2024-04" in text
+    assert ("on rows of this edition with other questions" in text) == alike
+    assert ("| org/one, on other rows | " in text) != alike
 
 
 def test_every_picture_is_there_twice_and_in_the_markdown(report: Path) -> None:
@@ -175,22 +165,16 @@ def test_a_report_is_made_again_from_its_results_alone(report: Path, tmp_path: P
     assert "org/one [claimed] has the highest mean" in done.stdout
 
 
-def test_the_spreadsheet_reads_back(report: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO((report / "report.csv").read_text(encoding="utf-8"))))
-    assert len(rows) == 2 * 2 * 2 and len({len(row) for row in rows}) == 1
-    cells = results_in(report, 2)["summary"]["cells"]
-    (one,) = (row for row in rows if (row["model"], row["task"], row["length"])
-              == ("org/two", "cwe", "8192"))  # fmt: skip
-    for name, column in (("value", "score"), ("low", "low"), ("high", "high")):
-        assert float(one[column]) == pytest.approx(cells["cwe"]["8192"][name], abs=1e-4)
-    assert one["n"] == "12" and float(one["truncated"]) == pytest.approx(100 / 12, abs=1e-3)
-
-
-def test_pandas_reads_the_spreadsheet(report: Path) -> None:
-    pandas = pytest.importorskip("pandas")
+def test_pandas_reads_the_spreadsheet_with_the_numbers_of_the_results(report: Path) -> None:
     frame = pandas.read_csv(report / "report.csv")
     assert {"score", "low", "high", "n", "exact", "truncated"} <= set(frame.select_dtypes("number"))
     assert frame.groupby("model").size().to_dict() == {"org/one": 4, "org/two": 4}
+    cell = results_in(report, 2)["summary"]["cells"]["cwe"]["8192"]
+    one = frame.set_index(["model", "task", "length"]).loc["org/two", "cwe", 8192]
+    known = [cell["value"], cell["low"], cell["high"], 12, 100 / 12]
+    assert one[["score", "low", "high", "n", "truncated"]].tolist() == pytest.approx(
+        known, abs=1e-3
+    )
 
 
 def test_the_results_keep_to_their_schema(report: Path) -> None:

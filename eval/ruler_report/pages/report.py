@@ -20,7 +20,7 @@ from ruler_report.stats.comparison import Comparison, caveats, compared, labels_
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.cost import cost_table
 from ruler_report.stats.depth import DepthTable, depth_grids
-from ruler_report.stats.effective_length import OVERALL, OWN, RULER
+from ruler_report.stats.effective_length import RULER
 from ruler_report.stats.pairs import CANNOT_TELL, FIRST, SECOND, UNCORRECTED, PairTable, Ranks
 from ruler_report.stats.summary import ScoredRun, stated_error, summarize
 from ruler_report.table import Shown, Table
@@ -260,8 +260,7 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
     """Yield the effective lengths of the runs."""
     reached: dict[str, list[str]] = {}
     for run in runs:
-        effective = run.summary.effective.get(OVERALL) or run.summary.effective.get(OWN)
-        if effective:
+        if effective := run.summary.headline_length:
             text = effective.format_with_possible(run.summary.lengths[-1])
             if declared := run.results.window[0]:
                 text += f" of {format_length(declared)} declared"

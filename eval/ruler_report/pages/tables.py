@@ -19,6 +19,7 @@ from ruler_report.stats.summary import AVERAGES, CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Spread, Study, format_value
 from ruler_report.table import Table
 
+FAILED = "Rows that lost points or named more than the gold answers,"
 AVERAGE_HEADS = ("Avg.", "wAvg. (inc)", "wAvg. (dec)")
 #: Tables of the paper that a run is shown beside, by group and by what they are the mean of.
 PUBLISHED: dict[tuple[str, str], str] = {
@@ -35,49 +36,46 @@ PUBLISHED: dict[tuple[str, str], str] = {
 def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     """Return the means over all tasks of every run by length, as in the paper's Table 3."""
     lengths = sorted({length for run in runs for length in run.summary.lengths})
-    several, thresholds = len(runs) > 1, []
-    head = ("model", *["rank"] * several, "effective", *map(format_length, lengths), *AVERAGE_HEADS)
-    rows = []
+    ranked = len(runs) > 1
+    head = ("model", *["rank"] * ranked, "effective", *map(format_length, lengths), *AVERAGE_HEADS)
+    rows, thresholds = [], []
     for run, rank in zip(runs, ranks, strict=True):
-        summary = run.summary
-        estimates = [*map(summary.overall.get, lengths), *map(summary.averages.get, AVERAGES)]
-        cells = (str(one) if one else "" for one in estimates)
-        effective = summary.effective.get(OVERALL) or summary.effective.get(OWN)
-        text = effective.format_with_possible(summary.lengths[-1]) if effective else ""
+        effective = run.summary.headline_length
+        text = effective.format_with_possible(run.summary.lengths[-1]) if effective else ""
         thresholds.append(effective.threshold if effective else None)
-        rows.append((run.label, *[format_ranks(rank)] * several, text, *cells))
+        means = (*_texts(run.summary.overall, lengths), *_texts(run.summary.averages, AVERAGES))
+        rows.append((run.label, *[format_ranks(rank)] * ranked, text, *means))
     *fewer, most = sorted({len(run.summary.tasks) for run in runs})
     tasks = " or ".join([*map(str, fewer), counted(most, "task")])
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
-    caption += "; ranks by the mean over shared lengths" * several
+    caption += "; ranks by the mean over shared lengths" * ranked
     start = len(head) - len(lengths) - len(AVERAGE_HEADS)
     bars = tuple(range(start, start + len(lengths)))
     return Table("headline", caption, head, tuple(rows), (), bars, tuple(thresholds), best="rows")
 
 
+def _texts(means: Mapping[Any, Estimate], keys: Iterable[Any]) -> tuple[str, ...]:
+    """Return means as cells; empty where there is none."""
+    return tuple(str(means[key]) if key in means else "" for key in keys)
+
+
 def tasks_at_longest(runs: Sequence[ScoredRun]) -> Table:
     """Return the scores of all tasks at the longest length that all runs share: models by tasks."""
-    shared = set.intersection(*(set(run.summary.lengths) for run in runs))
+    length = max(set.intersection(*(set(run.summary.lengths) for run in runs)), default=0)
     tasks = list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
-    if not shared:
-        return Table("tasks-longest", "", ("model", *tasks), ())
-    length = max(shared)
-    cells = [[run.summary.cells.get(task, {}).get(length) for task in tasks] for run in runs]
-    rows = tuple(
-        (
-            run.label,
-            *(str(one) if one else "" for one in row),
-            str(run.summary.overall.get(length, "")),
-        )
-        for run, row in zip(runs, cells, strict=True)
-    )
+    rows = []
+    for run in runs:
+        cells = {task: by[length] for task, by in run.summary.cells.items() if length in by}
+        mean = _texts(run.summary.overall, [length])
+        rows.append((run.label, *_texts(cells, tasks), *mean))
     caption = f"Score of each task at {format_length(length)}, in percent, with 95 % intervals"
-    return Table("tasks-longest", caption, ("model", *tasks, "mean"), rows, best="rows")
+    head = ("model", *tasks, "mean")
+    return Table("tasks-longest", caption, head, tuple(rows) if length else (), best="rows")
 
 
 def task_means(runs: Sequence[ScoredRun]) -> Table:
     """Return the scores of tasks and categories of every run, means over lengths."""
-    parts = [
+    columns = [
         {
             **run.summary.by_task,
             **{f"mean: {name}": cell for name, cell in run.summary.by_category.items()},
@@ -85,9 +83,10 @@ def task_means(runs: Sequence[ScoredRun]) -> Table:
         }
         for run in runs
     ]
-    order = list(dict.fromkeys(name for part in parts for name in part))
-    names = sorted(order, key=lambda name: (name == "mean of all", name.startswith("mean")))
-    rows = tuple((n, *(str(part[n]) if n in part else "" for part in parts)) for n in names)
+    names = list(dict.fromkeys(name for column in columns for name in column))
+    names.sort(key=lambda name: (name == "mean of all", name.startswith("mean")))
+    cells = zip(*(_texts(column, names) for column in columns), strict=True)
+    rows = tuple((name, *row) for name, row in zip(names, cells, strict=True))
     caption = "Score of each task, mean over its lengths, in percent, with 95 % intervals"
     marked = tuple(place for place, name in enumerate(names) if name.startswith("mean"))
     head = ("task", *(run.label for run in runs))
@@ -119,20 +118,18 @@ def effective_lengths(runs: Sequence[ScoredRun]) -> Table:
 
 def failure_shares(runs: Sequence[ScoredRun]) -> Table:
     """Return the share of rows that failed in each way, of every run."""
-
-    def share(kind: str, results: Results) -> str:
-        rows = sum(len(config.failures.get(kind, ())) for config in results.configs.values())
-        return f"{100 * rows / results.scored:.1f}"
-
-    rows = tuple(
-        (kind, *(share(kind, run.results) for run in runs))
-        for kind in _kinds([config for run in runs for config in run.results.configs.values()])
-    )
-    caption = (
-        "Rows that lost points or named more than the gold answers, by kind, in percent of all"
-    )
+    kinds = _kinds([config for run in runs for config in run.configs.values()])
+    rows = []
+    for kind in kinds:
+        counts = (
+            sum(len(config.failures.get(kind, ())) for config in run.configs.values())
+            for run in runs
+        )
+        shares = (100 * n / run.results.scored for n, run in zip(counts, runs, strict=True))
+        rows.append((kind, *(f"{share:.1f}" for share in shares)))
     head = ("kind", *(run.label for run in runs))
-    return Table("kinds", caption, head, rows, bars=tuple(range(1, len(head))))
+    bars = tuple(range(1, len(head)))
+    return Table("kinds", f"{FAILED} by kind, in percent of all", head, tuple(rows), bars=bars)
 
 
 def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
@@ -165,11 +162,13 @@ def _beside(
     ]
     lines = [*paper]
     for run, means in runs:
-        scores = {x: one.value for x, one in means.items() if x in LENGTHS}
-        averages = {}
-        if tuple(means) == LENGTHS:
-            column = np.array([scores[length] for length in LENGTHS])
-            averages = {name: float(weights(len(LENGTHS), name) @ column) for name in AVERAGES}
+        scores = {length: one.value for length, one in means.items() if length in LENGTHS}
+        whole = tuple(means) == LENGTHS
+        averages = {
+            name: float(weights(len(LENGTHS), name) @ np.array([*scores.values()]))
+            for name in AVERAGES
+            if whole
+        }
         name = f"{run.label}, on other rows" if other else run.label
         effective = run.summary.effective[what].length
         lines.append(Published(number, group, name, effective, scores, averages, {}))
@@ -265,8 +264,8 @@ def failures(run: ScoredRun) -> Table:
             task, length = parse_config(name)
             counts = (str(len(config.failures.get(kind, ())) or "") for kind in kinds)
             rows.append((task, format_length(length), *counts))
-    caption = "Rows that lost points or named more than the gold answers, by kind of failure"
-    return Table("failures", caption, ("task", "length", *kinds), tuple(rows))
+    head = ("task", "length", *kinds)
+    return Table("failures", f"{FAILED} by kind of failure", head, tuple(rows))
 
 
 def study(run: ScoredRun, study: Study) -> Table:
@@ -314,12 +313,13 @@ def claims(run: ScoredRun) -> Iterator[Table]:
     if claims is None:
         return
 
-    def row(task: str, what: str, rates: dict[int, float]) -> tuple[str, ...]:
-        return (task, what, *(format_number(rates.get(length), 1) for length in lengths))
-
-    rows = [row(task, "present; says none", rates) for task, rates in claims.false_none.items()]
-    rows += [
-        row(task, "absent; names a value", rates) for task, rates in claims.hallucinated.items()
+    rows = [
+        (task, what, *(format_number(by.get(length), 1) for length in lengths))
+        for what, rates in (
+            ("present; says none", claims.false_none),
+            ("absent; names a value", claims.hallucinated),
+        )
+        for task, by in rates.items()
     ]
     balanced = run.summary.row(claims.balanced)
     rows.append(("balanced score", "mean of present and absent", *balanced))

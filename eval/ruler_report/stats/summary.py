@@ -120,6 +120,11 @@ class Summary(Shown):
         """Return the statistics as plain values."""
         return asdict(self)
 
+    @property
+    def headline_length(self) -> EffectiveLength | None:
+        """The effective length by the mean over all tasks, at the paper's threshold or its own."""
+        return self.effective.get(OVERALL) or self.effective.get(OWN)
+
     def table(self) -> Table:
         """Return the scores by task and length; means over tasks with their intervals."""
         several = len(self.tasks) > 1
@@ -136,7 +141,7 @@ class Summary(Shown):
         rows += [(name, *self.row(cells)) for name, cells in self.categories.items()]
         if several:
             rows.append((f"mean of {len(self.tasks)} tasks", *self.row(self.overall)))
-        if effective := self.effective.get(OVERALL) or self.effective.get(OWN):
+        if effective := self.headline_length:
             longest = self.lengths[-1]
             caption = (
                 f"effective length {format_length(effective.length, longest)} (mean of at least "
