@@ -9,6 +9,7 @@ decides on it: the run, its answers, the digests of the rows, and the code that 
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -63,41 +64,33 @@ def derive_named(
     for entry in names:
         name, _, place = entry.partition("=")
         if not (name and place):
-            msg = f"--name {quote(entry)}: give NAME=RUN, e.g. 'snapkv .5=runs/x'"
-            raise UsageError(msg)
+            option = f"--name {quote(entry)}"
+            raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
         named[place] = name
-    others = [place for place in named if place not in map(str, runs)]
-    places = [*map(str, runs), *others]
-    numbers = _attributes(attributes, places)
+    places = [str(run) for run in runs]
+    numbers: dict[str, dict[str, float]] = {place: {} for place in (*places, *named)}
+    for entry in attributes:
+        option = f"--attr {quote(entry)}"
+        match = re.fullmatch(r"([^=]+)=([^=]+)(?:=(.+))?", entry)
+        try:
+            number = float(match[2]) if match else nan
+        except ValueError:
+            number = nan
+        if match is None or not isfinite(number):
+            raise UsageError(option, "give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x")
+        if match[3] and match[3] not in numbers:
+            raise UsageError(option, f"{quote(match[3])} is not one of the runs")
+        for place in [match[3]] if match[3] else numbers:
+            numbers[place][match[1]] = number
+    every = [*runs, *(place for place in named if place not in places)]
     found = [
-        replace(derive(run, data), name=named.get(place, ""), attributes=numbers[place])
-        for run, place in zip((*runs, *others), places, strict=True)
+        replace(derive(run, data), name=named.get(str(run), ""), attributes=numbers[str(run)])
+        for run in every
     ]
     for one in found:
         if not one.scored:
-            msg = f"{quote(one.run.model)}: no row has a score; resume the run, or leave it out"
-            raise RulerError(msg)
-    return found
-
-
-def _attributes(given: Sequence[str], places: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the attributes of the run at each place."""
-    found: dict[str, dict[str, float]] = {place: {} for place in places}
-    for entry in given:
-        key, _, rest = entry.partition("=")
-        text, _, place = rest.partition("=")
-        try:
-            number = float(text)
-        except ValueError:
-            number = nan
-        if not (key and isfinite(number)):
-            msg = f"--attr {quote(entry)}: give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x"
-            raise UsageError(msg)
-        if place and place not in found:
-            msg = f"--attr {quote(entry)}: {quote(place)} is not one of the runs"
-            raise UsageError(msg)
-        for one in [place] if place else places:
-            found[one][key] = number
+            why = "no row has a score; resume the run, or leave it out"
+            raise RulerError(quote(one.run.model), why)
     return found
 
 

@@ -252,7 +252,8 @@ def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
         task, length = key
         tasks = table.tasks if task is None else (task,)
         lengths = table.lengths if length is None else (length,)
-        bounds = table.stack.bounds(0, 1, (tasks,), dict.fromkeys(lengths, 1 / len(lengths)))
+        shares = dict.fromkeys(lengths, 1 / len(lengths))
+        bounds = table.stack.bounds(np.array([0]), np.array([1]), (tasks,), shares)
         if bounds is None:
             raise ValueError(key)
         base_low, base_high, new_low, new_high = bounds
@@ -267,10 +268,10 @@ def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
         )
         cells = [baseline.configs[f"{name}_{one}"] for name in tasks for one in lengths]
         floor = sum(cell.floor.score if cell.floor else 0.0 for cell in cells) / len(cells)
-        flag = "ceiling" if 100 * min(base_low.value, new_low.value) >= CEILING else ""
-        flag = "floor" if base_low.interval()[0] <= floor else flag
-        base = base_low.value + base_high.value
-        ratio = float((new_low.value + new_high.value) / base) if base else 0.0
+        flag = "ceiling" if 100 * min(base_low.value[0], new_low.value[0]) >= CEILING else ""
+        flag = "floor" if base_low.interval()[0][0] <= floor else flag
+        base = base_low.value[0] + base_high.value[0]
+        ratio = float((new_low.value[0] + new_high.value[0]) / base) if base else 0.0
         found[key] = Retention(100 * ratio, 100 * low, 100 * high, flag)
     return found
 

@@ -371,11 +371,8 @@ def compare(
     """
     runs = [read_results(first), read_results(second)]
     made = compared(pair_table(runs, force=force, score=score), 0, 1)
-    chosen = [_with_score(run, score) for run in runs]
-    if not all(_has(run, "exact") for run in runs):
-        return made
-    exact = [_with_score(run, "exact") for run in runs]
-    if exact == chosen:
+    exact = [_with_score(run, "exact") for run in runs if _has(run, "exact")]
+    if len(exact) < 2 or exact == [_with_score(run, score) for run in runs]:
         return made
     return replace(made, exact=PairTable(exact, made.labels).difference((None, None), 0, 1))
 

@@ -239,7 +239,7 @@ def pairs_of(stack: ScoreStack, tasks: Sequence[str], lengths: Mapping[int, floa
     count = len(stack.configs)
     rows, value, lower, variance, size, added = np.full((6, count, count), np.nan)
     for one, other in product(stack.alike, stack.alike):
-        ends = stack.bounds(int(one[0]), int(other[0]), (tasks,), lengths, one, other)
+        ends = stack.bounds(one, other, (tasks,), lengths)
         if ends is None:
             continue
         where = np.ix_(one, other)

@@ -123,7 +123,7 @@ class ScoreStack:
         """
         found: list[Estimate | None] = [None] * len(self.configs)
         for runs in self.alike:
-            ends = self.bounds(int(runs[0]), int(runs[0]), groups, lengths, runs, runs)
+            ends = self.bounds(runs, runs, groups, lengths)
             if ends is None:
                 continue
             _, _, low, high = ends
@@ -151,42 +151,34 @@ class ScoreStack:
         ]
 
     def bounds(
-        self,
-        first: int,
-        second: int,
-        groups: Groups,
-        lengths: Mapping[int, float],
-        firsts: Ints | None = None,
-        seconds: Ints | None = None,
+        self, firsts: Ints, seconds: Ints, groups: Groups, lengths: Mapping[int, float]
     ) -> tuple[Mean, Mean, Mean, Mean] | None:
-        """Return the lower and upper bounds of a mean of two runs, over the rows that are compared.
+        """Return the lower and upper bounds of a mean of runs, over the rows that are compared.
 
-        Those of the first run, then those of the second; the same object twice where all rows are
-        answered. None if a config has no such row. `firsts` and `seconds` are several runs that
-        have the same rows, whose means are then arrays.
+        Those of the first runs, then those of the second; the same object twice where all rows are
+        answered. None if a config has no such row. The runs of a side have the same rows.
         """
         columns = [self.lengths.index(length) for length in lengths]
-        masks = self.masks(first, second, [task for group in groups for task in group], columns)
+        tasks = [task for group in groups for task in group]
+        masks = self.masks(int(firsts[0]), int(seconds[0]), tasks, columns)
         if masks is None:
             return None
         column = np.array([*lengths.values()])
         shares = {task: column / len(groups) / len(group) for group in groups for task in group}
 
-        def mean(scores: Mapping[str, Floats], runs: Ints | None, run: int, mask: Masks) -> Mean:
-            which = run if runs is None else runs
+        def mean(scores: Mapping[str, Floats], runs: Ints, mask: Masks) -> Mean:
             chosen = {
-                task: np.where(rows, scores[task][which][..., columns], np.nan)
+                task: np.where(rows, scores[task][runs][..., columns], np.nan)
                 for task, rows in mask.items()
             }
             return mean_of(chosen, shares, self.base_tasks)
 
         found: list[Mean] = []
-        sides = zip((firsts, seconds), (first, second), masks, strict=True)
-        for place, (runs, run, mask) in enumerate(sides):
-            if place and runs is firsts and run == first and mask is masks[0]:
+        for runs, mask in zip((firsts, seconds), masks, strict=True):
+            if found and runs is firsts and mask is masks[0]:
                 return found[0], found[1], found[0], found[1]
-            low = mean(self.low, runs, run, mask)
-            found += [low, low if self.complete else mean(self.high, runs, run, mask)]
+            low = mean(self.low, runs, mask)
+            found += [low, low if self.complete else mean(self.high, runs, mask)]
         return found[0], found[1], found[2], found[3]
 
     def masks(

@@ -264,9 +264,10 @@ class RunScores(ScoreStack):
         shortest length, the differences from this share are tested; the shortest always passes.
         """
         values, bounds = {}, {}
+        (this,) = self.alike
         for length in self.lengths:
             (value,) = self.lowest(tasks, {length: 1.0})
-            found = self.bounds(0, 0, (tasks,), {length: 1.0})
+            found = self.bounds(this, this, (tasks,), {length: 1.0})
             if found and value is not None:
                 values[length], bounds[length] = value, found[:2]
         ends: dict[int, tuple[Statistic, Statistic]] = {**bounds}
