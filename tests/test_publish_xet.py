@@ -19,7 +19,7 @@ from tests.conftest import Builds
 from tests.hub import Hub
 from tests.hub_faults import Act, answers, kills
 from tests.hub_http import Handler
-from tests.publishing import FIRST, Publisher, contents, publishing
+from tests.publishing import FIRST, Publisher, Site, publishing
 
 XET = {"HF_HUB_DISABLE_XET": ""}
 
@@ -42,37 +42,35 @@ def store(hub: Hub, builds: Builds, tmp_path: Path) -> Iterator[Path]:
     hub.xet, hub.vault, hub.xet_hashes = None, {}, {}
 
 
+@pytest.fixture
+def site(xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds) -> Site:
+    """Where a test publishes, with Xet."""
+    return Site(xet_publisher, hub, repo, builds)
+
+
 @pytest.mark.slow
-def test_a_release_goes_through_xet_and_is_the_same(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
-) -> None:
-    done = xet_publisher(builds(), repo)
+def test_a_release_goes_through_xet_and_is_the_same(store: Path, site: Site) -> None:
+    done = site.publish(site.builds())
     assert done.code == 0, done.said
     assert list(store.rglob("default.*")), "the files are in Xet's store"
-    assert not [line for line in hub.requests if line.startswith("PUT")]
-    held = contents(hub, repo, FIRST)
-    for path in builds().rglob("*.parquet"):
-        assert held[path.relative_to(builds()).as_posix()] == path.read_bytes()
-    hub.requests.clear()
-    assert xet_publisher(builds(), repo).published == done.commit
-    assert hub.writes() == []
+    assert not [line for line in site.hub.requests if line.startswith("PUT")]
+    held = site.contents(FIRST)
+    for path in site.builds().rglob("*.parquet"):
+        assert held[path.relative_to(site.builds()).as_posix()] == path.read_bytes()
+    site.hub.requests.clear()
+    assert site.publish(site.builds()).published == done.commit
+    assert site.hub.writes() == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("status", "words"), [(401, "token"), (403, "write access")])
 def test_what_xet_refuses_is_said_in_one_line(
-    status: int,
-    words: str,
-    xet_publisher: Publisher,
-    hub: Hub,
-    repo: str,
-    builds: Builds,
-    store: Path,
+    status: int, words: str, store: Path, site: Site
 ) -> None:
-    hub.fail(r"GET .*/xet-write-token/", answers(status), times=99)
-    done = xet_publisher(builds(), repo)
+    site.hub.fail(r"GET .*/xet-write-token/", answers(status), times=99)
+    done = site.publish(site.builds())
     assert done.code == 1 and words in done.said and str(status) in done.said, done.said
-    assert hub.repos[repo].tags == {}
+    assert site.held.tags == {}
 
 
 def known_to_xet(hub: Hub, folder: Path) -> None:
@@ -95,7 +93,7 @@ def kills_soon(pid: Callable[[], int]) -> Act:
 
 @pytest.mark.slow
 def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_release(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
+    store: Path, site: Site
 ) -> None:
     # The client makes the database of a store that is a folder, and does not survive a kill while
     # it does so; a server of Xet has its own.
@@ -103,7 +101,7 @@ def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_releas
     subprocess.run(
         [sys.executable, "-W", "ignore", "-c", make.format(f"local://{store}")], check=True
     )
-    command, pids = (builds(), "--repo", repo, "--version", FIRST[1:]), list[int]()
+    command, pids = (site.builds(), "--repo", site.repo, "--version", FIRST[1:]), list[int]()
     token, commit = "GET .*/xet-write-token/", "POST .*/commit/"
     for step, act in [
         (token, kills(lambda: pids[-1], served=False)),
@@ -111,56 +109,52 @@ def test_killed_while_xet_sends_or_commits_the_same_command_completes_the_releas
         (commit, kills(lambda: pids[-1], served=False)),
         (commit, kills(lambda: pids[-1], served=True)),
     ]:
-        hub.fail(step, act)
-        with xet_publisher.started(*command) as process:
+        site.hub.fail(step, act)
+        with site.publisher.started(*command) as process:
             pids.append(process.pid)
             said = finish(process).stderr
         assert process.returncode == -signal.SIGKILL, said
-        hub.faults.clear()
-    last = xet_publisher.command(*command)
+        site.hub.faults.clear()
+    last = site.publisher.command(*command)
     assert last.returncode == 0, last.stderr
-    assert len(hub.repos[repo].log()) == 2, "one commit for all that"
-    known_to_xet(hub, builds())
-    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
-    hub.requests.clear()
-    done = spawn("ruler-data", "verify", repo, "--revision", FIRST, env=env)
+    assert len(site.held.log()) == 2, "one commit for all that"
+    known_to_xet(site.hub, site.builds())
+    env = {**site.publisher.env(), "HF_HOME": str(store / "reader")}
+    site.hub.requests.clear()
+    done = spawn("ruler-data", "verify", site.repo, "--revision", FIRST, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not [line for line in hub.requests if line.startswith("GET") and ".parquet" in line]
+    assert not [line for line in site.hub.requests if line.startswith("GET") and ".parquet" in line]
 
 
 @pytest.mark.slow
-def test_rows_come_through_xet_and_a_killed_download_goes_on(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
-) -> None:
-    assert xet_publisher(builds(), repo, FIRST[1:]).code == 0
-    known_to_xet(hub, builds())
-    config = next(builds().rglob("*.parquet")).parent.name
-    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader")}
-    arguments = ("show", repo, config, 0, "--revision", FIRST, "--json")
-    hub.requests.clear()
+def test_rows_come_through_xet_and_a_killed_download_goes_on(store: Path, site: Site) -> None:
+    assert site.publish(site.builds(), FIRST[1:]).code == 0
+    known_to_xet(site.hub, site.builds())
+    config = next(site.builds().rglob("*.parquet")).parent.name
+    env = {**site.publisher.env(), "HF_HOME": str(store / "reader")}
+    arguments = ("show", site.repo, config, 0, "--revision", FIRST, "--json")
+    site.hub.requests.clear()
     pids: list[int] = []
     for act in (kills(lambda: pids[-1], served=False), kills_soon(lambda: pids[-1])):
-        hub.fail("GET .*/xet-read-token/", act)
+        site.hub.fail("GET .*/xet-read-token/", act)
         with started("ruler-data", *arguments, env=env) as process:
             pids.append(process.pid)
             finish(process)
-        hub.faults.clear()
+        site.hub.faults.clear()
     done = spawn("ruler-data", *arguments, env=env)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ruler_data.load(builds(), config)[0].to_record()
-    assert [line for line in hub.requests if "xet-read-token" in line]
-    assert not [line for line in hub.requests if line.startswith("GET") and ".parquet" in line]
+    assert json.loads(done.stdout) == ruler_data.load(site.builds(), config)[0].to_record()
+    assert [line for line in site.hub.requests if "xet-read-token" in line]
+    assert not [line for line in site.hub.requests if line.startswith("GET") and ".parquet" in line]
 
 
 @pytest.mark.slow
-def test_a_store_of_xet_that_lost_the_file_is_said_in_one_line(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path
-) -> None:
-    assert xet_publisher(builds(), repo, FIRST[1:]).code == 0
-    files = [path.read_bytes() for path in builds().rglob("*.parquet")]
-    hub.xet_hashes = {hashlib.sha256(data).hexdigest(): "ab" * 32 for data in files}
-    env = {**xet_publisher.env(), "HF_HOME": str(store / "reader"), "RULER_HUB_PATIENCE": "1"}
-    done = spawn("ruler-data", "verify", repo, "--revision", FIRST, env=env)
+def test_a_store_of_xet_that_lost_the_file_is_said_in_one_line(store: Path, site: Site) -> None:
+    assert site.publish(site.builds(), FIRST[1:]).code == 0
+    files = [path.read_bytes() for path in site.builds().rglob("*.parquet")]
+    site.hub.xet_hashes = {hashlib.sha256(data).hexdigest(): "ab" * 32 for data in files}
+    env = {**site.publisher.env(), "HF_HOME": str(store / "reader"), "RULER_HUB_PATIENCE": "1"}
+    done = spawn("ruler-data", "verify", site.repo, "--revision", FIRST, env=env)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert len([one for one in done.stderr.splitlines() if one.startswith("ruler-data: ")]) == 1
 
@@ -174,18 +168,20 @@ def silent_host() -> Iterator[str]:
 
 @pytest.mark.slow
 def test_where_xet_does_not_answer_the_host_is_named_and_files_go_without_it(
-    xet_publisher: Publisher, hub: Hub, repo: str, builds: Builds, store: Path, silent_host: str
+    store: Path, silent_host: str, site: Site
 ) -> None:
-    hub.xet = f"http://{silent_host}"
-    env = {**xet_publisher.env(), "RULER_HUB_PATIENCE": "5"}
-    done = spawn("ruler-data", "publish", builds(), "--repo", repo, "--version", "1.0.0", env=env)
+    site.hub.xet = f"http://{silent_host}"
+    env = {**site.publisher.env(), "RULER_HUB_PATIENCE": "5"}
+    done = spawn(
+        "ruler-data", "publish", site.builds(), "--repo", site.repo, "--version", "1.0.0", env=env
+    )
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stderr.splitlines() if silent_host in line]
     assert len(told) == 1 and "HF_HUB_DISABLE_XET=1" in told[0]
-    assert hub.repos[repo].tags["v1.0.0"]
-    known_to_xet(hub, builds())
+    assert site.held.tags["v1.0.0"]
+    known_to_xet(site.hub, site.builds())
     env["HF_HOME"] = str(store / "reader")  # files are fetched side by side
-    checked = spawn("ruler-data", "verify", repo, "--revision", "v1.0.0", env=env)
+    checked = spawn("ruler-data", "verify", site.repo, "--revision", "v1.0.0", env=env)
     assert checked.returncode == 0, checked.stderr
     told = [line for line in checked.stderr.splitlines() if line.startswith("warning")]
     assert len(told) == 1 and silent_host in told[0]

@@ -1,14 +1,14 @@
 """A published release, downloaded by whoever reads it: pinned, checked, and never another one."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Builds
 from tests.hub import Blob, Hub
 from tests.hub_faults import answers, flips_a_bit, resets
-from tests.publishing import Publisher, contents
-from tests.readers import Reader
+from tests.publishing import Site, contents
+from tests.readers import Found, Reader
 
 pytestmark = pytest.mark.slow
 
@@ -16,122 +16,122 @@ VT = "vt_1024/test-00000-of-00001.parquet"
 VERIFY = ("ruler_builders", "verify")
 
 
-@pytest.fixture
-def reader(hub: Hub, tmp_path: Path) -> Reader:
-    return Reader(hub, tmp_path / "hf")
+@dataclass(frozen=True)
+class TwoReleases:
+    """A repo with two releases, the second with other rows, and its reader."""
+
+    hub: Hub
+    repo: str
+    reader: Reader
+
+    @property
+    def tags(self) -> dict[str, str]:
+        return self.hub.repos[self.repo].tags
+
+    def fetch(self, revision: str, configs: list[str] | None = None, **env: str) -> Found:
+        return self.reader.fetch(self.repo, revision, configs, **env)
 
 
 @pytest.fixture
-def two(publisher: Publisher, hub: Hub, repo: str, builds: Builds) -> dict[str, str]:
-    """A repo with two releases, the second with other rows; its tags."""
+def two(site: Site, tmp_path: Path) -> TwoReleases:
     for seed, version in ((42, "1.0.0"), (43, "2.0.0")):
-        assert publisher(builds(seed=seed), repo, version).code == 0
-    hub.requests.clear()
-    return hub.repos[repo].tags
+        assert site.publish(site.builds(seed=seed), version).code == 0
+    site.hub.requests.clear()
+    return TwoReleases(site.hub, site.repo, Reader(site.hub, tmp_path / "hf"))
 
 
-def test_only_what_is_asked_is_downloaded(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    found = reader.fetch(repo, "v1.0.0", ["vt_1024"])
-    assert found == (two["v1.0.0"], "1.0.0", ["manifest.json", VT], "")
-    assert not [line for line in hub.requests if "fwe_1024" in line]
-    refused = reader.fetch(repo, "v1.0.0", ["vt_2048"]).refused
+def test_only_what_is_asked_is_downloaded(two: TwoReleases) -> None:
+    found = two.fetch("v1.0.0", ["vt_1024"])
+    assert found == (two.tags["v1.0.0"], "1.0.0", ["manifest.json", VT], "")
+    assert not [line for line in two.hub.requests if "fwe_1024" in line]
+    refused = two.fetch("v1.0.0", ["vt_2048"]).refused
     assert "vt_2048" in refused and "it has vt_1024, fwe_1024" in refused
 
 
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "RULER_OFFLINE"])
 def test_offline_a_cached_release_is_found_and_said_and_no_other_is_taken_for_it(
-    switch: str, two: dict[str, str], repo: str, reader: Reader
+    switch: str, two: TwoReleases
 ) -> None:
-    reader.fetch(repo, "v1.0.0")
-    asked = ("v1.0.0", two["v1.0.0"], "v2.0.0", "main", two["v2.0.0"])
-    found = reader.fetch_all(repo, *asked, **{switch: "1"})
-    assert [one.commit for one in found] == [two["v1.0.0"], two["v1.0.0"], None, None, None]
-    assert f"it is commit {two['v1.0.0']}" in reader.warned
+    two.fetch("v1.0.0")
+    asked = ("v1.0.0", two.tags["v1.0.0"], "v2.0.0", "main", two.tags["v2.0.0"])
+    found = two.reader.fetch_all(two.repo, *asked, **{switch: "1"})
+    assert [one.commit for one in found] == [
+        two.tags["v1.0.0"],
+        two.tags["v1.0.0"],
+        None,
+        None,
+        None,
+    ]
+    assert f"it is commit {two.tags['v1.0.0']}" in two.reader.warned
     assert all("downloads are off" in one.refused for one in found[2:])
 
 
-def test_with_the_hub_down_another_cached_revision_is_refused(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    reader.fetch(repo, "v1.0.0")
-    hub.fail("GET|HEAD", answers(503), times=999)
-    second, first = reader.fetch_all(repo, "v2.0.0", "v1.0.0", RULER_HUB_PATIENCE="0.05")
+def test_with_the_hub_down_another_cached_revision_is_refused(two: TwoReleases) -> None:
+    two.fetch("v1.0.0")
+    two.hub.fail("GET|HEAD", answers(503), times=999)
+    second, first = two.reader.fetch_all(two.repo, "v2.0.0", "v1.0.0", RULER_HUB_PATIENCE="0.05")
     assert "the cache does not know which commit it is" in second.refused
-    assert first.commit == two["v1.0.0"] and "taken from the cache" in reader.warned
+    assert first.commit == two.tags["v1.0.0"] and "taken from the cache" in two.reader.warned
 
 
-def test_a_tag_that_moved_is_refused_and_both_commits_are_shown(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    reader.fetch(repo, "v1.0.0")
-    before = two["v1.0.0"]
-    hub.repos[repo].tags["v1.0.0"] = now = hub.foreign_commit(repo)
-    tag, commit = reader.fetch_all(repo, "v1.0.0", before)
+def test_a_tag_that_moved_is_refused_and_both_commits_are_shown(two: TwoReleases) -> None:
+    two.fetch("v1.0.0")
+    before = two.tags["v1.0.0"]
+    two.tags["v1.0.0"] = now = two.hub.foreign_commit(two.repo)
+    tag, commit = two.reader.fetch_all(two.repo, "v1.0.0", before)
     assert before in tag.refused and now in tag.refused
     assert commit.commit == before, "who asks for the commit gets it"
-    hub.repos[repo].tags["v3.0.0"] = two["v2.0.0"]
-    assert "has data version 2.0.0" in reader.fetch(repo, "v3.0.0").refused
-    hub.create("org/no-release")
-    no_manifest = reader.fetch("org/no-release", "main").refused
+    two.tags["v3.0.0"] = two.tags["v2.0.0"]
+    assert "has data version 2.0.0" in two.fetch("v3.0.0").refused
+    two.hub.create("org/no-release")
+    no_manifest = two.reader.fetch("org/no-release", "main").refused
     assert "it is not a release of ruler-data" in no_manifest
 
 
-def test_a_torn_download_is_tried_again_and_a_false_one_refused(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
+def test_a_torn_download_is_tried_again_and_a_false_one_refused(two: TwoReleases) -> None:
     for act in (resets, answers(500), flips_a_bit):
-        hub.fail("GET .*/resolve/.*parquet", act)
-    assert reader.fetch(repo, "v1.0.0").refused == ""
-    hub.fail("GET .*/resolve/.*parquet", flips_a_bit, times=99)
-    assert "refused: sha256 expected" in reader.fetch(repo, "v2.0.0").refused
+        two.hub.fail("GET .*/resolve/.*parquet", act)
+    assert two.fetch("v1.0.0").refused == ""
+    two.hub.fail("GET .*/resolve/.*parquet", flips_a_bit, times=99)
+    assert "refused: sha256 expected" in two.fetch("v2.0.0").refused
 
 
-def test_a_damaged_download_of_the_manifest_is_healed_by_the_next_command(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit, times=2)
-    assert reader.fetch(repo, "v1.0.0").refused
-    assert reader.fetch(repo, "v1.0.0").refused == "", "on a healthy Hub"
-    hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit)
-    assert reader.fetch(repo, "v2.0.0").refused == "", "by the same command"
+def test_a_damaged_download_of_the_manifest_is_healed_by_the_next_command(two: TwoReleases) -> None:
+    two.hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit, times=2)
+    assert two.fetch("v1.0.0").refused
+    assert two.fetch("v1.0.0").refused == "", "on a healthy Hub"
+    two.hub.fail("GET .*/resolve/.*manifest.json", flips_a_bit)
+    assert two.fetch("v2.0.0").refused == "", "by the same command"
 
 
-def test_a_repo_without_a_revision_is_refused_as_a_run_refuses_it(
-    two: dict[str, str], repo: str, reader: Reader
-) -> None:
+def test_a_repo_without_a_revision_is_refused_as_a_run_refuses_it(two: TwoReleases) -> None:
     for command in (VERIFY, ("ruler_builders", "show"), ("ruler_builders", "card")):
-        done = reader.run(*command, repo)
+        done = two.reader.run(*command, two.repo)
         assert done.returncode == 2 and "give a revision, e.g. v1.0.0" in done.stderr
 
 
-def test_a_release_is_shown_like_a_folder(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    show = ("ruler_builders", "show", repo)
-    row = reader.run(*show, "vt_1024", 2, "--revision", "v1.0.0")
+def test_a_release_is_shown_like_a_folder(two: TwoReleases) -> None:
+    show = ("ruler_builders", "show", two.repo)
+    row = two.reader.run(*show, "vt_1024", 2, "--revision", "v1.0.0")
     assert row.returncode == 0 and "vt_1024/2" in row.stdout, row.stderr
-    assert "fwe_1024" in reader.run(*show, "--revision", "v1.0.0").stdout
-    card = reader.run("ruler_builders", "card", repo, "--revision", "v1.0.0")
-    assert card.stdout == contents(hub, repo, "v1.0.0")["README.md"].decode()
+    assert "fwe_1024" in two.reader.run(*show, "--revision", "v1.0.0").stdout
+    card = two.reader.run("ruler_builders", "card", two.repo, "--revision", "v1.0.0")
+    assert card.stdout == contents(two.hub, two.repo, "v1.0.0")["README.md"].decode()
 
 
 def test_a_cache_that_was_damaged_is_mended_online_and_refused_offline(
-    two: dict[str, str], repo: str, reader: Reader, tmp_path: Path
+    tmp_path: Path, two: TwoReleases
 ) -> None:
-    reader.fetch(repo, "v1.0.0")
+    two.fetch("v1.0.0")
     path = next((tmp_path / "hf").rglob(VT))
     path.write_bytes(path.read_bytes()[:-1])
-    offline = reader.fetch(repo, "v1.0.0", HF_HUB_OFFLINE="1")
+    offline = two.fetch("v1.0.0", HF_HUB_OFFLINE="1")
     assert "refused: sha256 expected" in offline.refused
-    assert reader.fetch(repo, "v1.0.0").refused == ""
+    assert two.fetch("v1.0.0").refused == ""
 
 
-def test_what_is_not_there_is_said_in_one_line(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    found = reader.fetch_all(repo, "v9.9.9", "../main", "-v1", "a b")
+def test_what_is_not_there_is_said_in_one_line(two: TwoReleases) -> None:
+    found = two.reader.fetch_all(two.repo, "v9.9.9", "../main", "-v1", "a b")
     assert "the Hub does not have it" in found[0].refused
     assert all("is not a valid name" in one.refused for one in found[1:])
     for name, words in {
@@ -139,37 +139,33 @@ def test_what_is_not_there_is_said_in_one_line(
         "../x": "is not a valid name",
         "ruler": "is not a repo of the Hub",
     }.items():
-        refused = reader.fetch(name, "v1.0.0").refused
+        refused = two.reader.fetch(name, "v1.0.0").refused
         assert words in refused and len(refused.splitlines()) == 1
 
 
-def test_a_cache_that_cannot_be_written_is_named(
-    two: dict[str, str], repo: str, reader: Reader, tmp_path: Path
-) -> None:
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, two: TwoReleases) -> None:
     (tmp_path / "file").touch()
-    refused = reader.fetch(repo, "v1.0.0", HF_HOME=str(tmp_path / "file")).refused
+    refused = two.fetch("v1.0.0", HF_HOME=str(tmp_path / "file")).refused
     assert "Not a directory" in refused and str(tmp_path / "file") in refused
 
 
-def test_verify_reads_what_is_asked_of_a_release(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    some = reader.run(*VERIFY, repo, "--revision", "v1.0.0", "--tasks", "vt", "--lengths", "1024")
+def test_verify_reads_what_is_asked_of_a_release(two: TwoReleases) -> None:
+    some = two.reader.run(
+        *VERIFY, two.repo, "--revision", "v1.0.0", "--tasks", "vt", "--lengths", "1024"
+    )
     assert some.returncode == 3, some.stderr  # the card is of all configs
-    assert "not proved: README.md" in some.stderr and two["v1.0.0"] in some.stderr
-    assert not [line for line in hub.requests if "fwe_1024" in line]
-    all_of_it = reader.run(*VERIFY, repo, "--revision", "v1.0.0")
+    assert "not proved: README.md" in some.stderr and two.tags["v1.0.0"] in some.stderr
+    assert not [line for line in two.hub.requests if "fwe_1024" in line]
+    all_of_it = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0")
     assert "proved; 2 configs, 6 rows" in all_of_it.stdout, all_of_it.stderr
-    hub.requests.clear()
-    offline = reader.run(*VERIFY, repo, "--revision", "v1.0.0", HF_HUB_OFFLINE="1")
-    assert offline.returncode == 0 and hub.requests == []
-    assert f"it is commit {two['v1.0.0']}" in offline.stderr
+    two.hub.requests.clear()
+    offline = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0", HF_HUB_OFFLINE="1")
+    assert offline.returncode == 0 and two.hub.requests == []
+    assert f"it is commit {two.tags['v1.0.0']}" in offline.stderr
 
 
-def test_verify_names_what_is_wrong_with_a_release(
-    two: dict[str, str], repo: str, reader: Reader, hub: Hub
-) -> None:
-    _, files = hub.repos[repo].commits[two["v1.0.0"]]
+def test_verify_names_what_is_wrong_with_a_release(two: TwoReleases) -> None:
+    _, files = two.hub.repos[two.repo].commits[two.tags["v1.0.0"]]
     files["README.md"] = Blob(files["README.md"].data + b"more", large=False)
-    done = reader.run(*VERIFY, repo, "--revision", "v1.0.0")
+    done = two.reader.run(*VERIFY, two.repo, "--revision", "v1.0.0")
     assert done.returncode == 1 and "README.md: refused: sha256 expected" in done.stderr
