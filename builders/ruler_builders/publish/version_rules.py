@@ -1,15 +1,12 @@
 """Version numbers of a dataset: MAJOR.MINOR.PATCH states how its rows changed."""
 
-import re
 from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
 from ruler_data.errors import UsageError
 from ruler_data.manifest import ConfigInfo, Manifest
-from ruler_data.names import quote
-
-_TAG = re.compile(r"v(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.ASCII)
+from ruler_data.names import quote, released_version
 
 
 class Change(IntEnum):
@@ -58,8 +55,8 @@ class Version(NamedTuple):
     @classmethod
     def of_tag(cls, tag: str) -> "Version | None":
         """Return the version that a tag names, or None for any other tag."""
-        match = _TAG.fullmatch(tag)
-        return cls(*map(int, match.groups())) if match else None
+        text = released_version(tag)
+        return cls(*map(int, text.split("."))) if text else None
 
     def after(self, change: Change) -> "Version":
         """Return the next version after a change."""
