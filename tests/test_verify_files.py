@@ -98,11 +98,7 @@ def test_a_missing_extra_renamed_or_edited_file_is_named(
     ("before", "after"),
     [
         ('"seed": 42', '"seed": 43'),
-        ('"data_version": "1.', '"data_version": "2.'),
-        ('"rows": 6', '"rows": 7'),
-        ('"length_max": 40', '"length_max": 41'),
         ('"digest": "sha256:', '"digest": "sha256:0'),
-        ('"pinned": true', '"pinned": false'),
         ('"licence": "CC0-1.0"', '"licence": "MIT"'),
     ],
 )
@@ -117,15 +113,7 @@ def test_an_edit_of_the_manifest_that_repairs_nothing_is_noticed(
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("digest", "sha256:" + "0" * 64),
-        ("sha256", "0" * 64),
-        ("bytes", 12_345),
-        ("rows", 7),
-        ("length_min", 4_000),
-        ("length_mean", 4_000.5),
-        ("length_max", 4_097),
-        ("fill_min", 0.9),
-        ("fill_mean", 0.95),
+        ("rows", 7),  # of each other field, the mutation test of `test_verify_attacks`
         ("file", "vt_4096.parquet"),
         ("file", f"../copy/{VT}"),
         ("file", "vt_4096/a\0b"),
