@@ -31,7 +31,9 @@ PRELOAD = (
 )  # fmt: skip
 
 #: Beginnings of variables that are read when Python starts, so that a fork comes too late.
-AT_START = ("PYTHON", "FORCE_COLOR", "LC_", "LANG", "LD_", "TZ", "MALLOC", "OMP_", "OPENBLAS_")
+AT_START = (
+    "PYTHON", "FORCE_COLOR", "LC_", "LANG", "LD_", "TZ", "MALLOC", "OMP_", "OPENBLAS_", "RAY_",
+)  # fmt: skip
 
 _forks = multiprocessing.get_context("forkserver")
 _forks.set_forkserver_preload(list(PRELOAD))

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from ruler_data import Row
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from tests import forks
-from tests.commands import Done, succeeded
+from tests.commands import Done, call, succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import lines
 
@@ -114,14 +115,31 @@ def frozen(tmp_path_factory: pytest.TempPathFactory, cli: Cli, model: Path) -> P
 
 
 @pytest.fixture(scope="session")
-def order(model: Path, frozen: Path) -> Order:
-    """Run the model over the rows with an engine."""
+def with_torch(told: None) -> Iterator[ProcessPoolExecutor]:
+    """A process that has torch in memory, and does one command after the other."""
+    with forks.pool(os.environ) as pool:
+        yield pool
 
-    def order(engine: str, out: Path, *more: object, env: dict[str, str] | None = None) -> Done:
-        return run(
-            "ruler_cli", "run", "--data", frozen, "--model", model, "--engine", engine, "--out",
-            out, *more, env=env,
+
+@pytest.fixture(scope="session")
+def order(model: Path, frozen: Path, with_torch: ProcessPoolExecutor) -> Order:
+    """Run the model over the rows with an engine: vLLM and Ray in a process of their own."""
+
+    def order(
+        engine: str,
+        out: Path,
+        *more: object,
+        env: dict[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Done:
+        command = (
+            "run", "--data", frozen, "--model", model, "--engine", engine, "--out", out, *more,
         )  # fmt: skip
+        if engine == "openai":
+            return call("ruler-eval", *command)
+        if engine in ("transformers", "python"):
+            return with_torch.submit(call, "ruler-eval", *command, cwd=cwd).result(HANG)
+        return run("ruler_cli", *command, env=env)
 
     return order
 

@@ -13,7 +13,7 @@ import pytest
 
 from ruler_data import Row
 from tests.builds import members, until
-from tests.commands import spawn, succeeded
+from tests.commands import succeeded
 from tests.conftest import ROOT
 from tests.engines.conftest import (
     FLOAT,
@@ -100,17 +100,11 @@ def test_vllms_own_server(
 
 @under_each
 def test_a_python_function(
-    frozen: Path, model: Path, reference: Answers, protocol: str, tmp_path: Path
+    order: Order, model: Path, reference: Answers, protocol: str, tmp_path: Path
 ) -> None:
     function = ("--option", "function=batched_generate:generate", "--option", f"model={model}")
-    path = f"{ROOT / 'docs' / 'recipes'}:{os.environ.get('PYTHONPATH', '')}"
     command = (*function, *FLOAT, "--option", "batch=3", *FEW, "--protocol", protocol)
-    succeeded(
-        spawn(
-            "ruler-eval", "run", "--data", frozen, "--model", model, "--engine", "python", *command,
-            "--out", tmp_path / "run", env={"PYTHONPATH": path}, timeout=HANG,
-        )
-    )  # fmt: skip
+    succeeded(order("python", tmp_path / "run", *command, cwd=ROOT / "docs" / "recipes"))
     found = answers(tmp_path / "run")
     if protocol != "thinking":  # the function decodes special tokens whatever the protocol
         found = {key: without_special(answer) for key, answer in found.items()}
