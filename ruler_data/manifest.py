@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.tasks import TASKS, Task
-from ruler_data.views import html_table, lines_of
+from ruler_data.views import html_table, lines_of, shortened
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class Manifest:
     def _repr_html_(self) -> str:
         infos = self.configs.items()
         lines = ([name, info.rows, f"{info.length_mean:.0f}"] for name, info in infos)
-        about = escape(" · ".join(map(str, self._shown()[:-1])))
+        about = escape(" · ".join(map(shortened, self._shown()[:-1])))
         return f"<p>{about}</p>" + html_table(("config", "rows", "mean length (tokens)"), lines)
 
     def _shown(self) -> tuple[object, ...]:

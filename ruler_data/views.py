@@ -19,7 +19,11 @@ def shortened(value: object, limit: int = SHOWN) -> str:
 
 def lines_of(title: str, values: Mapping[str, object]) -> str:
     """Return a title and a line for each value, for `repr`."""
-    shown = [f"  {name}: {ascii(shortened(value, 70))[1:-1]}" for name, value in values.items()]
+    texts = {name: shortened(value, 70) for name, value in values.items()}
+    shown = [
+        f"  {name}: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)}"
+        for name, text in texts.items()
+    ]
     return "\n".join([f"<{title}", *shown]) + ">"
 
 

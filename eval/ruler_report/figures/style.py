@@ -26,8 +26,8 @@ Panel = Callable[[Axes], None]
 Medium = Literal["page", "paper"]
 
 INK, GRID = "#010203", "#c9cacb"
-#: Of series, in order. Contrast with white is at least 3. Two differ by at least 10 (CIEDE2000),
-#: also as seen with protanopia, deuteranopia or tritanopia; with the same dashes by 28.
+#: Of series, in order. Contrast with white is at least 3. They were chosen so that two differ by at
+#: least 10 (CIEDE2000), also as seen with protanopia, deuteranopia or tritanopia.
 COLOURS = (
     "#2d87ff", "#e10f3c", "#1ea596", "#690f00", "#695a0f", "#6969b4",
     "#872d3c", "#1e4b69", "#0f1e87", "#4b0f2d", "#0f00f0", "#878769",
