@@ -18,12 +18,9 @@ def shortened(value: object, limit: int = SHOWN) -> str:
 
 
 def lines_of(title: str, values: Mapping[str, object]) -> str:
-    """Return a title and a line for each value, for `repr`."""
-    texts = {name: shortened(value, 70) for name, value in values.items()}
-    shown = [
-        f"  {name}: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in text)}"
-        for name, text in texts.items()
-    ]
+    """Return a title and a line for each value, for `repr`; ASCII, which every terminal shows."""
+    texts = {name: shortened(value, 70).replace("…", "...") for name, value in values.items()}
+    shown = [f"  {name}: {ascii(text)[1:-1]}" for name, text in texts.items()]
     return "\n".join([f"<{title}", *shown]) + ">"
 
 
