@@ -120,11 +120,9 @@ class Index:
                 check_repo(one.repo)
                 check_revision(one.tag)
                 check_name("tokenizer", one.tokenizer)
-                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", f"{one.commit} {one.fingerprint}"):
-                    msg = f"{one.repo}: commit or fingerprint is not a hash"
-                    raise ValueError(msg)
-                if one.reserve < 0:
-                    msg = f"{one.repo}: reserve {one.reserve}"
+                hashes = f"{one.commit} {one.fingerprint}"
+                if not re.fullmatch("[0-9a-f]{40} [0-9a-f]{64}", hashes) or one.reserve < 0:
+                    msg = f"{one.repo}: commit, fingerprint or reserve is wrong"
                     raise ValueError(msg)
                 for config in one.configs:
                     parse_config(config)

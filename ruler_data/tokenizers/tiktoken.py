@@ -5,14 +5,16 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-
-import tiktoken
+from typing import TYPE_CHECKING
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, download
 from ruler_data.manifest import TokenizerInfo
 from ruler_data.tokenizers.counters import Counter, CounterName, Probes, decoded
 from ruler_data.tokenizers.protocol import NO_PROBES, PLAIN, Fast, PromptTokenizer
+
+if TYPE_CHECKING:
+    import tiktoken
 
 #: Files of mergeable ranks and their sha256, which tiktoken itself checks.
 RANKS = {
@@ -68,8 +70,10 @@ class TiktokenTokenizer(PromptTokenizer):
         raise UsageError(msg)
 
 
-def _load(encoding: str, name: str, allow_download: bool) -> tiktoken.Encoding:
+def _load(encoding: str, name: str, allow_download: bool) -> "tiktoken.Encoding":
     """Return an encoding; its file is downloaded here, as tiktoken's download has no time limit."""
+    import tiktoken
+
     url, sha256 = RANKS[encoding]
     # tiktoken's default cache is a folder in /tmp that any user can write to.
     cache = Path(os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(cache_dir("tiktoken"))))
