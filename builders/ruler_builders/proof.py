@@ -8,6 +8,7 @@ for want of sources or tokenizer, is *unproved*, and the few fields that nothing
 """
 
 import hashlib
+import json
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -54,7 +55,7 @@ from ruler_data.manifest import (
     SourceInfo,
     read_manifest_file,
 )
-from ruler_data.names import counted, parse_config, quote
+from ruler_data.names import counted, parse_config, quote, released_version
 from ruler_data.parquet import CANARY, SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
@@ -214,9 +215,13 @@ def verify(
             unproved[name] = proofs[name].unproved
     configs = {**manifest.configs, **{name: proof.info for name, proof in proofs.items()}}
     address = address_of(folder)
+    if release and address:
+        tag = revision if released_version(revision) else address.revision  # else a commit
+        if address != Address(release.repo, tag):
+            findings.append(f"README.md: is the card of {address.repo} at {address.revision}")
     again = _made_again(manifest, context, infos, configs, address)
     wrong, unrendered = _beside(folder, manifest, again, address)
-    findings += [*wrong, *_differences(manifest, again)]
+    findings += [*wrong, *_differences(folder, manifest, again)]
     unproved |= unrendered
     if release is None:
         findings += _strays(folder, manifest)
@@ -231,7 +236,7 @@ def verify(
         where,
         tuple(dict.fromkeys(findings)),
         {} if findings else unproved,
-        tuple(_claims(manifest, context)),
+        tuple(_claims(manifest, context, None if release else address)),
         len(present),
         sum(manifest.configs[name].rows for name in names),
         sum(proof.made for proof in proofs.values()),
@@ -654,8 +659,12 @@ def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield f"{place.as_posix()}: not in the manifest"
 
 
-def _differences(manifest: Manifest, again: Manifest) -> Iterator[str]:
+def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[str]:
     """Yield where a manifest is not the one that would be written now."""
+    if manifest.package_version == __version__:  # fields of another may be unknown here
+        texts = (folder / FILENAME).read_text(encoding="utf-8"), manifest.to_json()
+        written, read = map(json.loads, texts)
+        yield from _unequal(written | {"digest": read["digest"]}, read, "")
     found, expected = asdict(manifest), asdict(again)
     for name, info in manifest.configs.items():
         for field, value in asdict(info).items():
@@ -685,13 +694,18 @@ def _plain(value: object) -> object:
     return asdict(value) if isinstance(value, Floor) else value
 
 
-def _claims(manifest: Manifest, context: BuildContext | None) -> Iterator[str]:
+def _claims(
+    manifest: Manifest, context: BuildContext | None, address: Address | None
+) -> Iterator[str]:
     """Yield the fields that nothing here decides on, with their values."""
     record = asdict(manifest)
     for claim in CLAIMED:
         part, _, name = claim.rpartition(".")
-        if value := (record[part] if part else record)[name]:
-            yield f"{claim}: {value}"
+        yield f"{claim}: {(record[part] if part else record)[name] or 'none'}"
+    if address:
+        yield f"card: of {address.repo} at {address.revision}"
+    if manifest.package_version != __version__:
+        yield f"floors, audits, fields that are not known here: of {manifest.package_version}"
     if manifest.tokenizer.name not in REGISTRY:
         yield f"tokenizer.name: {manifest.tokenizer.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
