@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ruler_builders
-from ruler_builders.card import card_files
+from ruler_builders.card import Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import CLAIMED, proved
 from ruler_data import Row, Span
@@ -237,6 +237,33 @@ def test_every_field_of_the_manifest_is_found_or_claimed(builds: Builds, tmp_pat
         if verdict.exit_status not in allowed:
             missed.append((name, verdict.exit_status))
     assert missed == []
+
+
+@pytest.mark.parametrize("holder", ["", "tokenizer", "configs.vt_1024", "sources.0"])
+def test_a_field_that_no_manifest_has_is_found(
+    holder: str, folder: Path, tmp_path: Path, cli: Cli
+) -> None:
+    copy = copy_of(folder, tmp_path)
+    body = json.loads((copy / "manifest.json").read_text(encoding="utf-8"))
+    part = body
+    for key in filter(None, holder.split(".")):
+        part = part[int(key) if key.isdecimal() else key]
+    part["endorsed"] = "by all of them"
+    (copy / "manifest.json").write_text(sealed(body), encoding="utf-8")
+    must_find(
+        cli("verify", copy, "--tasks", "vt"), "endorsed expected 'None', found 'by all of them'"
+    )
+
+
+def test_the_release_that_a_card_names_is_claimed_of_a_folder(
+    builds: Builds, tmp_path: Path
+) -> None:
+    copy = copy_of(builds("vt,qa_1", rows=1), tmp_path)
+    manifest = replace(manifest_of(copy), data_version="9.9.9")
+    address = Address("evil/repo", "v9.9.9")
+    BuildDir(copy).seal(manifest, card_files(manifest, copy.joinpath, address))
+    verdict = ruler_builders.verify(copy, progress=False)
+    assert verdict.exit_status == 0 and "card: of evil/repo at v9.9.9" in verdict.claimed
 
 
 @pytest.mark.parametrize(
