@@ -151,6 +151,12 @@ def test_effective_length_carries_its_uncertainty() -> None:
     assert set(summary.effective) == {"overall", "own", *summary.categories}
 
 
+def test_the_shortest_length_passes_a_run_s_own_bar_also_where_rows_are_unanswered() -> None:
+    half = [1.0, None] * 20
+    own = summarize(results_of({"vt_4096": half, "vt_8192": [1.0, *half[1:]]})).effective["own"]
+    assert own.length == 4096 and 4096 in own.possible
+
+
 def test_averages_are_weighted_as_in_the_paper() -> None:
     scores = {f"vt_{length}": coin(f"w{length}", 0.9, 50) for length in LENGTHS}
     summary = summarize(results_of(scores))

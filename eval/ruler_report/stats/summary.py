@@ -285,9 +285,10 @@ class RunScores(ScoreStack):
         possible = possible_lengths(
             {n: (low.interval()[0], high.interval()[1]) for n, (low, high) in ends.items()}, bar
         )
+        longest = effective_length(values, threshold)
         if own:
             possible = [length or shortest for length in possible]
-        longest = effective_length(values, threshold)
+            longest = longest or shortest
         return EffectiveLength(threshold, longest, tuple(sorted(set(possible))))
 
 
