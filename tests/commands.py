@@ -114,7 +114,9 @@ def started(
     everything = {**here, **(env or {})}
     command = line(program, *arguments)
     process: Process
-    if wrapper or any(name.startswith(forks.AT_START) for name in env or ()):
+    # Ray keeps what it read of the environment when it was loaded, which may be before a fork.
+    late = any(name.startswith(forks.AT_START) for name in env or ()) or "RAY_ADDRESS" in everything
+    if wrapper or late:
         process = subprocess.Popen(
             [*wrapper, *command],
             stdout=subprocess.PIPE,
