@@ -61,6 +61,8 @@ def isolated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         # By default Ray's workers wait for all else on the machine: on a busy one, for minutes.
         "RAY_worker_niceness": "0",
+        # Ray's token lies in the home folder, where two clusters that start at once make two.
+        "RAY_AUTH_MODE": "disabled",
     }
     # A job in the background ignores SIGINT, and so would all that the tests start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

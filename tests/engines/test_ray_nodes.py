@@ -14,11 +14,10 @@ from tests.engines.conftest import CPU, Answers, Order, answers, assert_same
 if TYPE_CHECKING:
     from ray.cluster_utils import Cluster
 
-#: Python finds the platform `ray_cpu` there, and vLLM takes it; Ray's token is not for a cluster
-#: that a test starts; threads are not bound to cores, of which two nodes here have the same.
+#: Python finds the platform `ray_cpu` there, and vLLM takes it; threads are not bound to cores, of
+#: which two nodes here have the same.
 ENV = {
     "PYTHONPATH": str(Path(__file__).parent / "ray_cpu"),
-    "RAY_AUTH_MODE": "disabled",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 

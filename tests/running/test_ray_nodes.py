@@ -38,7 +38,6 @@ def head() -> Iterator["Cluster"]:
         patch.setenv("RULER_TEST_MARK", MARK)
         # Runs without an address look for a cluster in Ray's folder: not for this one.
         patch.setenv("RAY_TMPDIR", files)
-        patch.setenv("RAY_AUTH_MODE", "disabled")  # another test's cluster may have a token
         made = Cluster(
             initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
         )
