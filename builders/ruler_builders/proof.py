@@ -682,11 +682,7 @@ def _unequal(found: Any, expected: Any, place: str) -> Iterator[str]:  # noqa: A
         for key in {**found, **expected}:
             inner = f"{place}.{key}" if place else key
             yield from _unequal(found.get(key), expected.get(key), inner)
-    elif (
-        isinstance(found, tuple | list)
-        and isinstance(expected, tuple | list)
-        and len(found) == len(expected)
-    ):
+    elif isinstance(found, tuple | list) and len(found) == len(expected):
         for number, (here, wanted) in enumerate(zip(found, expected, strict=True)):
             yield from _unequal(here, wanted, f"{place}.{number}")
     elif found != expected:

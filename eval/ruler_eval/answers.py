@@ -152,9 +152,8 @@ class Validity:
     #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
     most_common: int = 0  # answers that have the most frequent text
-    fingerprints: int = (
-        0  # system fingerprints of the replies; several mean that the server changed
-    )
+    #: System fingerprints of the replies; several mean that the server changed.
+    fingerprints: int = 0
     partial: bool = False  # whether the user accepted that rows have no answer
 
     @property

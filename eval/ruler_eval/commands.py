@@ -18,34 +18,57 @@ if TYPE_CHECKING:
     from ruler_eval.run_status import Run
 
 Data = Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
-ModelHelp = "Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none."
-Model = Annotated[str | Path, Option(help=ModelHelp, show_default=False)]
-EngineHelp = "vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
-EngineOption = Annotated[str, Option(help=EngineHelp)]
-ProtocolHelp = "How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
-ProtocolOption = Annotated[str, Option(help=ProtocolHelp)]
+Model = Annotated[
+    str | Path,
+    Option(
+        help="Model: a folder, a Hub id, or a server's name for it. Engine `python` needs none.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[
+    str,
+    Option(
+        help="vllm, transformers, openai, ray, python, or oracle, which returns the gold answers."
+    ),
+]
+ProtocolOption = Annotated[
+    str,
+    Option(
+        help="How prompts are formatted: completion, base, chat or thinking (docs/protocols.md)."
+    ),
+]
 Revision = Annotated[str | None, Option(help="Tag or commit of the data's repo.")]
 Names = str | Iterable[str] | None
 Configs = Annotated[Names, Option(help="Configs, comma-separated, e.g. vt_4096 [default: all].")]
 Tasks = Annotated[Names, Option(help="Tasks, e.g. vt,cwe [default: all].")]
 Numbers = str | Iterable[int] | None
 Lengths = Annotated[Numbers, Option(help="Lengths, e.g. 4k,131072 [default: all].")]
-RowsHelp = "Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."
-Rows = Annotated[str | int | Mapping[int, int] | None, Option(help=RowsHelp)]
+Rows = Annotated[
+    str | int | Mapping[int, int] | None,
+    Option(help="Rows of each config, the first ones, e.g. 40 or 4k:40,8k:20."),
+]
 TensorParallel = Annotated[int, Option(help="GPUs that share one copy of the model.", min=1)]
 Settings = list[str] | Mapping[str, Any] | None
 Options = Annotated[Settings, Option("--option", help="NAME=VALUE for the engine; repeatable.")]
-ExtraHelp = "Tokens that an answer may take beyond the row's own [default: 8192 in thinking]."
-ExtraTokens = Annotated[int | None, Option(help=ExtraHelp, min=0)]
+ExtraTokens = Annotated[
+    int | None,
+    Option(
+        help="Tokens that an answer may take beyond the row's own [default: 8192 in thinking].",
+        min=0,
+    ),
+]
 Samples = Annotated[int, Option(help="Answers to each row; needs a temperature.", min=1)]
 Temperature = Annotated[float | None, Option(help="Of sampling [default: 0, greedy].", min=0)]
-TopPHelp = "Share of the probability that sampling keeps [default: 1]."
-TopP = Annotated[float | None, Option(help=TopPHelp)]
+TopP = Annotated[
+    float | None, Option(help="Share of the probability that sampling keeps [default: 1].")
+]
 NoContext = Annotated[bool, Option(help="Leave the context out, as a baseline.")]
-UrlHelp = "Address of an OpenAI-compatible server, with /v1; selects `openai`."
-BaseUrl = Annotated[str | None, Option(help=UrlHelp)]
-TokenizerHelp = "Tokenizer that renders prompts [default: the model's own]."
-Tokenizer = Annotated[str | Path | None, Option(help=TokenizerHelp)]
+BaseUrl = Annotated[
+    str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
+]
+Tokenizer = Annotated[
+    str | Path | None, Option(help="Tokenizer that renders prompts [default: the model's own].")
+]
 ModelName = Annotated[str | None, Option(help="Name to record [default: the folder's, or the id].")]
 ModelRevision = Annotated[str | None, Option(help="Tag or commit of the model's repo.")]
 RunFolderArgument = Annotated[str | Path, Argument(help="Folder of a run.")]

@@ -133,9 +133,7 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
             reason = f"the function returned {len(results)} results for {len(batch)} requests"
     except (KeyboardInterrupt, Stopped):
         raise
-    except (
-        BaseException
-    ) as error:  # the function is the user's and raises anything, also SystemExit
+    except BaseException as error:  # the function is the user's: it raises anything, or exits
         frame = traceback.extract_tb(error.__traceback__)[-1]
         message = str(error).strip().partition("\n")[0][:200]
         reason = f"{type(error).__name__}: {message} ({Path(frame.filename).name}:{frame.lineno})"
