@@ -294,6 +294,7 @@ def raise_if_interrupted() -> None:
         Stopped: a signal has arrived.
     """
     if _arrived:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # `_stop` need not try again, amid an orderly exit
         raise Stopped(_arrived[0])
 
 

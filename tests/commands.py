@@ -60,7 +60,7 @@ def call(
     said = {name: TextIOWrapper(BytesIO(), "utf-8", newline="") for name in ("stdout", "stderr")}
     typed = [program, *map(str, arguments)]
     with (
-        _signals_kept(),
+        signals_kept(),
         chdir(cwd or Path()),
         pytest.MonkeyPatch.context() as patch,
         redirect_stdout(said["stdout"]),
@@ -174,7 +174,7 @@ def _text(stream: TextIOWrapper) -> str:
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
+def signals_kept() -> Iterator[None]:
     """Give back the handlers of signals that a command takes for itself."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -3,9 +3,12 @@
 import errno
 import os
 import pty
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from threading import Condition, Timer
 
 import pytest
 from hypothesis import given
@@ -15,6 +18,7 @@ from ruler_data import terminal
 from ruler_data.errors import UsageError
 from ruler_data.files import unwritable
 from ruler_data.names import parse_length
+from tests import commands
 from tests.commands import HANG, call, line, one_line, spawn, succeeded
 from tests.conftest import Cli
 
@@ -129,3 +133,21 @@ def test_only_a_full_disk_asks_for_space(number: int, is_space: bool) -> None:
     error = unwritable(Path("x"), OSError(number, os.strerror(number)), "it needs 10,157 bytes; ")
     assert ("it needs 10,157 bytes; free space" in str(error)) == is_space
     assert ("make it writable" in str(error)) != is_space
+
+
+def test_one_ctrl_c_stops_once_although_it_comes_while_threads_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(terminal, "_arrived", [])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    with commands.signals_kept():
+        signal.signal(signal.SIGINT, terminal._stop)
+        waiting = Condition()
+        sender = Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        sender.start()
+        with waiting, pytest.raises(terminal.Stopped):
+            waiting.wait(0.055)
+            terminal.raise_if_interrupted()
+            time.sleep(HANG)
+        time.sleep(0.05)  # a second exception would come now
+        sender.join()

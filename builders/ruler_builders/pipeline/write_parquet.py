@@ -33,6 +33,13 @@ DICTIONARY = ["task", "answer_prefix"]
 LEVEL_TEXTS, LEVEL = 9, 3
 
 
+class _Writer(pq.ParquetWriter):  # type: ignore[misc]
+    """A writer that does not close itself when it is forgotten, and print why it cannot."""
+
+    def __del__(self) -> None:
+        """Leave the file as it is: its name says that it is partial."""
+
+
 def write_rows(
     path: Path, rows: Iterable[Row | PackedRow], task: Task, length: int, expected: int
 ) -> ConfigInfo:
@@ -56,16 +63,13 @@ def write_rows(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            writer = pq.ParquetWriter(file, SCHEMA, **parquet_options(task))
+            writer = _Writer(file, SCHEMA, **parquet_options(task))
             writer.add_key_value_metadata({"canary": CANARY})
-            try:
-                for group in row_groups(map(seen, rows)):
-                    text_bytes += group.nbytes
-                    writer.write_table(group, row_group_size=len(group))
-                    del group  # frees its memory for the next one
-                writer.close()
-            finally:
-                writer.is_open = False  # else it closes itself later, and prints why it cannot
+            for group in row_groups(map(seen, rows)):
+                text_bytes += group.nbytes
+                writer.write_table(group, row_group_size=len(group))
+                del group  # frees its memory for the next one
+            writer.close()
             file.flush()
             os.fsync(file.fileno())
         info = ConfigInfo(
