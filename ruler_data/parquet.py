@@ -142,8 +142,8 @@ def read_packed(path: Path) -> Generator[PackedRow, None, None]:
 def _check_filled(group: pa.Table, first: int) -> None:
     """Raise ValueError if a value is missing in a row group, which begins with row `first`."""
     for name in SCHEMA.names:
-        column = group[name].combine_chunks()
-        if _has_nulls(column):
+        if any(map(_has_nulls, group[name].chunks)):
+            column = group[name].combine_chunks()
             place = next(at for at in range(len(column)) if _has_nulls(column.slice(at, 1)))
             msg = f"row {first + place}: {name} has no value"
             raise ValueError(msg)
@@ -172,7 +172,7 @@ def packed_rows(group: pa.Table, first: int) -> Generator[PackedRow, None, None]
         plain = (dict(zip(columns, row, strict=True)) for row in _tuples(columns.values()))
         for text, values, (start, end) in zip(texts, plain, edges, strict=True):
             values["outputs"] = tuple(values["outputs"])
-            context = text.as_buffer().to_pybytes()
+            context = memoryview(text.as_buffer())
             yield PackedRow(**values, context=context, evidence=spans[start:end])
 
 

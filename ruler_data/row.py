@@ -52,13 +52,13 @@ class Row:
 
     index: int
     task: str
-    context: str
+    context: str = field(hash=False)  # long; what else a row has tells it from others
     question: str
     answer_prefix: str
     outputs: tuple[str, ...]
     max_new_tokens: int
     length: int
-    evidence: tuple[Span, ...]
+    evidence: tuple[Span, ...] = field(hash=False)
     config: str = field(default="", compare=False)
 
     @property

@@ -7,6 +7,7 @@ A template may open the block itself (`opens`); the generated text then has only
 with a reasoning parser return both apart (`Answer.reasoning`).
 """
 
+import re
 from functools import lru_cache
 
 #: How models open and close a block of reasoning; the answer follows the end. As in the templates
@@ -23,6 +24,7 @@ BLOCKS = (
     ("<|inner_prefix|>", "<|inner_suffix|>"),  # Apertus
     ("\u25c1think\u25b7", "\u25c1/think\u25b7"),  # Kimi-VL
 )
+_MARK = re.compile("|".join(re.escape(mark) for block in BLOCKS for mark in block))
 
 
 @lru_cache(maxsize=4)  # an answer is looked at several times
@@ -46,7 +48,7 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     >>> split("It is 5.")
     (None, 'It is 5.')
     """
-    for start, end in BLOCKS:
+    for start, end in BLOCKS if _MARK.search(text) else ():
         before, closed, answer = text.rpartition(end)
         if closed and start in answer:  # a second block, which never ends
             return text.strip().removeprefix(start).strip(), ""

@@ -217,15 +217,15 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
     The context, after its in-context example, is cut into `BINS` cells of equally many characters.
     A piece is shown if the answer names the first gold answer in it (for vt, the variable that the
     line assigns). Documents are shown if the row scores, as are pieces without a gold answer (an
-    earlier value, half of a needle).
+    earlier value, half of a needle); if it scores 1, all are.
     """
     answer, start = answer.lower(), example_end(row, task)
     named = {output.lower(): output.lower() in answer for output in row.outputs}
     shown = {**named, "": score > 0}  # by piece; a common word is a whole piece
-    room = max(1, len(row.context) - start)
+    room, whole = max(1, len(row.context) - start), task.metric == "part" or score == 1
     for first, last in row.evidence:
         cell = min(BINS - 1, max(0, first - start) * BINS // room)
-        text = "" if task.metric == "part" else row.context[first:last].lower()
+        text = "" if whole else row.context[first:last].lower()
         if text not in shown:
             inside = [(text.find(output), output) for output in named if output in text]
             shown[text] = named[min(inside)[1]] if inside else score > 0
