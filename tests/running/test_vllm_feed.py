@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from ruler_data.row import Row
+from ruler_eval.answers import Answer
 from ruler_eval.engines import vllm
 from ruler_eval.engines.interface import Request
 from ruler_eval.eval_config import EvalConfig
@@ -21,9 +22,12 @@ class FakeLLM:
     peak = 0
 
     def __init__(self, **_: object) -> None:
-        core = SimpleNamespace(shutdown=lambda: None)
+        core = SimpleNamespace(shutdown=self.shutdown)
         self.llm_engine = SimpleNamespace(step=self.step, engine_core=core)
         self.held, self.numbers = list[str](), count()
+
+    def shutdown(self) -> None:
+        """End without a fault."""
 
     def enqueue(self, *_: object, **__: object) -> list[str]:
         self.held.append(f"{next(self.numbers)}-random")
@@ -38,14 +42,29 @@ class FakeLLM:
         )
 
 
+def found(monkeypatch: pytest.MonkeyPatch, option: int | None = None) -> list[Answer]:
+    """Return what the engine makes of 700 rows."""
+    fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
+    monkeypatch.setitem(sys.modules, "vllm", fake)
+    requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
+    return list(vllm._generate({"max_num_seqs": option}, EvalConfig(), requests))
+
+
 @pytest.mark.parametrize(("option", "held"), [(None, 128), (64, 128), (300, 300)])
 def test_rows_at_once_are_as_many_as_max_num_seqs_asks_for(
     monkeypatch: pytest.MonkeyPatch, option: int | None, held: int
 ) -> None:
-    fake = SimpleNamespace(LLM=FakeLLM, SamplingParams=dict)
-    monkeypatch.setitem(sys.modules, "vllm", fake)
     FakeLLM.peak = 0
-    requests = (Request("c", Row(n, "", "", "", "", ("",), 1, 0, ()), [1], 1) for n in range(ROWS))
-    config = EvalConfig()
-    found = list(vllm._generate({"max_num_seqs": option}, config, requests))
-    assert len(found) == ROWS and FakeLLM.peak == held
+    assert len(found(monkeypatch, option)) == ROWS and FakeLLM.peak == held
+
+
+def test_a_worker_that_is_gone_before_it_is_ended_costs_no_answer(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def shutdown(_: object) -> None:
+        msg = "process no longer exists (pid=7)"
+        raise LookupError(msg)
+
+    monkeypatch.setattr(FakeLLM, "shutdown", shutdown)
+    assert len(found(monkeypatch)) == ROWS
+    assert "vLLM did not end in order (LookupError: process no longer" in capsys.readouterr().err
