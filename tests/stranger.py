@@ -127,6 +127,7 @@ def environment(home: Path, endpoint: str) -> dict[str, str]:
         "PIP_CACHE_DIR": cache,  # the same wheels, without a second download
         "HF_ENDPOINT": endpoint,
         "HF_HUB_DISABLE_XET": "1",
+        "HF_TOKEN": "hf_write",
         "RULER_SOURCES": str(SHARED / "sources"),
         "RULER_TOKENIZERS": str(SHARED / "tokenizers"),
         "LENGTHS": os.environ.get("STRANGER_LENGTHS", "4k"),

@@ -83,6 +83,11 @@ def test_help_lists_a_command_with_its_first_line(program: str, command: str) ->
         assert entry.__doc__.split("\n")[0] in " ".join(help_of(program, command).split())
 
 
+@pytest.mark.parametrize(("program", "command"), COMMANDS)
+def test_every_help_text_has_an_example(program: str, command: str) -> None:
+    assert re.search(rf"^ +{program} {command}\b", help_of(program, command), re.MULTILINE)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_is_in_the_readme(task: str) -> None:
     assert f"| `{task}` |" in (ROOT / "README.md").read_text(encoding="utf-8")

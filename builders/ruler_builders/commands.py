@@ -229,6 +229,9 @@ def show(
 ) -> ShownRow | ShownConfigs:
     """Print one row: context shortened, evidence highlighted; or the configs of a dataset.
 
+        ruler-data show dist/llama3                # the configs and their digests
+        ruler-data show dist/llama3 vt_4096 17
+
     Raises:
         UsageError: there is no such config or row.
     """
@@ -245,6 +248,8 @@ def card(
     version: Annotated[str | None, Option(help="Version of that release (default: 1.0.0).")] = None,
 ) -> str:
     """Print the card of a folder or a release, or as it will be in a repo.
+
+        ruler-data card dist/llama3 --repo org/ruler
 
     Raises:
         UsageError: the options contradict each other.
@@ -408,6 +413,8 @@ def find(
 ) -> FoundRows:
     """Find the published rows for a model's tokenizer, or the command that builds them.
 
+        ruler-data find --model Qwen/Qwen2.5-7B-Instruct --in org/ruler
+
     Raises:
         UsageError: the model's tokenizer is not available, and no release lists the model.
         RulerError: the repo is not available, or has no release.
@@ -433,6 +440,8 @@ def identify(
 ) -> Identities:
     """Say which edition, tokenizer, words and template made anybody's rows.
 
+        ruler-data identify somebody/ruler-rows --length 4k
+
     Raises:
         UsageError: there are no rows.
         RulerError: a file cannot be read, or none of its rows.
@@ -457,6 +466,8 @@ def import_rows(
     skip_bad: Annotated[bool, Option(help="Leave out rows that cannot be read.")] = False,
 ) -> Imported:
     """Write anybody's rows as a frozen folder; print a report of their defects.
+
+        ruler-data import somebody/ruler-rows --tokenizer llama3 --out dist/theirs
 
     Raises:
         UsageError: there are no rows, or the folder or the tokenizer cannot be used.
@@ -490,6 +501,8 @@ def export(
 ) -> Path:
     """Write a dataset as another tool reads it, with everything that the tool needs.
 
+        ruler-data export dist/llama3 --for lm-eval --tasks vt,cwe --out exported
+
     Raises:
         UsageError: there is no such dataset, or the folder exists.
         RulerError: a file is damaged, or cannot be written.
@@ -500,7 +513,12 @@ def export(
 
 
 def suites() -> Listing:
-    """List the suites of this package: what each is for, and its tasks."""
+    """List the suites of this package: what each is for, and its tasks.
+
+        ruler-data suites --json
+
+    Each is a value of `--suite`.
+    """
     from ruler_builders.show import Listing
     from ruler_data.suites import packaged
 
@@ -546,7 +564,12 @@ def sources(
 
 
 def tokenizers() -> Listing:
-    """List the known tokenizers: which are available, from where, with which hash."""
+    """List the known tokenizers: which are available, from where, with which hash.
+
+        ruler-data tokenizers
+
+    Each name is a value of `--tokenizer`.
+    """
     from ruler_builders.show import Listing
     from ruler_data.tokenizers.registry import inventory
 

@@ -106,6 +106,8 @@ def doctor(
 ) -> Diagnosis:
     """Check a run for problems without a GPU, and estimate its cost.
 
+        ruler-eval doctor --data dist/llama3 --model org/model --gpu h100 --price 2.5
+
     Raises:
         UsageError: the options cannot be carried out.
         RulerError: data are damaged.
@@ -203,6 +205,8 @@ def status(run: RunFolderArgument) -> Run:
     """Show how far a run is: rows answered, failed and left, and rows per second.
 
     A run that is under way is not disturbed.
+
+        ruler-eval status runs/x
 
     Raises:
         UsageError: the folder holds no run.

@@ -68,6 +68,9 @@ def results(
 ) -> ScoredRun:
     """Score answers against the frozen rows, and write results.json.
 
+        ruler-eval score runs/x
+        ruler-eval score answers.jsonl --data dist/llama3 --model org/model --protocol chat
+
     Raises:
         UsageError: something is missing or contradictory.
         RulerError: the answers are damaged or for other rows, or the run is incomplete and
@@ -121,6 +124,9 @@ def report(
     claimed: Claimed = False,
 ) -> Report:
     """Write a report: one HTML page, Markdown, pictures, scores as CSV, and results.json.
+
+        ruler-eval report runs/x runs/y --baseline runs/x
+        ruler-eval report runs/x runs/y --format latex --out paper
 
     Raises:
         UsageError: there is no such run or format, it is not scored, or `out` is a file.
@@ -177,6 +183,8 @@ def compare(
     data: Data = None,
 ) -> Comparison:
     """Compare two runs: differences with intervals, p-values, verdicts.
+
+        ruler-eval compare runs/x runs/y
 
     Raises:
         UsageError: there is no such run or score, or it is not scored.
@@ -283,6 +291,8 @@ def leaderboard(
 ) -> Board:
     """Rank any number of runs: one page to sort and filter, and leaderboard.json.
 
+        ruler-eval leaderboard runs/x runs/y org/predictions --out board
+
     Raises:
         UsageError: there is no such run, or weights name no length.
         RulerError: runs cannot be compared, or the Hub is not available.
@@ -314,6 +324,8 @@ def publish(
     data: Data = None,
 ) -> Publication:
     """Publish predictions as a dataset, and scores on the model's page.
+
+        ruler-eval publish runs/x --repo org/predictions --model-repo org/model --dry-run
 
     Raises:
         RulerError: the run is not what its answers say, or the Hub refuses.
