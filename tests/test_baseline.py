@@ -38,13 +38,14 @@ def test_a_run_that_loses_less_than_the_margin_passes_and_one_that_loses_more_do
     tmp_path: Path,
 ) -> None:
     places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
-    done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
+    known = ("--baseline", places[0.0], "--claimed")
+    done = evaluate("gate", places[0.005], *known, "--margin", 2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("not worse: org/lost-0.005 [claimed] is")
-    done = evaluate("gate", places[0.2], "--baseline", places[0.0], "--margin", 2)
+    done = evaluate("gate", places[0.2], *known, "--margin", 2)
     assert done.returncode == 1 and done.stdout.startswith("worse: org/lost-0.2 [claimed] is worse")
     assert "overall -1" in done.stdout and "retrieval" in done.stdout
-    body = json.loads(evaluate("gate", places[0.2], "--baseline", places[0.0], "--json").stdout)
+    body = json.loads(evaluate("gate", places[0.2], *known, "--json").stdout)
     assert (body["verdict"], body["exit_status"], body["margin"]) == ("worse", 1, 1.0)
     assert body["cells"].keys() == {*CONFIGS} and body["lacking"] == {}
     assert {one["verdict"] for one in body["differences"].values()} == {"worse"}
@@ -64,7 +65,15 @@ def test_a_run_is_not_worse_than_itself_however_few_its_rows(rows: int) -> None:
     assert found.exit_status == 0 and found.comparison.overall.low == 0
 
 
-def test_what_the_baseline_has_and_the_run_lacks_counts_against_it() -> None:
+def test_a_run_of_which_only_its_results_are_known_does_not_pass(tmp_path: Path) -> None:
+    places = {lost: save(tmp_path / str(lost), run_with(lost)) for lost in (0.0, 0.005, 0.2)}
+    done = evaluate("gate", places[0.005], "--baseline", places[0.0], "--margin", 2)
+    assert done.returncode == 3 and done.stdout.startswith("cannot tell: ")
+    assert "org/lost-0.005 [claimed]: only its results.json is known" in done.stdout
+    assert evaluate("gate", places[0.2], "--baseline", places[0.0]).returncode == 1
+
+
+def test_what_the_baseline_has_and_the_run_lacks_neither_passes_it_nor_fails_it() -> None:
     base = run_with(0.0)
     failed = {**base.configs, "vt_4096": config_result([None] * 400)}
     half = [s if i % 2 else None for i, s in enumerate(base.configs["vt_4096"].scores)]
@@ -73,19 +82,38 @@ def test_what_the_baseline_has_and_the_run_lacks_counts_against_it() -> None:
     for configs, lacking in ((failed, 400), (holes, 200), (one_task, 800)):
         run = replace(base, fingerprint="another", configs=configs)
         found = gate(run, base)
-        assert found.exit_status == 1 and sum(found.lacking.values()) == lacking
-        assert f"lacks {lacking:,} rows of the baseline" in found.notes[0]
-    assert gate(replace(base, configs=one_task), base, rows=100, lengths=[8192]).exit_status == 1
+        assert found.exit_status == 3 and sum(found.lacking.values()) == lacking
+        assert f"lacks {lacking:,} rows (" in str(found) and "resume it" in str(found)
+        if configs is not one_task:  # of which a comparison compares the one task
+            assert found.comparison.overall == compare(base, run).overall
+            assert gate(base, run).exit_status == 3  # nor if the baseline lacks them
+    assert gate(replace(base, configs=one_task), base, rows=100, lengths=[8192]).exit_status == 3
+    lost = run_with(0.5)
+    few = [None, *lost.configs["vt_4096"].scores[1:]]
+    lost = replace(lost, configs={**lost.configs, "vt_4096": config_result(few)})
+    assert gate(lost, base).exit_status == 1  # even if the row that it lacks were right
+    near = {name: config_result([*[1.0] * 399, None]) for name in CONFIGS}
+    full = {name: config_result([1.0] * 400) for name in CONFIGS}
+    runs = [replace(base, fingerprint=str(number), configs=one)
+            for number, one in enumerate((near, full))]  # fmt: skip
+    assert gate(*runs, margin=5.0).exit_status == 0  # even if the row that it lacks were wrong
+
+
+def test_a_task_that_neither_run_answered_cannot_be_told() -> None:
+    base = run_with(0.0)
+    run = replace(base, configs={**base.configs, "vt_4096": config_result([None] * 400)})
+    for other in (run, replace(run, fingerprint="another")):
+        found = gate(other, run)
+        assert found.exit_status == 3 and found.lacking == {"vt_4096": 400}
 
 
 def test_a_baseline_without_a_score_is_refused() -> None:
     run = run_with(0.0)
     failed = {name: config_result([None] * 400) for name in run.configs}
     base = replace(run, fingerprint="another", configs=failed)
-    assert gate(base, run).exit_status == 1  # a run that answered nothing is worse
-    for new in (run, base):
+    for new, old in ((run, base), (base, base), (base, run)):
         with pytest.raises(UsageError, match="no row has a score"):
-            gate(new, base)
+            gate(new, old)
     with pytest.raises(UsageError, match="no row has a score"):
         compare(run, base)
 
@@ -156,6 +184,11 @@ def test_a_plan_says_how_many_rows_decide_and_what_they_cost(tmp_path: Path) -> 
     assert rows["overall"] < rows["retrieval"]
     tight = plan(0.75, base)
     assert tight.rows == pytest.approx(16 * made.rows, rel=0.1) and not tight.decides
+    few = plan(3.0, base, rows=made.rows - 1)
+    assert few.rows == made.rows and not few.decides and plan(3.0, base, rows=made.rows).decides
+    worst = max(few.parts, key=lambda part: part.rows)
+    assert worst.smallest > 3.0 and f"{few.available} rows cannot decide {worst.name}" in str(few)
+    assert plan(0.01, base, rows=9999).available == 500
     failed = {**base.configs, "vt_4096": config_result([None] * 400),
               "vt_8192": config_result([None] * 400)}  # fmt: skip
     part = plan(3.0, replace(base, configs=failed))

@@ -283,9 +283,9 @@ def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) 
 
 
 def test_runs_have_the_names_that_the_user_gives(scored: Path, tmp_path: Path) -> None:
-    done = evaluate("report", "--name", f"snapkv .5={scored}", "--no-pictures",
+    done = evaluate("report", "--name", f"ratio=.5={scored}", "--no-pictures",
                     "--attr", f"train_length=8192={scored}", "--out", tmp_path / "out")  # fmt: skip
-    assert done.returncode == 0 and done.stdout.startswith("snapkv .5 has a mean of"), done.stderr
+    assert done.returncode == 0 and done.stdout.startswith("ratio=.5 has a mean of"), done.stderr
     kept = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
     assert kept["attributes"] == {"train_length": 8192.0}
     for wrong in ("x", "x=a", "x=nan", "x=1=elsewhere"):

@@ -233,11 +233,14 @@ def gate(
         str, typer.Option(help="With --plan and --gpu: folder or Hub id, to estimate GPU minutes.")
     ] = "",
     gpu: Annotated[str, typer.Option(help="With --plan: name of the GPU, e.g. h100.")] = "",
+    claimed: Annotated[
+        bool, typer.Option(help="Believe also a run of which only results.json is known.")
+    ] = False,
 ) -> Gate | GatePlan:
     """Test that a run is not worse than a baseline.
 
     The exit status is 0 for not worse, 1 for worse, 3 for cannot tell, 2 if the test could not run.
-    What the baseline has and the run lacks counts against the run.
+    Rows that the run lacks count as wrong where they would pass it, and else as right.
 
         ruler-eval gate runs/new --baseline runs/old --margin 1
         ruler-eval gate --plan --baseline runs/old --margin 1 --model org/new --gpu h100
@@ -259,7 +262,9 @@ def gate(
         if new is None or known is None:
             msg = "give RUN and --baseline; or --plan, to plan a run"
             raise UsageError(msg)
-        return stats.gate(derive(new, data), known, margin=margin, rows=rows, lengths=chosen)
+        return stats.gate(
+            derive(new, data), known, margin=margin, rows=rows, lengths=chosen, claimed=claimed
+        )
     except RulerError as error:
         error.exit_code = UsageError.exit_code  # an exit status of 1 says that the run is worse
         raise

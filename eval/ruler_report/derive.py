@@ -62,7 +62,7 @@ def derive_named(
     """
     named: dict[str, str] = {}
     for entry in names:
-        name, _, place = entry.partition("=")
+        name, _, place = entry.rpartition("=")
         if not (name and place):
             option = f"--name {quote(entry)}"
             raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")

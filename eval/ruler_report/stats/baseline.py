@@ -4,7 +4,8 @@ A run is not worse if every difference from the baseline, over all tasks and in 
 shown to be above minus the margin: the lower end of its 95 % interval is. Each test has to be
 passed, so no correction for several tests is needed (intersection-union test, Berger 1982). It is
 worse if one difference is shown to be below. Else these rows cannot tell. Rows that the baseline
-has and the run lacks count as wrong.
+has and the run lacks are unanswered: wrong in the lower end, right in the upper one. A run of which
+only a claim is known does not pass.
 
 Retention is a score in percent of the baseline's. Its interval has all ratios r for which the
 interval of the score minus r times the baseline's holds 0 (Fieller 1954).
@@ -53,8 +54,9 @@ class Gate(Shown):
         margin: percentage points that it may lose.
         comparison: run minus baseline, over the rows of the baseline.
         verdicts: by category, and `overall` over all tasks.
-        lacking: rows that the baseline has and the run lacks, by config; they count as wrong.
+        lacking: rows of the baseline to which the run has no answer, by config.
         rows: about how many rows a config would tell, where these cannot; None for no number.
+        remedy: what would tell, where these rows cannot; in words.
     """
 
     margin: float
@@ -62,6 +64,7 @@ class Gate(Shown):
     verdicts: dict[str, str]
     lacking: dict[str, int]
     rows: int | None
+    remedy: str
     notes: tuple[str, ...] = ()
 
     @property
@@ -89,10 +92,8 @@ class Gate(Shown):
         base, new = self.comparison.labels
         sentence = SENTENCES[self.verdict].format(base=base, new=new)
         line = f"{self.verdict}: {sentence}, margin {self.margin:g} points: {parts}"
-        if self.verdict == CANNOT_TELL and self.rows:
-            line += f"; about {self.rows:,} rows a config would tell"
-        elif self.verdict == CANNOT_TELL:
-            line += "; the difference is so near the margin that no number of rows would tell"
+        if self.verdict == CANNOT_TELL:
+            line += f"; {self.remedy}"
         return (line, *self.comparison.validity)
 
     def to_record(self) -> dict[str, Any]:
@@ -121,33 +122,57 @@ def gate(
     margin: float = MARGIN,
     rows: int | None = None,
     lengths: Collection[int] = (),
+    claimed: bool = False,
 ) -> Gate:
     """Test whether a run is not worse than a baseline, over all tasks and in each category.
 
-    `rows` are the first ones of each config, and `lengths` the only ones; by default all.
+    `rows` are the first ones of each config, and `lengths` the only ones; by default all. With
+    `claimed`, a run passes also where only results.json is known, of it or of the baseline.
     """
     check_margin(margin)
     first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))
     labels = labels_of([first, second])
-    lacking: dict[str, int] = {}
     if not have_same_answers(first, second):
         pair_table([first, second])  # refuses what cannot be compared
-        second, lacking = against(second, first)
+        second = against(second, first)
+    runs = dict(zip(labels, (first, second), strict=True))
+    believed = claimed or not (first.claimed or second.claimed)
     made = compared(PairTable([first, second], labels), 0, 1)
-    notes = list(made.notes)
-    if lacking:
-        which = ", ".join(f"{name} {count:,}" for name, count in [*lacking.items()][:3])
-        more = f" and {len(lacking) - 3} more configs" if len(lacking) > 3 else ""
-        notes.insert(0, f"{labels[1]} lacks {sum(lacking.values()):,} rows of the baseline, which "
-                     f"count as wrong: {which}{more}")  # fmt: skip
     verdicts = {
-        name: NOT_WORSE if gap.low > -margin else WORSE if gap.high < -margin else CANNOT_TELL
+        name: WORSE if gap.high < -margin
+        else NOT_WORSE if believed and gap.low > -margin else CANNOT_TELL
         for name, gap in made.means.items()
-    }
+    }  # fmt: skip
     open_ones = [gap for name, gap in made.means.items() if verdicts[name] == CANNOT_TELL]
     per_config = max(config.rows for config in first.configs.values())
     needed = math.ceil(per_config * max((_factor(gap, margin) for gap in open_ones), default=0))
-    return Gate(margin, made, verdicts, lacking, needed if needed <= MANY else None, tuple(notes))
+    lacking = [_lacking(one) for one in runs.values()]
+    would_tell = needed if needed <= MANY and believed and not any(lacking) else None
+    if not believed:
+        which = ", ".join(label for label, one in runs.items() if one.claimed)
+        remedy = f"{which}: only its results.json is known; --claimed believes it"
+    elif any(lacking):
+        remedy = "; ".join(
+            f"{label} lacks {sum(few.values()):,} rows ({_few(few)})"
+            for label, few in zip(labels, lacking, strict=True) if few
+        ) + ": resume it, or choose rows that both have (--rows, --lengths)"  # fmt: skip
+    elif would_tell:
+        remedy = f"about {would_tell:,} rows a config would tell"
+    else:
+        remedy = "the difference is so near the margin that no number of rows would tell"
+    return Gate(margin, made, verdicts, lacking[1], would_tell, remedy, made.notes)
+
+
+def _lacking(run: Results) -> dict[str, int]:
+    """Return the number of rows without an answer, by config."""
+    lacking = {name: config.rows - config.scored for name, config in run.configs.items()}
+    return {name: rows for name, rows in lacking.items() if rows}
+
+
+def _few(lacking: dict[str, int]) -> str:
+    """Return the first configs with their rows, and how many more there are."""
+    which = ", ".join(f"{name} {rows:,}" for name, rows in [*lacking.items()][:3])
+    return which + f" and {len(lacking) - 3} more configs" * (len(lacking) > 3)
 
 
 def check_margin(margin: float) -> None:
@@ -191,25 +216,23 @@ def _part(results: Results, rows: int | None, lengths: Collection[int]) -> Resul
     return replace(results, configs=configs)
 
 
-def against(run: Results, baseline: Results) -> tuple[Results, dict[str, int]]:
-    """Return a run over the rows of a baseline, and how many of them it lacks, by config.
+def against(run: Results, baseline: Results) -> Results:
+    """Return a run over the rows of a baseline; those that it lacks are unanswered.
 
-    A row that the run lacks scores 0. Rows match by what they ask; if the runs share no question,
-    by their number.
+    Rows match by what they ask; if the runs share no question, by their number.
     """
     by_question = ScoreStack([baseline, run]).paired(0, 1)
-    configs, lacking = {}, {}
+    configs = {}
     for name, base in baseline.configs.items():
         own = run.configs.get(name)
         scores = _matched(own, base, by_question=by_question) if own else [None] * base.rows
-        if missing := scores.count(None):
-            lacking[name] = missing
         configs[name] = replace(
             base if by_question or own is None else replace(own, questions=""),
-            rows=len(scores), scores=tuple(score or 0.0 for score in scores), headline="official",
-            failed=(), missing=(), samples=(), same_questions_as=base.same_questions_as,
+            rows=len(scores), scores=tuple(scores), headline="official", failed=(), samples=(),
+            missing=tuple(row for row, score in enumerate(scores) if score is None),
+            same_questions_as=base.same_questions_as, cost=own.cost if own else None,
         )  # fmt: skip
-    return replace(run, configs=configs), lacking
+    return replace(run, configs=configs)
 
 
 def _matched(own: ConfigResult, base: ConfigResult, *, by_question: bool) -> list[float | None]:

@@ -42,7 +42,7 @@ class Part:
     """What one test of a gate needs: `rows` of each of its `configs`.
 
     Attributes:
-        smallest: margin in percentage points that the rows of a release can show.
+        smallest: margin in percentage points that the available rows can show.
     """
 
     name: str
@@ -60,6 +60,7 @@ class GatePlan(Shown):
         parts: the mean over all tasks, and each category.
         lengths: in tokens.
         rows: of each config that decide all tests.
+        available: rows of each config that can be run.
         cost: of generating them with a model; None if none is given, or it is not supported.
     """
 
@@ -67,13 +68,14 @@ class GatePlan(Shown):
     parts: tuple[Part, ...]
     lengths: tuple[int, ...]
     rows: int
+    available: int = RELEASED
     cost: Estimate | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def decides(self) -> bool:
-        """Whether a release has that many rows."""
-        return self.rows <= RELEASED
+        """Whether that many rows are available."""
+        return self.rows <= self.available
 
     def shown(self) -> list[Table | str]:
         """Return the table, the rows to run, and what they cost."""
@@ -82,7 +84,7 @@ class GatePlan(Shown):
             for one in self.parts
         )
         caption = f"Rows that show a loss below {self.margin:g} points in 80 of 100 equal models"
-        smallest = f"smallest margin with {RELEASED} rows"
+        smallest = f"smallest margin with {self.available} rows"
         table = Table("plan", caption, ("test", "configs", "rows a config", smallest), rows)
         lengths = ",".join(map(str, self.lengths))
         line = (
@@ -93,8 +95,8 @@ class GatePlan(Shown):
         if not self.decides:
             worst = max(self.parts, key=lambda one: one.rows)
             line = (
-                f"{RELEASED} rows cannot decide {worst.name} at {self.margin:g} points; they can "
-                f"at --margin {math.ceil(10 * worst.smallest) / 10:g}"
+                f"{self.available} rows cannot decide {worst.name} at {self.margin:g} points; they "
+                f"can at --margin {math.ceil(10 * worst.smallest) / 10:g}"
             )
         if self.cost is None:
             return [table, line]
@@ -106,7 +108,10 @@ class GatePlan(Shown):
     def to_record(self) -> dict[str, object]:
         """Return the plan as plain values."""
         hours = self.cost.gpu_hours if self.cost else None
-        record = {name: getattr(self, name) for name in ("margin", "lengths", "rows", "decides")}
+        record = {
+            name: getattr(self, name)
+            for name in ("margin", "lengths", "rows", "available", "decides")
+        }
         record["parts"] = [asdict(one) for one in self.parts]
         record["gpu_minutes"] = [60 * hour for hour in hours] if hours else None
         return {**record, "notes": self.notes}
@@ -123,8 +128,9 @@ def plan(
 ) -> GatePlan:
     """Return how many rows of each config decide a gate; see the command.
 
-    `rows` are planned with, by default as many as are needed; `lengths` are by default those of the
-    baseline, or RULER's six. `model` and `gpu` are for the estimate of GPU minutes.
+    `rows` of each config can be run, by default and at most those of a release; `lengths` are by
+    default those of the baseline, or RULER's six. `model` and `gpu` are for the estimate of GPU
+    minutes.
     """
     check_margin(margin)
     variances = _variances(baseline, tuple(lengths))
@@ -134,18 +140,19 @@ def plan(
         name = f"{task}_{length}"
         known = baseline.configs[name].category if baseline else TASKS[task].category
         categories.setdefault(known, []).append(variance)
-    parts = tuple(_part(name, found, margin / 100) for name, found in categories.items())
-    needed = rows or max(part.rows for part in parts)
+    available = min(rows or RELEASED, RELEASED)
+    parts = tuple(_part(name, found, margin / 100, available) for name, found in categories.items())
+    needed = max(part.rows for part in parts)
     cost, notes = None, list[str]()
     if model:
-        cost, notes = _cost(model, gpu, min(needed, RELEASED), variances)
+        cost, notes = _cost(model, gpu, min(needed, available), variances)
     if baseline and (empty := [name for name in baseline.configs if not _known(baseline, name)]):
         notes.append(f"not planned, since no row of the baseline has a score: {', '.join(empty)}")
     notes.append(
         f"assumed: {SHARED:.0%} of the variance of a row's score is common to both models"
         + ("" if baseline else f", and a score of {100 * USUAL:g}; --baseline tells it")
     )
-    return GatePlan(margin, parts, every, needed, cost, tuple(notes))
+    return GatePlan(margin, parts, every, needed, available, cost, tuple(notes))
 
 
 def _variances(baseline: Results | None, lengths: tuple[int, ...]) -> dict[tuple[str, int], float]:
@@ -169,12 +176,12 @@ def _known(baseline: Results, config: str) -> list[float]:
     return [one for one in baseline.configs[config].headline_scores if one is not None]
 
 
-def _part(name: str, variances: list[float], margin: float) -> Part:
+def _part(name: str, variances: list[float], margin: float, available: int) -> Part:
     """Return what a mean over configs needs."""
     configs = len(variances)
     of_mean = 2 * (1 - SHARED) * sum(variances) / configs**2  # times 1 / rows of each config
     rows = max(2, math.ceil(of_mean * (ERRORS / margin) ** 2))
-    return Part(name, configs, rows, 100 * ERRORS * math.sqrt(of_mean / RELEASED))
+    return Part(name, configs, rows, 100 * ERRORS * math.sqrt(of_mean / available))
 
 
 def _cost(

@@ -221,8 +221,9 @@ def configs_of(results: Results) -> Configs:
 
 
 def have_same_answers(one: Results, other: Results) -> bool:
-    """Whether two results are of the same answers."""
-    return one is other or (one.fingerprint == other.fingerprint and one.configs == other.configs)
+    """Whether two results are of the same answers, to all rows."""
+    alike = one is other or (one.fingerprint == other.fingerprint and one.configs == other.configs)
+    return alike and one.scored == one.rows
 
 
 def _mean_of_answered(config: ConfigResult) -> float:
