@@ -12,22 +12,25 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
+from ruler_data.manifest import reader_of
 from ruler_data.names import counted
 from ruler_data.row import Row
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import RunFolder, RunInfo, read_info
+from ruler_eval.run_dir import RunFolder, RunInfo, faults, read_info
 from ruler_eval.runner import RunJob, open_job, requests
 
 FILES = "repeat-*.json"
@@ -35,6 +38,7 @@ FILES = "repeat-*.json"
 ALPHA = 0.05
 
 Interval = tuple[float, float]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def interval(mean: float, number: int) -> Interval:
@@ -67,8 +71,8 @@ class Pair:
 
     row: str  # e.g. `vt_4096/17`
     changed: bool
-    before: float
-    after: float
+    before: Share
+    after: Share
 
 
 @dataclass(frozen=True)
@@ -133,22 +137,19 @@ class Repeat:
         )
 
 
-def read_repeat(run: str | Path) -> Repeat | None:
-    """Return the newest repetition of a run; None if there is none.
+def read_repeats(run: str | Path) -> Iterator[tuple[Path, Repeat]]:
+    """Yield the repetitions of a run with their files, the newest last.
 
     Raises:
-        RulerError: its file is damaged.
+        RulerError: a file is damaged.
     """
-    newest = max(Path(run).glob(FILES), default=None)
-    if newest is None:
-        return None
-    try:
-        body = json.loads(newest.read_text(encoding="utf-8"))
-        pairs = tuple(Pair(**pair) for pair in body["pairs"])
-        return Repeat(pairs, int(body["failed"]), tuple(body["differs"]))
-    except (ValueError, KeyError, TypeError) as error:
-        reason = f"not a repetition ({type(error).__name__}); remove it, and repeat again"
-        raise RulerError(newest, reason) from error
+    for path in sorted(Path(run).glob(FILES)):
+        try:
+            again: Repeat = reader_of(Repeat).validate_json(path.read_bytes(), extra="ignore")
+        except ValidationError as error:
+            reason = f"not a repetition ({faults(error)}); remove it, and repeat again"
+            raise RulerError(path, reason) from error
+        yield path, again
 
 
 def repeat(
@@ -161,6 +162,9 @@ def repeat(
     options: Iterable[str] | Mapping[str, Any] | None = None,
 ) -> Repeat:
     """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
+    if rows < 1:
+        option = f"--rows {rows}"
+        raise UsageError(option, "give at least 1")
     info, run = read_info(folder), RunFolder(folder)
     start = next((one for one in reversed([*run.starts()]) if "arguments" in one), None)
     if start is None:

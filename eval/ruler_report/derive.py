@@ -26,7 +26,7 @@ from ruler_data.names import quote
 from ruler_eval import answers, metrics, metrics_ruler2, reasoning
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
-from ruler_eval.repeat import read_repeat
+from ruler_eval.repeat import Pair, Repeat, read_repeats
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
 from ruler_report import (
@@ -133,11 +133,28 @@ def derive(run: Run, data: str | None = None) -> Results:
         found = scoring.results_of(info, answered, rows, partial=True)
         found = replace(found, window=window_of(folder))
         to_cache(key, found)
-    # Of two answers to a row each has half of the variance of their difference, which for scores
-    # in [0, 1] is at most the mean change.
-    again = read_repeat(folder)
-    found = replace(found, noise=again.points / 200 if again else 0.0)
+    found = replace(found, noise=_noise(folder, found))
     return found if claim is None else _agreed(file, claim, found)
+
+
+def _noise(folder: Path, found: Results) -> float:
+    """Return the variance of a row's score, from all repetitions together.
+
+    A row that was repeated twice counts twice. Of two answers to a row each has half of the
+    variance of their difference, which for scores in [0, 1] is at most the mean change.
+    """
+    pairs: list[Pair] = []
+    for path, again in read_repeats(folder):
+        for pair in again.pairs:
+            config, _, index = pair.row.rpartition("/")
+            scores = found.configs[config].scores if config in found.configs else ()
+            is_row = index.isdecimal() and int(index) < len(scores)
+            # The score of a row with several samples is their mean.
+            if not is_row or (found.run.samples == 1 and scores[int(index)] != pair.before):
+                what = f"the run has no row {quote(pair.row)} with the score {pair.before}"
+                raise RulerError(path, f"{what}; remove it, and repeat again")
+        pairs += again.pairs
+    return Repeat(tuple(pairs)).points / 200
 
 
 def _rows(folder: Path, info: RunInfo, data: str | None) -> Dataset:

@@ -13,7 +13,8 @@ import ruler_eval
 from ruler_data import RulerError, UsageError
 from ruler_eval import Request
 from ruler_eval.commands import repeat
-from ruler_eval.repeat import Pair, Repeat, interval, read_repeat
+from ruler_eval.repeat import Pair, Repeat, interval, read_repeats
+from ruler_report.derive import derive
 from tests.running.processes import evaluate, order, refusal
 
 
@@ -69,16 +70,34 @@ def test_rows_are_asked_again_in_another_order_and_the_journal_stays(
 
     run = ruler_eval.run(frozen, generate=generate, out=tmp_path)
     before = run.to_records()
-    assert read_repeat(tmp_path) is None
+    assert derive(tmp_path).noise == 0
     found = repeat(tmp_path, 40, generate=generate)
     assert (len(found.pairs), found.changed, found.failed) == (40, 0.25, 0)
     assert found.points == 25.0 and found.net == -25.0 and "25.0 % of the answers" in str(found)
     assert order_of_rows[:40] != order_of_rows[40:] and len(set(order_of_rows)) == 40
-    assert read_repeat(tmp_path) == found
+    assert [again for _, again in read_repeats(tmp_path)] == [found]
     assert ruler_eval.status(tmp_path).to_records() == before
     few = repeat(tmp_path, 10, generate=flipping(4))
-    assert few.changed == 0 and len(few.pairs) == 10 and read_repeat(tmp_path) is not None
+    assert few.changed == 0 and len(few.pairs) == 10
     assert {pair.row.split("/")[0] for pair in few.pairs} == {"vt_2048", "fwe_2048"}
+
+
+def test_the_noise_is_that_of_all_repetitions_that_fit_the_journal(
+    frozen: Path, tmp_path: Path
+) -> None:
+    engine = flipping(4)
+    ruler_eval.run(frozen, generate=engine, out=tmp_path)
+    repeat(tmp_path, 40, generate=engine)
+    repeat(tmp_path, 10, generate=flipping(4))
+    assert derive(tmp_path).noise == pytest.approx(10 / 50 / 2)
+    newest = max(tmp_path.glob("repeat-*.json"))
+    for row, before in (("vt_2048/999", 1.0), ("vt_9/0", 1.0), ("vt_2048/0", 0.25)):
+        body = json.loads(newest.read_text())
+        body["pairs"][3] |= {"row": row, "before": before}
+        forged = tmp_path / "repeat-x.json"
+        forged.write_text(json.dumps(body))
+        with pytest.raises(RulerError, match=f"the run has no row '{row}' with"):
+            derive(tmp_path)
 
 
 def test_the_command_starts_the_same_model_again(frozen: Path, tmp_path: Path) -> None:
@@ -95,9 +114,11 @@ def test_a_folder_that_cannot_be_repeated_is_refused(frozen: Path, tmp_path: Pat
     with pytest.raises(UsageError, match="has no run"):
         repeat(tmp_path)
     ruler_eval.run(frozen, generate=flipping(9), out=tmp_path / "run", rows=1)
+    with pytest.raises(UsageError, match="--rows -5: give at least 1"):
+        repeat(tmp_path / "run", -5)
     (tmp_path / "run" / "repeat-x.json").write_text("{}")
-    with pytest.raises(RulerError, match="not a repetition"):
-        read_repeat(tmp_path / "run")
+    with pytest.raises(RulerError, match=r"repeat-x\.json: not a repetition"):
+        [*read_repeats(tmp_path / "run")]
     starts = tmp_path / "run" / "starts.jsonl"
     starts.write_text("{}\n")
     with pytest.raises(UsageError, match="does not record how it was started"):
