@@ -13,6 +13,7 @@ import ruler_report
 from ruler_data import RulerError
 from ruler_eval.run_dir import STARTS
 from ruler_report.derive import derive
+from ruler_report.publication import compose
 from tests.commands import one_line
 from tests.running.processes import evaluate
 from tests.runs import make_run, patchy, refused, run_info
@@ -208,6 +209,19 @@ def test_no_command_takes_scores_that_their_answers_contradict(
     ):
         assert "'1.0' is claimed" in refused(evaluate(*command), code), command
     assert not (tmp_path / "out").exists()
+
+
+def test_a_later_start_does_not_change_the_time_of_a_published_record(
+    scored: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(scored, tmp_path / "run")
+    with (run / STARTS).open("a") as file:
+        file.write(json.dumps({"at": "1999-01-01T00:00:00+00:00"}) + "\n")
+    record, forged = (
+        json.loads(compose(place, "org/preds").files["every_eval_ever.json"])
+        for place in (scored, run)
+    )
+    assert record["evaluation_timestamp"] == forged["evaluation_timestamp"]
 
 
 def test_the_validity_line_is_never_that_of_the_file(scored: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def record(results: Results, summary: Summary, at: str | None, source: str) -> s
     Args:
         results: of the run.
         summary: of the results.
-        at: when the run last started, in ISO 8601; None if it is not known.
+        at: when the run first started, in ISO 8601; None if it is not known.
         source: address of the dataset of predictions.
     """
     means = {f"ruler/mean_{length}": cell for length, cell in summary.overall.items()}

@@ -76,8 +76,8 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     files[FILENAME] = to_json(results, summary.to_record()).encode()
     files["README.md"] = results_card(results, repo).encode()
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
-    last = next(iter([*RunFolder(run).starts()][::-1]), {})
-    record = every_eval_ever.record(results, summary, last.get("at"), source)
+    first = next(RunFolder(run).starts(), {})  # results.json has its digest
+    record = every_eval_ever.record(results, summary, first.get("at"), source)
     files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
