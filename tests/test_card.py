@@ -100,7 +100,7 @@ def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None
     names = [f"{task}_{length}" for task in TASKS for length in LENGTHS]
     manifest = replace(with_configs(manifest_of(folder), names), data_version="1.2.0")
     path = folder / manifest.configs["vt_4096"].file
-    files = card_files(manifest, lambda _: path, Address("org/ruler", "v1.2.0"))
+    files = card_files(manifest, lambda _: path, Address("org/ruler", "v1.2.0", ""))
     head, _, text = files["README.md"].decode().partition("\n---\n")
     assert list(card_faults(f"{head}\n---\n{text}")) == []
     assert len(text.splitlines()) <= 250 and len(text.encode()) <= 13 * 1024
@@ -111,13 +111,10 @@ def test_a_card_of_the_papers_configs_is_read_in_minutes(builds: Builds) -> None
         assert said in text
 
 
-def test_a_published_card_links_the_code_once_its_owner_is_named(
-    builds: Builds, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_published_card_links_the_code_once_its_owner_is_named(builds: Builds) -> None:
     folder, manifest = builds(), manifest_of(builds())
     address = "https://github.com/acme/ruler-data"
-    monkeypatch.setattr("ruler_builders.card.repository", lambda: address)
-    for place, linked in ((Address("org/ruler", "v1.0.0"), True), (None, False)):
+    for place, linked in ((Address("org/ruler", "v1.0.0", address), True), (None, False)):
         card = card_files(manifest, folder.joinpath, place)["README.md"].decode()
         assert (f"[ruler-data]({address})" in card, f"git+{address}" in card) == (linked, linked)
 

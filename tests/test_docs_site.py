@@ -4,9 +4,9 @@ import ast
 import importlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -112,21 +112,25 @@ def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if files.returncode != 0:
         pytest.skip("not a checkout of git")
-    address = re.compile(r"github\.com/OWNER|OWNER\.github\.io")
-    kept = [
-        path
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    owner = urls["Repository"].split("/")[3]  # OWNER, or who it was filled in with
+    address = re.compile(rf"github\.com/{owner}\b|\b{owner}\.github\.io")
+    texts = {
+        path: (ROOT / path).read_text("utf-8", errors="replace")
         for path in files.stdout.split()
         if not path.startswith("tests/") and (ROOT / path).is_file()
-        and address.search((ROOT / path).read_text("utf-8", errors="replace"))
-    ]  # fmt: skip
+    }
+    kept = [path for path, text in texts.items() if address.search(text)]
     assert set(kept) == {"pyproject.toml", "README.md", "docs/tutorial.md"}
     for path in (*kept, "Makefile"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
-        shutil.copyfile(ROOT / path, tmp_path / path)
+        before = address.sub(lambda found: found[0].replace(owner, "OWNER"), texts[path])
+        (tmp_path / path).write_text(before, encoding="utf-8")
     make = ["make", "-C", str(tmp_path), "owner"]
     assert subprocess.run(make, capture_output=True, check=False).returncode
     subprocess.run([*make, "NAME=acme"], capture_output=True, check=True)
-    assert not [path for path in kept if address.search((tmp_path / path).read_text("utf-8"))]
+    blank = re.compile(r"github\.com/OWNER|OWNER\.github\.io")
+    assert not [path for path in kept if blank.search((tmp_path / path).read_text("utf-8"))]
     assert "OWNER" not in (tmp_path / "pyproject.toml").read_text("utf-8")
 
 

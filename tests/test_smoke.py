@@ -166,6 +166,7 @@ def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
     holds_what_is_read(found)
     assert found["answers"]["bad card"]["status"] == 400
     assert "tester" not in out.read_text(encoding="utf-8")
+    assert found["answers"]["whoami"]["body"]["orgs"][0]["name"] == "ANOTHER"
     minihub.store.create("dataset", "tester/mine-smoke", True)
     before = len(minihub.log)
     for repo, said in (("tester/mine-smoke", "exists already"), ("tester/mine", "ends in -smoke")):
@@ -173,6 +174,20 @@ def test_every_answer_is_written_down_and_only_the_repo_of_the_run_is_deleted(
         assert refused.returncode and said in refused.stderr
     assert {one["method"] for one in minihub.log[before:]} <= {"GET", "HEAD"}
     assert list(minihub.store.repos) == ["datasets/tester/mine-smoke"]
+
+
+@pytest.mark.slow
+def test_what_the_hub_answered_before_it_refused_is_written_down_and_nothing_is_left(
+    minihub: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    minihub.fault(mode="422", match=r"POST .*/commit/main", every=1)
+    done = smoke(minihub, "tester/refused-smoke", tmp_path / "answers.json")
+    minihub.clear_faults()
+    found = json.loads((tmp_path / "answers.json").read_text(encoding="utf-8"))["answers"]
+    assert done.returncode and found["failed"]["error"] in done.stderr
+    assert found["create"]["status"] == 200 and found["commit"]["status"] == 422
+    assert "datasets/tester/refused-smoke" not in minihub.store.repos
 
 
 def holds_what_is_read(book: dict[str, Any]) -> None:
@@ -187,7 +202,8 @@ def holds_what_is_read(book: dict[str, Any]) -> None:
 
 
 def test_the_recorded_answers_say_where_they_are_from_and_hold_what_is_read() -> None:
-    assert RECORDED["seen"] or "documentation" in RECORDED["source"]
+    real = RECORDED["seen"] and RECORDED["endpoint"] == "https://huggingface.co"
+    assert real or "documentation" in RECORDED["source"]
     holds_what_is_read(RECORDED)
     assert list(token_faults(RECORDED["answers"]["whoami"]["body"], "OWNER")) == []
 

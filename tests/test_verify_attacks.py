@@ -255,15 +255,17 @@ def test_a_field_that_no_manifest_has_is_found(
     )
 
 
-def test_the_release_that_a_card_names_is_claimed_of_a_folder(
+def test_the_release_and_the_code_that_a_card_names_are_claimed(
     builds: Builds, tmp_path: Path
 ) -> None:
     copy = copy_of(builds("vt,qa_1", rows=1), tmp_path)
     manifest = replace(manifest_of(copy), data_version="9.9.9")
-    address = Address("evil/repo", "v9.9.9")
+    address = Address("evil/repo", "v9.9.9", "https://github.com/acme/ruler-data")
     BuildDir(copy).seal(manifest, card_files(manifest, copy.joinpath, address))
     verdict = ruler_builders.verify(copy, progress=False)
-    assert verdict.exit_status == 0 and "card: of evil/repo at v9.9.9" in verdict.claimed
+    assert verdict.exit_status == 0 and set(verdict.claimed) >= {
+        "card: of evil/repo at v9.9.9", "card: code at https://github.com/acme/ruler-data",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ All of them follow from the manifest and the first row of each task, so they are
 import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -40,10 +40,14 @@ METRICS: dict[Metric, str] = {
 
 @dataclass(frozen=True)
 class Address:
-    """Repo and revision of a release on the Hub, for the snippets of its card."""
+    """Repo and revision of a release on the Hub, for the snippets of its card; where its code is.
+
+    The publisher's own package says where the code is, and nothing in the data proves it.
+    """
 
     repo: str
     revision: str
+    code: str = field(default_factory=repository)
 
     @property
     def owner(self) -> str:
@@ -73,7 +77,7 @@ def card_files(
     variables = {
         "manifest": manifest,
         "address": address,
-        "code": repository() if address else "",  # a folder is the same whoever builds it
+        "code": address.code if address else "",  # a folder is the same whoever builds it
         "front_matter": front_matter(manifest, address),
         "tasks": by_task,
         "lengths": sorted({parse_config(config)[1] for config in manifest.configs}),
@@ -237,16 +241,17 @@ def eval_yaml(manifest: Manifest) -> str:
 
 
 def address_of(folder: Path) -> Address | None:
-    """Return the repo and revision that a folder's card names; None for an unpublished one."""
+    """Return the address that a folder's card names; None for an unpublished one."""
     try:
         text = (folder / "README.md").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-    match = _VERIFY_LINE.search(text)
-    return Address(match[1], match[2]) if match else None
+    match, code = _VERIFY_LINE.search(text), _CODE_LINE.search(text)
+    return Address(match[1], match[2], code[1] if code else "") if match else None
 
 
 _VERIFY_LINE = re.compile(r"^ruler-data verify (\S+) --revision (v\S+) ", re.MULTILINE)
+_CODE_LINE = re.compile(r"^\| Code \| \[ruler-data\]\((https://[^\s)]+)\)", re.MULTILINE)
 
 
 def card_of(data: str, revision: str | None, repo: str, version: str | None) -> str:

@@ -217,7 +217,7 @@ def verify(
     address = address_of(folder)
     if release and address:
         tag = revision if released_version(revision) else address.revision  # else a commit
-        if address != Address(release.repo, tag):
+        if (address.repo, address.revision) != (release.repo, tag):
             findings.append(f"README.md: is the card of {address.repo} at {address.revision}")
     again = _made_again(manifest, context, infos, configs, address)
     wrong, unrendered = _beside(folder, manifest, again, address)
@@ -236,7 +236,7 @@ def verify(
         where,
         tuple(dict.fromkeys(findings)),
         {} if findings else unproved,
-        tuple(_claims(manifest, context, None if release else address)),
+        tuple(_claims(manifest, context, address, is_release=release is not None)),
         len(present),
         sum(manifest.configs[name].rows for name in names),
         sum(proof.made for proof in proofs.values()),
@@ -695,15 +695,21 @@ def _plain(value: object) -> object:
 
 
 def _claims(
-    manifest: Manifest, context: BuildContext | None, address: Address | None
+    manifest: Manifest,
+    context: BuildContext | None,
+    address: Address | None,
+    *,
+    is_release: bool,
 ) -> Iterator[str]:
     """Yield the fields that nothing here decides on, with their values."""
     record = asdict(manifest)
     for claim in CLAIMED:
         part, _, name = claim.rpartition(".")
         yield f"{claim}: {(record[part] if part else record)[name] or 'none'}"
-    if address:
+    if address and not is_release:
         yield f"card: of {address.repo} at {address.revision}"
+    if address:
+        yield f"card: code at {address.code or 'no address'}"
     if manifest.package_version != __version__:
         yield f"floors, audits, fields that are not known here: of {manifest.package_version}"
     if manifest.tokenizer.name not in REGISTRY:
