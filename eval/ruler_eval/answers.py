@@ -11,7 +11,9 @@ many rows were answered, by which model, and what is doubtful in their texts.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ruler_data.names import counted, quote
 from ruler_data.row import Row
@@ -21,6 +23,10 @@ from ruler_eval.metrics import CLEANED, clean, score_row
 
 #: A sample of a row: its config, its index, and the number of the sample (0 unless several).
 Key = tuple[str, int, int]
+
+#: JSON of other programs holds whole numbers below this one exactly.
+LARGEST = 2**53
+Count = Annotated[int, Field(ge=0, lt=LARGEST)]
 
 #: Finish reasons of an answer; any other means that neither the model nor its budget ended the
 #: text (`content_filter`, `abort`).
@@ -37,21 +43,21 @@ class Answer:
     """
 
     config: str  # e.g. `vt_4096`
-    index: int  # of the row
+    index: Count  # of the row
     text: str | None = None  # generated, without the reasoning of protocol `thinking`
     finish: str | None = None  # why the model stopped, `stop` or `length`
-    prompt_tokens: int | None = None  # that the model read
-    answer_tokens: int | None = None  # that it generated, reasoning included
+    prompt_tokens: Count | None = None  # that the model read
+    answer_tokens: Count | None = None  # that it generated, reasoning included
     seconds: float | None = None  # from sending the request to the last token
     error: str | None = None  # why the row is unanswered; None if it is answered
-    cached_tokens: int | None = None  # prompt tokens that a prefix cache held
-    sample: int = 0  # number of the sample, from 0
+    cached_tokens: Count | None = None  # prompt tokens that a prefix cache held
+    sample: Count = 0  # number of the sample, from 0
     reasoning: str | None = None  # what the model thought, apart from `text`; never scored
     model: str | None = None  # that answered, as the reply names it
     system_fingerprint: str | None = None  # of the reply
     question_digest: str | None = None  # of the row (`ruler_data.row.question_digest`)
-    calls: int | None = None  # of the model, if the answer took several
-    total_tokens: int | None = None  # read and generated in all calls
+    calls: Count | None = None  # of the model, if the answer took several
+    total_tokens: Count | None = None  # read and generated in all calls
 
     @property
     def key(self) -> Key:
@@ -94,8 +100,9 @@ def why_unanswered(
 def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
     """Return the record of each row that counts, with an error if it is no answer.
 
-    The first answer of the run's model counts; without one, the last record. The run's model is the
-    one that most answers name; a record that names none is of any model.
+    The first answer of the run's model to the question asked last counts; without one, the last
+    record. The run's model is the one that most answers name; a record that names none is of any
+    model.
 
     Args:
         records: in the order of their files and lines.
@@ -106,7 +113,10 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
     for answer in records:
         reason = why_unanswered(answer)
         if reason is None:
-            answers.setdefault(answer.key, {}).setdefault(answer.model, answer)
+            firsts = answers.setdefault(answer.key, {})
+            if len({one.question_digest for one in (*firsts.values(), answer)} - {None}) > 1:
+                firsts.clear()  # the row was asked again, because those are to another question
+            firsts.setdefault(answer.model, answer)
             names.update([answer.model] if answer.model is not None else [])
         if answer.key not in answers:
             settled[answer.key] = replace(answer, text=None, error=reason)

@@ -22,7 +22,7 @@ from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED, Manifest
 from ruler_data.names import config_file, parse_config, quote
 from ruler_data.parquet import opened
-from ruler_data.row import Row
+from ruler_data.row import Row, question_digest
 
 #: Rows that are sorted together.
 ALIKE = 100
@@ -146,6 +146,14 @@ class Dataset:
         if len(found) < rows:
             raise damaged(config, f"it holds only {len(found)} rows")
         return found[:rows]
+
+    def questions(self, config: str) -> list[str]:
+        """Return the question digest of each chosen row, read without its context."""
+        columns = ["index", "question", "answer_prefix", "outputs", "max_new_tokens"]
+        with readable(config), opened(self._file(config)) as file:
+            records = file.read(columns, use_threads=False).slice(0, self.rows[config]).to_pylist()
+        rows = (Row(task="", context="", length=0, evidence=(), **record) for record in records)
+        return list(map(question_digest, rows))
 
     def _file(self, config: str) -> Path:
         return self.source.folder / config_file(config)

@@ -7,10 +7,10 @@ ignored, and its row is run again, into another file.
 import json
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -21,21 +21,21 @@ from ruler_eval.answers import Answer
 
 #: Fields that every line has; the others only if they are known.
 ALWAYS = ("config", "index", "text", "finish", "prompt_tokens", "answer_tokens", "seconds", "error")
-#: The file of a process, by its shard.
-NAME = "answers-{}.{}.jsonl"
+#: The file of a process: its shard, a name that is unique, and the run.
+NAME = "answers-{}.{}.{}.jsonl"
 
 
 def unique() -> str:
     """Return a name that no other process takes, in the order of time."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ-%f}-{secrets.token_hex(4)}"
 
 
 class Journal:
     """A journal of this process, open for appending."""
 
-    def __init__(self, folder: Path, shard: str) -> None:
-        """Create one, e.g. `answers-0-of-8.20261125T101502Z-9f3c.jsonl`."""
-        self.path = folder / NAME.format(shard, unique())
+    def __init__(self, folder: Path, shard: str, run: str) -> None:
+        """Create one, e.g. `answers-0-of-8.20261125T101502Z-….3f2a….jsonl`."""
+        self.path = folder / NAME.format(shard, unique(), run)
         try:
             self._file = self.path.open("xb", buffering=0)
         except OSError as error:
@@ -55,6 +55,16 @@ class Journal:
         with suppress(OSError):
             os.fsync(self._file)
         self._file.close()
+
+
+def run_of(path: Path) -> str | None:
+    """Return the run that a journal is of; None for one of a version that did not say it.
+
+    >>> run_of(Path("answers-0-of-8.20261125T101502Z-271828-9f3c.3f2a.jsonl"))
+    '3f2a'
+    """
+    parts = path.name.split(".")
+    return parts[2] if len(parts) == 4 else None
 
 
 def to_line(answer: Answer) -> bytes:

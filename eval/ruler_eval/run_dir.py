@@ -2,7 +2,8 @@
 
 runs/x/run.json                 everything that decides on the answers, and its fingerprint
 runs/x/starts.jsonl             one line for each start: what may differ between them
-runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it
+runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
+                                names end in the run's fingerprint
 runs/x/decision.json            what `--until-decided` found
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
@@ -12,6 +13,7 @@ runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -25,7 +27,7 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import try_writing, write_file
 from ruler_data.manifest import BALANCED, FILENAME, reader_of
-from ruler_data.names import quote
+from ruler_data.names import counted, quote
 from ruler_data.version import __version__
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, settle
@@ -82,6 +84,11 @@ class RunInfo:
     def samples(self) -> int:
         """Number of answers to each row."""
         return int(self.sampling.get("samples", 1))
+
+    @property
+    def short_fingerprint(self) -> str:
+        """As in the names of its journals."""
+        return self.fingerprint.partition(":")[2][:16]
 
     @property
     def fingerprint(self) -> str:
@@ -234,7 +241,7 @@ class RunFolder:
         begun = {start["shard"]: start["at"] for start in self.starts() if "shard" in start}
         speeds = []
         for shard in self.running():
-            newest = max(self.path.glob(journal.NAME.format(shard.name, "*")), default=None)
+            newest = max(self.path.glob(journal.NAME.format(shard.name, "*", "*")), default=None)
             if newest is not None and str(shard) in begun:
                 start = datetime.fromisoformat(begun[str(shard)]).timestamp()
                 seconds = max(newest.stat().st_mtime - start, 1.0)
@@ -244,11 +251,26 @@ class RunFolder:
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:
         """Return the record of each row: the first answer of the run's model, else the last error.
 
+        Answers in journals of another run, and to rows that the run has not, do not count.
+
         Args:
-            torn: where to add a note of each line that is ignored.
+            torn: where to add a note of each line or file that is ignored.
         """
-        journals = sorted(self.path.glob(ANSWER_FILES))
-        return settle(one for path in journals for one in journal.read(path, torn))
+        info, notes = read_info(self.path), [] if torn is None else torn
+        own, strange, rows = list[Answer](), Counter[str](), info.data.rows
+        for path in sorted(self.path.glob(ANSWER_FILES)):
+            is_own = journal.run_of(path) in (None, info.short_fingerprint)
+            for one in journal.read(path, notes):
+                is_row = one.index < rows.get(one.config, 0) and one.sample < info.samples
+                if is_own and is_row:
+                    own.append(one)
+                elif one.error is None:
+                    strange[path.name] += 1
+        of_others = (
+            f"{name}: {counted(n, 'answer')} of another run" for name, n in strange.items()
+        )
+        notes.extend(f"{note}; ignored" for note in of_others)
+        return settle(own)
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

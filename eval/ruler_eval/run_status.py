@@ -156,8 +156,7 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     }
     failed: dict[str, str] = {}
     for (config, *place), answer in run.answers().items():
-        if (summary := configs.get(config)) is None:
-            continue
+        summary = configs[config]
         if answer.error is not None:
             summary.failed += 1
             parts = place if info.samples > 1 else place[:1]

@@ -33,7 +33,7 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
-from ruler_eval.run_dir import DECISION, FAILURE, RunFolder, RunInfo, faults
+from ruler_eval.run_dir import DECISION, FAILURE, RunFolder, RunInfo, faults, read_info
 from ruler_eval.sharding import Shard, shares_of
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
@@ -128,7 +128,8 @@ def run_shard(
         if decision is not None:
             rows = decision.rows(folder.answers(), HELD if job.config.engine == "vllm" else None)
             wanted = (each and job.request(*each) for each in rows)
-        answers = journal.Journal(folder.path, shard.name)
+        run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
+        answers = journal.Journal(folder.path, shard.name, run)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         shown = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(answers), shown as advance:
@@ -145,10 +146,10 @@ def run_shard(
     missing = 0 if decision else sum(key not in found for key in pending)
     if not failed and not missing:
         return None
+    reason = f" ({failed[0]})" if failed else ""
     return (
-        f"{folder.path}: shard {shard}: {counted(len(failed), 'row')} could not be answered "
-        f"({next(iter(failed), None)}), {missing} were not run; run the command again to run only "
-        "these rows"
+        f"{folder.path}: shard {shard}: {counted(len(failed), 'row')} could not be answered{reason}"
+        f", {missing} were not run; run the command again to run only these rows"
     )
 
 
@@ -156,7 +157,12 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Key]:
     """Record the start, and return the rows of a shard without an answer."""
     torn: list[str] = []
     found = folder.answers(torn)
-    answered = {key for key, each in found.items() if each.error is None}
+    asked = {config: job.data.questions(config) for config in {config for config, *_ in found}}
+    answered = {
+        key
+        for key, each in found.items()
+        if each.error is None and each.question_digest in (None, asked[each.config][each.index])
+    }
     for note in torn[:3]:
         warn(note)
     if failed := len(found) - len(answered):

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ruler_data import RulerError
-from ruler_eval.answers import Answer
+from ruler_eval.answers import Answer, settle
 from ruler_eval.journal import Journal, read, to_line
-from ruler_eval.run_dir import RunFolder
 
 HOSTILE = [
     "",
@@ -30,8 +29,8 @@ def answer(index: int, text: str | None = "yes", error: str | None = None) -> An
     return Answer("vt_4096", index, text, "stop", 10, 2, 0.5, error)
 
 
-def write(folder: Path, *answers: Answer, shard: str = "0-of-1") -> Path:
-    with closing(Journal(folder, shard)) as journal:
+def write(folder: Path, *answers: Answer, shard: str = "0-of-1", run: str = "3f2a") -> Path:
+    with closing(Journal(folder, shard, run)) as journal:
         for one in answers:
             journal.add(one)
     return journal.path
@@ -69,7 +68,8 @@ def test_a_journal_cut_anywhere_keeps_every_whole_line_and_nothing_is_removed(
     assert indices(path, torn) == whole
     assert len(torn) == (not data.endswith((b"}", b"\n")) and len(data) > 0)
     write(folder, *(answer(index) for index in range(3) if index not in whole))
-    assert sorted(RunFolder(folder).answers()) == [("vt_4096", index, 0) for index in range(3)]
+    records = (one for each in sorted(folder.iterdir()) for one in read(each))
+    assert sorted(settle(records)) == [("vt_4096", index, 0) for index in range(3)]
     assert path.read_bytes() == data
 
 
@@ -113,7 +113,8 @@ def test_every_process_writes_a_file_of_its_own_and_the_first_answer_counts(tmp_
     written = {write(tmp_path, answer(0, f"text {n}")) for n in range(20)}
     assert len(written) == 20
     first = json.loads(min(written).read_text())["text"]
-    assert RunFolder(tmp_path).answers()["vt_4096", 0, 0].text == first
+    records = (one for path in sorted(written) for one in read(path))
+    assert settle(records)["vt_4096", 0, 0].text == first
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
@@ -124,7 +125,7 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        with closing(Journal(place, "0-of-1")) as journal:
+        with closing(Journal(place, "0-of-1", "3f2a")) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))

@@ -87,6 +87,8 @@ FAULTS = {
     "exits": (lambda _: sys.exit(0), "SystemExit: 0"),
     "another finish": (lambda _: [Generation("x", 5)], "'5' is reported as finish"),  # type: ignore[arg-type]
     "no number": (lambda _: [Generation("x", calls=True)], "'True' is reported as calls"),
+    "less than none": (lambda _: [Generation("x", calls=-5)], "'-5' is reported as calls"),
+    "too long": (lambda _: [Generation("x", calls=10**5000)], "'0x.*' is reported as calls"),
     "no text": (lambda _: [Generation("x", reasoning={})], "'{}' is reported as reasoning"),  # type: ignore[arg-type]
 }
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import ruler_eval
 from ruler_data import Row, UsageError
 from ruler_data.names import config_file, parse_shard
 from ruler_data.parquet import read_rows
@@ -164,11 +165,43 @@ def test_shards_in_any_order_and_number_answer_every_row_once(frozen: Path, tmp_
     assert "40 of 40 rows answered" in rest.stdout
 
 
+def test_answers_of_another_run_are_not_taken_for_this_ones(
+    frozen: Path, begun: Path, tmp_path: Path
+) -> None:
+    base = order(frozen, tmp_path, "--protocol", "base")
+    assert evaluate(*base, "--shard", "1/2").returncode == 0
+    own = whole_lines(tmp_path)
+    for path in begun.glob("answers-*"):
+        shutil.copy(path, tmp_path)
+    done = evaluate("status", tmp_path)
+    assert f"{own} of 40 rows answered" in done.stdout
+    done = evaluate(*base)
+    assert done.returncode == 0 and "40 answers of another run; ignored" in done.stderr
+    assert whole_lines(tmp_path) == 40 + 40
+
+
+def test_an_answer_to_another_question_or_to_no_row_is_none_and_its_row_is_asked_again(
+    frozen: Path, begun: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
+    (journal,) = tmp_path.glob("answers-*")
+    first, *rest = map(json.loads, journal.read_text().splitlines())
+    stray = [first | {"index": 99}, first | {"index": -1}, first | {"sample": 3}]
+    wrong = first | {"question_digest": "0" * 16, "text": "of another"}
+    journal.write_text("".join(json.dumps(one) + "\n" for one in [wrong, *stray, *rest]))
+    assert "40 of 40 rows answered" in evaluate("status", tmp_path).stdout
+    done = evaluate(*order(frozen, tmp_path))
+    assert done.returncode == 0 and "retrying 1 row" in done.stderr
+    assert ruler_eval.score(tmp_path, frozen).configs[first["config"]][first["index"]] == 1
+
+
 def test_a_run_of_an_older_version_that_recorded_memory_options_goes_on_with_others(
     frozen: Path, begun: Path, tmp_path: Path
 ) -> None:
     """That vLLM's are not recorded any more is tested in tests/engines."""
     shutil.copytree(begun, tmp_path / "run")
+    (journal,) = (tmp_path / "run").glob("answers-*")
+    journal.rename(tmp_path / "run" / "answers-0-of-1.jsonl")  # as that version named it
     folder = RunFolder(tmp_path / "run")
 
     def info(**options: object) -> RunInfo:

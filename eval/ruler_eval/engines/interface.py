@@ -7,18 +7,22 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row, question_digest
-from ruler_eval.answers import Answer, Key, why_unanswered
+from ruler_eval.answers import LARGEST, Answer, Key, why_unanswered
 from ruler_eval.run_dir import FREE
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+#: Types of the fields of a record.
+KINDS = get_type_hints(Answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,9 @@ class Request:
         known |= {"text": text, "finish": finish, "seconds": round(seconds, 4)}
         # A server or a function may return anything.
         wrong = {
-            name: f"{quote(str(value))} is reported as {name}"
+            name: f"{_shown(value)} is reported as {name}"
             for name, value in known.items()
-            if isinstance(value, bool) or not isinstance(value, Answer.__annotations__[name])
+            if not _fits(value, KINDS[name])
         }
         answer = replace(self.failed(""), error=None, **(known | dict.fromkeys(wrong)))
         error = next(iter(wrong.values()), None) or why_unanswered(
@@ -86,6 +90,17 @@ class Request:
         digest = question_digest(self.row)
         place = self.config, self.row.index
         return Answer(*place, error=error, sample=self.sample, question_digest=digest)
+
+
+def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401 - a type, or a union of types
+    is_count = type(value) is int and 0 <= value < LARGEST
+    return isinstance(value, kind) and (is_count or not isinstance(value, int))
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, int) and abs(value) >= LARGEST:
+        return quote(hex(value))  # `str` refuses thousands of digits
+    return quote(str(value))
 
 
 #: Yields an answer for each request, in any order, taking requests as it has room. None instead

@@ -240,7 +240,7 @@ class Client:
             seconds,
             slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
-            cached_tokens=cached if type(cached) is int else None,
+            cached_tokens=cached if type(cached) is int and 0 <= cached <= (read or 0) else None,
             reasoning=reasoning,
             model=_text(reply.get("model")),
             system_fingerprint=_text(reply.get("system_fingerprint")),
