@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 last = $(notdir $(patsubst %/,%,$(1)))
 
 TOKENIZER ?= mistral
-# What these leave open, the command does: the 13 tasks, 4,096 tokens, 500 rows.
+# What these leave open, the command does: the 13 tasks, six lengths, 500 rows.
 SUITE ?=
 LENGTHS ?=
 TASKS ?=
@@ -118,6 +118,7 @@ $(VENV)/.engine-%: $(VENV)/.build
 .PHONY: .eval-asked
 .eval-asked:
 	@test -n '$(MODEL)' || { echo 'make: MODEL is missing: make eval MODEL=path/or/hub-id' >&2; exit 2; }
+	@case '$(ENGINE):$(MODEL)' in vllm:*/*|transformers:*/*|ray:*/*) ;; vllm:*|transformers:*|ray:*) test -d '$(MODEL)';; esac || { echo 'make: MODEL=$(MODEL): no such folder, and not a Hub id, which is OWNER/NAME' >&2; exit 2; }
 	@test -d '$(patsubst ~/%,$(HOME)/%,$(DATA))' || test -n '$(REVISION)' || case '$(DATA)' in dist/*|[./~]*|*/*/*) false;; */*) true;; *) false;; esac || { echo 'make: DATA=$(DATA): no such folder; $(if $(FOLDERS),here: $(FOLDERS),make one with make build), or name a Hub repo and its REVISION' >&2; exit 2; }
 
 eval: .eval-asked $(VENV)/.build $(patsubst %,$(VENV)/.engine-%,$(filter vllm transformers ray,$(ENGINE))) ## Run a model and score it: MODEL, DATA, REVISION, ENGINE, PROTOCOL, ROWS, EVAL_FLAGS, OUT
@@ -208,11 +209,11 @@ bench: $(VENV)/.build ## Measure what a build costs: TOKENIZER, SOURCES, ROWS
 regold: $(VENV)/.test ## Rewrite reference (golden) files; digests of rows change only with a new data version
 	REGOLD=1 $(BIN)/python -m pytest -q tests/test_golden.py tests/test_docs.py tests/test_docs_suites.py tests/test_upstream.py
 
-# The one placeholder of the repository; the release workflows refuse it.
+# The one placeholder of the repository; the release workflows refuse it. A name is replaced, too.
+owner: OWNER = $(shell sed -nE 's#^Repository = "https://github.com/([^/]+)/.*#\1#p' pyproject.toml)
 owner: ## Name the owner of the repository in all addresses: NAME
 	@case '$(NAME)' in ''|*[!A-Za-z0-9-]*) echo 'make: NAME is missing or no name: make owner NAME=acme' >&2; exit 2;; esac
-	sed -i.bak 's#OWNER#$(NAME)#g' pyproject.toml
-	sed -i.bak 's#github\.com/OWNER/#github.com/$(NAME)/#g' README.md docs/tutorial.md
+	sed -i.bak -E 's#github\.com/$(OWNER)/#github.com/$(NAME)/#g; s#//$(OWNER)\.github\.io#//$(NAME).github.io#g' pyproject.toml README.md docs/tutorial.md
 	@rm -f pyproject.toml.bak README.md.bak docs/tutorial.md.bak
 
 clean: ## Remove .venv, caches and the site; builds in dist/ stay

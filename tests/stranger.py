@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import tomllib
 import zlib
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -114,9 +115,9 @@ def environment(home: Path, endpoint: str) -> dict[str, str]:
     dropped = re.compile(r"(RULER|HF|PYTHON|VIRTUAL_ENV|MAKE|PYTEST|NLTK)")
     kept = {name: value for name, value in os.environ.items() if not dropped.match(name)}
     clean = os.pathsep.join(p for p in kept["PATH"].split(os.pathsep) if ".venv" not in p)
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
     (home / ".gitconfig").write_text(
-        f'[url "{ROOT}"]\n\tinsteadOf = https://github.com/OWNER/ruler-data\n'
-        "[safe]\n\tdirectory = *\n"
+        f'[url "{ROOT}"]\n\tinsteadOf = {urls["Repository"]}\n[safe]\n\tdirectory = *\n'
     )
     cache = subprocess.run(
         [sys.executable, "-m", "pip", "cache", "dir"], capture_output=True, text=True

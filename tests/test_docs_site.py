@@ -128,10 +128,12 @@ def test_make_owner_fills_in_every_address(tmp_path: Path) -> None:
         (tmp_path / path).write_text(before, encoding="utf-8")
     make = ["make", "-C", str(tmp_path), "owner"]
     assert subprocess.run(make, capture_output=True, check=False).returncode
-    subprocess.run([*make, "NAME=acme"], capture_output=True, check=True)
+    for name in ("wrong", "acme"):
+        subprocess.run([*make, f"NAME={name}"], capture_output=True, check=True)
     blank = re.compile(r"github\.com/OWNER|OWNER\.github\.io")
     assert not [path for path in kept if blank.search((tmp_path / path).read_text("utf-8"))]
-    assert "OWNER" not in (tmp_path / "pyproject.toml").read_text("utf-8")
+    text = (tmp_path / "pyproject.toml").read_text("utf-8")
+    assert "OWNER" not in text and "wrong" not in text and "acme.github.io" in text
 
 
 @pytest.mark.parametrize(

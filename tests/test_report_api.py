@@ -131,7 +131,8 @@ def test_a_report_without_matplotlib_goes_on_without_pictures(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (
-        "note: no pictures: they need matplotlib (pip install 'ruler-data[report]')" in done.stdout
+        "note: no pictures: they need matplotlib (pip install '.[report]' in the checkout)"
+        in done.stdout
     )
     assert not (tmp_path / "out" / "figures").exists()
 

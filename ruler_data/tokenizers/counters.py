@@ -82,7 +82,7 @@ def gigatoken_counter(name: str, load: Callable[[Any], Any]) -> Counter:
     try:
         import gigatoken
     except ImportError as error:
-        msg = "counter gigatoken is not installed; pip install 'ruler-data[build]'"
+        msg = "counter gigatoken is not installed; pip install '.[build]' in the checkout"
         raise UsageError(msg) from error
     try:
         tokenizer = load(gigatoken)

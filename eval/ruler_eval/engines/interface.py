@@ -184,6 +184,6 @@ def installed_versions(engine: str, *packages: str) -> dict[str, str]:
             with suppress(PackageNotFoundError):
                 versions[package] = version(name)
     if packages[0] not in versions:
-        msg = f"engine {engine} is not installed; pip install 'ruler-data[{engine}]'"
+        msg = f"engine {engine} is not installed; pip install '.[{engine}]' in the checkout"
         raise NotInstalled(msg)
     return versions

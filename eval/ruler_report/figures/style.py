@@ -93,7 +93,7 @@ class Drawing:
 
 
 #: What a report says that has no pictures for want of matplotlib.
-NO_PICTURES = "no pictures: they need matplotlib (pip install 'ruler-data[report]')"
+NO_PICTURES = "no pictures: they need matplotlib (pip install '.[report]' in the checkout)"
 
 
 def can_draw() -> bool:
