@@ -312,6 +312,8 @@ class Manifest:
                 raise RulerError(where, f"config {quote(name)} has no known task")
             if info.file != config_file(name):
                 raise RulerError(where, f"config {name} names the file {quote(info.file)}")
+            if info.rows < 1:
+                raise RulerError(where, f"config {name} has no rows")
         for name in self.files:
             if not FILE_NAME.fullmatch(name):
                 what = f"names the file {quote(name)}, which is not of this dataset"
@@ -326,7 +328,7 @@ class Manifest:
         """Return the manifest as JSON; `digest` is the digest of everything else."""
         values = asdict(self)
         body = {one.name: values[one.name] for one in fields(Manifest)}
-        return _layout({"digest": _self_digest(body), **body})
+        return layout({"digest": _self_digest(body), **body})
 
     @classmethod
     def from_json(cls, text: str, where: str = FILENAME) -> "Manifest":
@@ -345,7 +347,7 @@ class Manifest:
                 remedy = f"and this version reads {FORMAT}: pip install -U ruler-data"
                 raise RulerError(where, f"{what}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
-            is_laid_out = text == _layout(body)  # otherwise it may hold a key twice
+            is_laid_out = text == layout(body)  # otherwise it may hold a key twice
             digest, found = body.pop("digest"), _self_digest(body)
         except ValidationError as error:
             first = error.errors()[0]
@@ -399,7 +401,8 @@ def shown_seed(seed: int) -> str:
     return "a private one" if seed >= PRIVATE_SEEDS else str(seed)
 
 
-def _layout(body: Mapping[str, Any]) -> str:
+def layout(body: Mapping[str, Any]) -> str:
+    """Return a manifest's values as its file has them."""
     return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
 
 

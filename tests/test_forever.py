@@ -22,8 +22,8 @@ from ruler_data.manifest import (
     Manifest,
     SourceInfo,
     TokenizerInfo,
-    _layout,
     _self_digest,
+    layout,
     read_manifest,
 )
 
@@ -46,7 +46,7 @@ DIGESTS = {
 def sealed(body: dict[str, Any]) -> str:
     """Return the text of a manifest with this content."""
     body = {name: value for name, value in body.items() if name != "digest"}
-    return _layout({"digest": _self_digest(body), **body})
+    return layout({"digest": _self_digest(body), **body})
 
 
 @pytest.fixture

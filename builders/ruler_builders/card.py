@@ -165,7 +165,9 @@ def _example(
     """Return the first row of the shortest config of a task, shortened."""
     _, info = min(infos, key=lambda item: item[0])
     with closing(read_rows(locate(info.file))) as rows:
-        row = next(rows)
+        row = next(rows, None)
+    if row is None:
+        raise RulerError(info.file, "has no rows")
     return {
         "task": task,
         "context": _fenced(excerpt(row, EXCERPT)),

@@ -44,15 +44,16 @@ from ruler_builders.upstream import EDITIONS
 from ruler_builders.upstream.columns import prompt_tokens
 from ruler_builders.upstream.sources import upstream_info
 from ruler_data.dataset import open_source
-from ruler_data.errors import BudgetError, RulerError
+from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.files import cache_dir, sha256_file, write_file
 from ruler_data.manifest import (
     BALANCED,
     FILENAME,
     ConfigInfo,
-    Floor,
     Manifest,
     SourceInfo,
+    TokenizerInfo,
+    layout,
     read_manifest_file,
 )
 from ruler_data.names import counted, parse_config, quote, released_version
@@ -63,7 +64,13 @@ from ruler_data.tasks import OWN_FILE, TASKS, config_place
 from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import visible_line
 from ruler_data.tokenizers.counters import CounterName
-from ruler_data.tokenizers.registry import REGISTRY, find_by_fingerprint
+from ruler_data.tokenizers.hf import FILES
+from ruler_data.tokenizers.registry import (
+    LOCAL_COPY,
+    REGISTRY,
+    find_by_fingerprint,
+    load_tokenizer,
+)
 from ruler_data.version import DATA_VERSION, RELEASES, __version__, data_major
 from ruler_data.views import html_table
 
@@ -534,17 +541,15 @@ def _made_again(
     now, tokenizer = DATA_VERSION if ours else manifest.rows_version, manifest.tokenizer
     if context is not None:
         found = context.tokenizer_info
-        # A folder has the name that its owner gave it; only names of the registry say what it is.
-        chosen = not {found.name, tokenizer.name} & REGISTRY.keys() and not tokenizer.hub_id
         tokenizer = replace(
             found,
-            name=tokenizer.name if chosen else found.name,
+            name=_tokenizer_name(tokenizer, found),
             hub_id=tokenizer.hub_id,
             revision=tokenizer.revision,
             mirror=tokenizer.mirror,
             engine=tokenizer.engine,
             identity=found.identity if tokenizer.identity or ours else "",
-            files=found.files if found.identity != tokenizer.identity else tokenizer.files,
+            files=tokenizer.files if _has_other_files(tokenizer, found) else found.files,
         )
     known = REGISTRY.get(tokenizer.name)
     if known and known.revision and tokenizer.hub_id:
@@ -563,6 +568,27 @@ def _made_again(
         chat_template="" if manifest.edition == BALANCED else manifest.chat_template,
         siblings=manifest.siblings if address else {},
     )
+
+
+def _tokenizer_name(recorded: TokenizerInfo, found: TokenizerInfo) -> str:
+    """Return the name that the tokenizer must have: only those of the registry say what it is."""
+    if recorded.name not in REGISTRY:  # the last part of an id, or the name that a folder had
+        return (recorded.hub_id or recorded.name).rpartition("/")[2]
+    with suppress(UsageError):  # not here, so the name is claimed
+        known = load_tokenizer(recorded.name, allow_download=False).info
+        if found.name in REGISTRY or not known.counts_like(recorded):
+            return found.name
+    return recorded.name
+
+
+def _has_other_files(recorded: TokenizerInfo, found: TokenizerInfo) -> bool:
+    """Whether the files here are others with the same tokens, so that the recorded are claimed.
+
+    From one place, other hashes are wrong; nobody compared local copies of a known tokenizer.
+    """
+    places = [(one.hub_id, one.revision, one.mirror) for one in (recorded, found)]
+    elsewhere = places[0] != places[1] or found.mirror == LOCAL_COPY
+    return elsewhere and found.counts_like(recorded) and recorded.files.keys() <= {*FILES}
 
 
 def _input_findings(manifest: Manifest) -> Iterator[str]:
@@ -615,8 +641,10 @@ def _beside(
         why = "it needs the first rows of all configs, and not all are here"
         unproved = dict.fromkeys(BESIDE[:3], why)
     else:
-        with suppress(StopIteration, *UNREADABLE):  # which is a finding of the config
+        try:
             expected = card_files(again, folder.joinpath, address)
+        except (RulerError, *UNREADABLE) as error:
+            findings.append(f"README.md: cannot be made again: {error}")
         if address is not None and EVAL not in manifest.files:
             expected.pop(EVAL, None)  # the Hub refused it
     for name in {**manifest.files, **expected}:
@@ -661,37 +689,33 @@ def _strays(folder: Path, manifest: Manifest) -> Iterator[str]:
 
 def _differences(folder: Path, manifest: Manifest, again: Manifest) -> Iterator[str]:
     """Yield where a manifest is not the one that would be written now."""
-    if manifest.package_version == __version__:  # fields of another may be unknown here
-        texts = (folder / FILENAME).read_text(encoding="utf-8"), manifest.to_json()
-        written, read = map(json.loads, texts)
-        yield from _unequal(written | {"digest": read["digest"]}, read, "")
-    found, expected = asdict(manifest), asdict(again)
-    for name, info in manifest.configs.items():
-        for field, value in asdict(info).items():
-            if (made := getattr(again.configs[name], field)) != getattr(info, field):
-                where = info.file if field in ("bytes", "sha256") else name
-                yield f"{where}: {field} expected {value}, found {_plain(made)}"
-    if [*manifest.configs] != [*again.configs]:
-        yield f"{FILENAME}: the configs are in another order"
-    del found["configs"], expected["configs"]
-    yield from _unequal(found, expected, "")
+    text = (folder / FILENAME).read_text(encoding="utf-8")
+    if manifest.package_version != __version__:  # whose fields may be unknown here
+        text = manifest.to_json()
+    found, expected = json.loads(text), json.loads(again.to_json())
+    expected["digest"] = found["digest"]
+    unequal = [*_unequal(found, expected)]
+    for place, here, made in unequal:
+        if place[0] == "configs" and place[-1] in ("bytes", "sha256"):
+            path = manifest.configs[place[1]].file
+            yield f"{path}: {place[2]} expected {here}, found {made}"
+        else:
+            what = f"expected {quote(str(made), 90)}, found {quote(str(here), 90)}"
+            yield f"{FILENAME}: {'.'.join(place)} {what}"
+    if not unequal:  # but in order or notation
+        yield from _first_difference(FILENAME, text.encode(), layout(expected).encode())
 
 
-def _unequal(found: Any, expected: Any, place: str) -> Iterator[str]:  # noqa: ANN401 - JSON
+def _unequal(found: Any, expected: Any, *place: str) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    """Yield where two parsed texts differ, and both values."""
     if isinstance(found, dict) and isinstance(expected, dict):
         for key in {**found, **expected}:
-            inner = f"{place}.{key}" if place else key
-            yield from _unequal(found.get(key), expected.get(key), inner)
-    elif isinstance(found, tuple | list) and len(found) == len(expected):
+            yield from _unequal(found.get(key), expected.get(key), *place, key)
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
         for number, (here, wanted) in enumerate(zip(found, expected, strict=True)):
-            yield from _unequal(here, wanted, f"{place}.{number}")
+            yield from _unequal(here, wanted, *place, str(number))
     elif found != expected:
-        what = f"expected {quote(str(expected), 90)}, found {quote(str(found), 90)}"
-        yield f"{FILENAME}: {place} {what}"
-
-
-def _plain(value: object) -> object:
-    return asdict(value) if isinstance(value, Floor) else value
+        yield place, found, expected
 
 
 def _claims(
@@ -712,10 +736,15 @@ def _claims(
         yield f"card: code at {address.code or 'no address'}"
     if manifest.package_version != __version__:
         yield f"floors, audits, fields that are not known here: of {manifest.package_version}"
-    if manifest.tokenizer.name not in REGISTRY:
-        yield f"tokenizer.name: {manifest.tokenizer.name}"
+    recorded, found = manifest.tokenizer, context.tokenizer_info if context else None
+    if recorded.name not in REGISTRY or found is None or found.name != recorded.name:
+        yield f"tokenizer.name: {recorded.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
     ours = packaged_suite(manifest.suite)
+    if ours is None:
+        yield f"suite: {manifest.suite}"
+    for name in manifest.tasks.keys() - (ours.tasks if ours else {}):
+        yield f"tasks.{name}.about: {manifest.tasks[name].about}"
     alike = [
         suite.name
         for suite in packaged().values()
@@ -723,8 +752,9 @@ def _claims(
     ]
     if alike:
         yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"
-    if context and context.tokenizer_info.files != manifest.tokenizer.files:
-        yield "tokenizer.files: other files here give the same tokens"
+    if found and found.files != recorded.files:
+        hashes = ", ".join(f"{name} {sha256}" for name, sha256 in recorded.files.items())
+        yield f"tokenizer.files: {hashes} (those here give the same tokens)"
 
 
 def _difference(found: Row, wanted: Row) -> str:
