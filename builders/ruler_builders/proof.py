@@ -200,15 +200,15 @@ def verify(
         return Verdict(where, tuple(findings), {}, (), len(names), 0, 0)
     spec = tokenizer or find_by_fingerprint(manifest.tokenizer)
     plan = _plan(manifest, folder, spec or "", sources, haystack, counter)
-    context, unproved = None, dict[str, str]()
-    missing = f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
-    missing += "available; give --tokenizer FOLDER"
-    if spec is not None:
-        context, missing = open_context(plan), ""
+    context, unproved = open_context(plan) if spec is not None else None, dict[str, str]()
+    missing = (
+        f"tokenizer {quote(manifest.tokenizer.name)} with the files of the manifest is not "
+        "available; give --tokenizer FOLDER"
+    )
     infos, reasons = _sources(manifest, context)
     present = [one for one in names if (folder / manifest.configs[one].file).is_file()]
     findings += [f"{manifest.configs[one].file}: missing" for one in {*names} - {*present}]
-    whys = {name: missing or _why_not(manifest, name, reasons) for name in present}
+    whys = {name: _why_not(manifest, name, reasons) if context else missing for name in present}
     job = partial(_prove, folder, manifest, rows, whys)
     tokens = sum(manifest.configs[name].rows * parse_config(name)[1] for name in present)
     with show(tokens) as progress:
@@ -390,8 +390,7 @@ def _prove(
 
 
 def _with_file(info: ConfigInfo, path: Path) -> ConfigInfo:
-    name = f"{path.parent.name}/{path.name}"
-    return replace(info, file=name, bytes=path.stat().st_size, sha256=sha256_file(path))
+    return replace(info, bytes=path.stat().st_size, sha256=sha256_file(path))
 
 
 class _Again:
@@ -586,8 +585,9 @@ def _has_other_files(recorded: TokenizerInfo, found: TokenizerInfo) -> bool:
 
     From one place, other hashes are wrong; nobody compared local copies of a known tokenizer.
     """
-    places = [(one.hub_id, one.revision, one.mirror) for one in (recorded, found)]
-    elsewhere = places[0] != places[1] or found.mirror == LOCAL_COPY
+    origin = ("hub_id", "revision", "mirror")
+    is_there = all(getattr(recorded, name) == getattr(found, name) for name in origin)
+    elsewhere = not is_there or found.mirror == LOCAL_COPY
     return elsewhere and found.counts_like(recorded) and recorded.files.keys() <= {*FILES}
 
 
@@ -741,8 +741,6 @@ def _claims(
         yield f"tokenizer.name: {recorded.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
     ours = packaged_suite(manifest.suite)
-    if ours is None:
-        yield f"suite: {manifest.suite}"
     for name in manifest.tasks.keys() - (ours.tasks if ours else {}):
         yield f"tasks.{name}.about: {manifest.tasks[name].about}"
     alike = [
@@ -750,8 +748,9 @@ def _claims(
         for suite in packaged().values()
         if ours and suite != ours and all(suite.tasks.get(n) == ours.tasks.get(n) for n in used)
     ]
-    if alike:
-        yield f"suite: {manifest.suite} (the same rows are of {', '.join(alike)})"
+    if alike or not ours:
+        same = f" (the same rows are of {', '.join(alike)})" if alike else ""
+        yield f"suite: {manifest.suite}{same}"
     if found and found.files != recorded.files:
         hashes = ", ".join(f"{name} {sha256}" for name, sha256 in recorded.files.items())
         yield f"tokenizer.files: {hashes} (those here give the same tokens)"
