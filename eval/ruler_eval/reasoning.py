@@ -31,7 +31,8 @@ _MARK = re.compile("|".join(re.escape(mark) for block in BLOCKS for mark in bloc
 def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     r"""Return reasoning and answer; the reasoning of a text without any is None.
 
-    A block that is never closed has no answer after it: the model ran out of tokens.
+    A text with a block that is never closed has no answer, whatever precedes the block: the model
+    ran out of tokens.
 
     Args:
         text: as generated.
@@ -41,26 +42,35 @@ def split(text: str, *, opened: bool = False) -> tuple[str | None, str]:
     ('Let me see.', 'It is 5.')
     >>> split("Let me see.</think>It is 5.", opened=True)
     ('Let me see.', 'It is 5.')
-    >>> split("<think>Let me see.")
-    ('Let me see.', '')
+    >>> split("<think>Let me see."), split("Okay. <think>Let me see.")
+    (('Let me see.', ''), ('Okay. <think>Let me see.', ''))
     >>> split("Let me see.", opened=True)
     ('Let me see.', '')
     >>> split("It is 5.")
     (None, 'It is 5.')
     """
-    for start, end in BLOCKS if _MARK.search(text) else ():
-        before, closed, answer = text.rpartition(end)
-        if closed and start in answer:  # a second block, which never ends
-            return text.strip().removeprefix(start).strip(), ""
-        if closed:
-            return before.strip().removeprefix(start).strip(), answer.lstrip()
-        if text.lstrip().startswith(start):
-            return text.strip().removeprefix(start).strip(), ""
-    return (text.strip(), "") if opened else (None, text)
+    marks = _last(text)
+    if not marks:
+        return (text.strip(), "") if opened else (None, text)
+    final = max(marks, key=lambda mark: marks[mark])
+    end = len(text) if _is_open(marks) else marks[final]
+    thought = text[:end].removesuffix(final).strip()
+    first = _MARK.match(thought)
+    return thought[first.end() if first else 0 :].strip(), text[end:].lstrip()
+
+
+def _last(text: str) -> dict[str, int]:
+    """Return the marks of a text, and where each of them ends last."""
+    return {mark[0]: mark.end() for mark in _MARK.finditer(text)}
+
+
+def _is_open(marks: dict[str, int]) -> bool:
+    """Whether a block begins after the last end of its kind."""
+    return any(marks.get(start, 0) > marks.get(end, 0) for start, end in BLOCKS)
 
 
 def is_in(text: str) -> bool:
-    """Whether a text opens a block of reasoning, or holds the end of one.
+    """Whether a text holds the beginning or the end of a block of reasoning.
 
     >>> is_in("<think>Let me see."), is_in("Let me see.</think>5"), is_in("5")
     (True, True, False)
@@ -71,10 +81,11 @@ def is_in(text: str) -> bool:
 def opens(frame: str | None) -> bool:
     r"""Whether a prompt template ends inside a block of reasoning; None is an unknown template.
 
-    >>> opens("<|im_start|>assistant\n<think>\n"), opens("<|assistant|><think>{answer_prefix}")
+    >>> opens("<|im_start|>assistant\n<think>\n"), opens("<think>Let me think. {answer_prefix}")
     (True, True)
     >>> opens("<|im_start|>assistant\n<think>\n\n</think>\n\n{answer_prefix}")
     False
+    >>> opens("Think between [THINK] and [/THINK], or [THINK] alone. {content}[/INST]")
+    False
     """
-    starts = tuple(start for start, _ in BLOCKS)
-    return frame is not None and frame.removesuffix("{answer_prefix}").rstrip().endswith(starts)
+    return frame is not None and _is_open(_last(frame.rpartition("{content}")[2]))

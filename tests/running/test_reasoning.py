@@ -36,6 +36,13 @@ HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>f
         ("<|START_THINKING|>3?<|END_THINKING|><|START_RESPONSE|>4", "3?", "<|START_RESPONSE|>4"),
         ("<think>a</think>b<think>c</think>4", "a</think>b<think>c", "4"),
         ("<think>a</think>b<think>c", "a</think>b<think>c", ""),
+        *(
+            (f"{before}{start}4", f"{before}{start}4", "")
+            for before in ("Okay.\n", "\u200b", "<|im_start|>assistant\n", "<|start|>assistant")
+            for start, _end in reasoning.BLOCKS
+        ),
+        ("<think>a [THINK]b[/THINK] 4", "a [THINK]b[/THINK] 4", ""),
+        ("<think>a</think>[THINK]b[/THINK]4", "a</think>[THINK]b", "4"),
         ("4", None, "4"),
         ("", None, ""),
     ],
@@ -48,11 +55,15 @@ def test_what_follows_the_reasoning_is_the_answer(
 
 
 @pytest.mark.parametrize("protocol", ["completion", "chat"])
+@pytest.mark.parametrize("more", ["", "Let me think. "])
 def test_a_template_that_opens_a_block_is_refused_by_any_protocol_but_thinking(
-    frozen: Path, tmp_path: Path, protocol: str
+    frozen: Path, tmp_path: Path, protocol: str, more: str
 ) -> None:
     model = tiny.make_model(tmp_path / "r1")
-    tiny.make_tokenizer(model, tiny.REASONER.replace("enable_thinking", "unused"), bos=None)
+    template = tiny.REASONER.replace("enable_thinking", "unused")
+    template = template.replace("<think>\n", f"<think>\n{more}")
+    assert more in template
+    tiny.make_tokenizer(model, template, bos=None)
     with pytest.raises(UsageError, match=f"--protocol {protocol}: .* opens a block of reasoning"):
         ruler_eval.run(frozen, model=model, engine="oracle", protocol=protocol, out=tmp_path / "x")
     assert not (tmp_path / "x").exists()
