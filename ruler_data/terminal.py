@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -204,7 +204,10 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
             if value == "" and options[name].default is None:  # e.g. an unset variable
                 flag = "--" + name.replace("_", "-")
                 raise UsageError(flag, "is empty; give a value, or leave it out")
-        raise typer.Exit(print_result(program, function(**values), as_json=as_json))
+        # Standard output is for the JSON alone; a function of the user may print.
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            result = function(**values)
+        raise typer.Exit(print_result(program, result, as_json=as_json))
 
     call.__annotations__ = {}  # typer would evaluate them
     parameters = sorted(

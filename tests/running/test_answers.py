@@ -139,7 +139,7 @@ def test_a_server_that_changed_in_mid_run_is_told() -> None:
 
 def test_reasoning_is_never_scored_and_one_that_never_ends_is_cut_off() -> None:
     tally = Tally("thinking", opened=True)
-    generated = ["so QZKRA</think>PLMEW", "<think>QZKRA", "QZKRA, I think"]
+    generated = ["so QZKRA</think>PLMEW", "Okay. <think>QZKRA", "QZKRA, I think"]
     texts = [tally.add(replace(GOOD, text=text)) for text in generated]
     apart = replace(GOOD, text="PLMEW", reasoning="QZKRA")
     assert [*texts, tally.add(apart), tally.add(replace(apart, text=""))] == [

@@ -1,6 +1,9 @@
 """The openai engine against a server that refuses, stalls, talks nonsense, dies and comes back."""
 
+import threading
+from contextlib import suppress
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import pytest
 
@@ -73,10 +76,39 @@ def test_a_fault_that_passes_costs_another_try_and_no_row(
     assert len(server.seen) > 12
 
 
+@pytest.mark.parametrize("after", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_a_server_that_asks_for_no_pause_gets_one(frozen: Path, tmp_path: Path, after: str) -> None:
+    with FakeServer(str, lambda n, b: status(429, Retry_After=after)) as server:
+        command = (*order(frozen, server.url, tmp_path)[:-2], "--option", "patience=2")
+        assert "status 429" in refusal(evaluate(*command, "--rows", 2), 1)
+    assert 2 < len(server.seen) <= 2 * 2 / 0.25
+
+
+@pytest.mark.parametrize("drip", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n"])
+def test_a_server_that_never_ends_its_first_reply_ends_the_run(
+    frozen: Path, tmp_path: Path, drip: bytes
+) -> None:
+    class Dripping(BaseRequestHandler):
+        def handle(self) -> None:
+            with suppress(OSError):  # whoever asked has gone
+                while not over.wait(0.1):
+                    self.request.sendall(drip)
+
+    over = threading.Event()
+    with ThreadingTCPServer(("127.0.0.1", 0), Dripping) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        command = (*order(frozen, url, tmp_path)[:-2], "--option", "patience=1")
+        error = refusal(evaluate(*command), 1)
+        over.set()
+        server.shutdown()
+    assert "the server does not answer within 1 s; start the server, or correct it" in error
+
+
 LASTING: dict[str, tuple[Fault, str]] = {
     "400": (lambda n, b: status(400, b"prompt too long\nreally"), "status 400: 'prompt too long"),
     "500": (lambda n, b: status(500, b"\x1b[31mboom"), r"status 500: '\x1b[31mboom'"),
-    "hangs": (lambda n, b: hang(30), "the server does not answer (ReadTimeout)"),
+    "hangs": (lambda n, b: hang(30), "the server does not answer within 2 s"),
     "no choices": (lambda n, b: status(200, b'{"choices": []}'), "holds no answer"),
     "no text": (lambda n, b: status(200, b'{"choices": [{"text": 7}]}'), "is int, not text"),
 }

@@ -66,6 +66,19 @@ def test_a_server_that_counts_nothing_is_reported_once_and_recorded(
     assert {line["prompt_tokens"] for line in lines(tmp_path)} == {None}
 
 
+def test_a_cache_larger_than_the_prompt_is_not_recorded(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    def usage(body: Body) -> Body:
+        read, cached = len(body["prompt"]), {"cached_tokens": 10**9}
+        return {"usage": {"prompt_tokens": read, "prompt_tokens_details": cached}}
+
+    with FakeServer(golden) as server:
+        server.names = usage
+        assert evaluate(*order(frozen, server.url, tmp_path)).returncode == 0
+    assert {line["cached_tokens"] for line in answered(tmp_path)} == {None}
+
+
 def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
@@ -212,7 +225,8 @@ def test_reasoning_that_comes_apart_stays_apart(
     with FakeServer(lambda body: "I do not know.") as server:
         server.reads = reads_chat(tokenizer) if api == "chat" else server.reads
         rows = read_rows(frozen / config_file("vt_2048"))
-        server.message = {name: " ".join(output for row in rows for output in row.outputs)}
+        gold = " ".join(output for row in rows for output in row.outputs)
+        server.message = {"reasoning": {"effort": "low"}, name: gold}  # what is no text hides none
         more = ("--protocol", protocol, "--extra-tokens", 500, "--option", f"api={api}")
         assert evaluate(*order(frozen, server.url, tmp_path, *more)).returncode == 0
         special = {body.get("skip_special_tokens") for body in server.seen}

@@ -70,6 +70,21 @@ def test_what_an_answer_cost_and_what_was_thought_is_recorded(frozen: Path, tmp_
     }
 
 
+def consuming(requests: list[Request]) -> Iterator[str]:
+    while requests:
+        request = requests.pop(0)
+        request.ids.extend([1] * 100)
+        yield ", ".join(request.row.outputs)
+
+
+def test_a_function_may_consume_and_change_what_it_is_given(frozen: Path, tmp_path: Path) -> None:
+    done = run(frozen, tmp_path, generate=consuming, configs="vt_2048", rows=5, batch=2)
+    assert done.complete
+    tokens = [line["prompt_tokens"] for line in lines(tmp_path)]
+    run(frozen, tmp_path / "gold", generate=gold, configs="vt_2048", rows=5)
+    assert tokens == [line["prompt_tokens"] for line in lines(tmp_path / "gold")]
+
+
 def broken(requests: Sequence[Request]) -> list[str]:
     if any(request.row.index == 3 for request in requests):
         msg = "no room\nfor keys"
@@ -145,6 +160,18 @@ def test_the_command_imports_the_function_and_passes_its_options(
     assert "'nowhere:f': cannot be imported" in refusal(evaluate(*arguments, "function=nowhere:f"))
     assert "write package.module:name" in refusal(evaluate(*arguments, "function=mykv"))
     assert "needs one function" in refusal(evaluate(*arguments, "batch=2"))
+
+
+def test_with_json_what_a_function_prints_is_on_standard_error(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "loudkv.py"
+    module.write_text("def generate(requests):\n    print('hello')\n    return ['a']\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    options = ("--engine", "python", "--option", "function=loudkv:generate", "--rows", 1)
+    done = evaluate("run", "--data", frozen, *options, "--out", "run", "--json")
+    assert json.loads(done.stdout)["answered"] == 2 and "hello" in done.stderr
 
 
 def test_a_function_that_failed_on_every_row_is_mended_and_run_again(

@@ -9,6 +9,7 @@ unanswered. When one row after the other fails the run ends, and the next run as
 import os
 import weakref
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -70,7 +71,7 @@ class OpenAiOptions:
     api: Literal["completions", "text", "chat"] = "completions"
     concurrency: PositiveInt = 16  # requests at once
     patience: float = 300.0  # seconds that a row is tried for
-    timeout: float = 1800.0  # seconds without a byte after which a request is given up
+    timeout: float = 1800.0  # seconds that one try may take
     tolerance: float = 0.0  # share of a prompt by which counts may differ; see `Api.slack`
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
     reasoning_effort: str | None = None  # of a thinking model, e.g. `low`
@@ -85,7 +86,7 @@ class RequestError(Exception):
     status: int | None = None
     reply: str = ""
     temporary: bool = False
-    pause: float | None = None  # seconds that the server asks to wait
+    pause: float = 0.0  # seconds that the server asks to wait
 
     def __str__(self) -> str:
         return self.reason
@@ -126,7 +127,8 @@ class Client:
             base_url=f"{(config.base_url or '').rstrip('/')}/",
             headers={"Authorization": f"Bearer {key}"} if key else None,
             timeout=httpx2.Timeout(options.timeout, connect=10.0, pool=None),
-            limits=httpx2.Limits(max_connections=options.concurrency),
+            # One that is given up is not closed at once, and must not keep others waiting.
+            limits=httpx2.Limits(max_keepalive_connections=options.concurrency),
         )
         weakref.finalize(self, self._http.close)
         more: dict[str, Any] = {"reasoning_effort": options.reasoning_effort}
@@ -255,31 +257,47 @@ class Client:
         patience: float | None = None,
     ) -> Mapping[str, Any]:
         """Return the reply to a request, with retries until `stop` is set or patience runs out."""
+        limit = self.options.timeout if patience is None else patience
         stop, patience = stop or Event(), patience or self.options.patience
         end = monotonic() + patience
         for tries in count():
             try:
-                return self._send(method, path, body)
+                return self._send(method, path, body, limit)
             except RequestError as error:
-                pause = error.pause
-                if pause is None:
-                    pause = uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10)))
-                elif error.temporary and pause >= patience:
-                    waits = f"it asks to wait {pause:.0f} s, the patience is {patience:.0f} s"
+                pause = max(error.pause, uniform(0.25, min(PAUSE, 0.5 * 2 ** min(tries, 10))))
+                if error.temporary and error.pause >= patience:
+                    waits = f"it asks to wait {error.pause:.0f} s, the patience is {patience:.0f} s"
                     error.reason += f"; {waits} (--option patience)"
                 if not error.temporary or monotonic() + pause > end or stop.wait(pause):
                     raise
         raise AssertionError
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    def _send(
+        self, method: str, path: str, body: Mapping[str, Any] | None, limit: float
+    ) -> Mapping[str, Any]:
+        """Return the reply of one try, which takes at most `limit` seconds.
+
+        The client's own limits are from one byte to the next.
+        """
+        trial: Future[httpx2.Response] = Future()
+
+        def ask() -> None:
+            try:
+                trial.set_result(self._http.request(method, path, json=body))
+            except Exception as error:  # raised again by the thread that waits
+                trial.set_exception(error)
+
+        Thread(target=ask, daemon=True).start()
         try:
-            reply = self._http.request(method, path, json=body)
-        except httpx2.HTTPError as error:
-            reason = f"the server does not answer ({type(error).__name__})"
+            reply = trial.result(limit)
+        except (httpx2.HTTPError, TimeoutError) as error:
+            is_late = isinstance(error, TimeoutError | httpx2.ReadTimeout)
+            what = f"within {limit:g} s" if is_late else f"({type(error).__name__})"
+            reason = f"the server does not answer {what}"
             raise RequestError(reason, temporary=True) from error
         beginning = quote(" ".join(reply.text[:400].split()), 120)
         if (status := reply.status_code) != 200:
-            reason, pause = f"status {status}: {beginning}", retry_after(reply.headers)
+            reason, pause = f"status {status}: {beginning}", retry_after(reply.headers) or 0.0
             raise RequestError(reason, status, reply.text, status in TEMPORARY, pause)
         found = None
         with suppress(ValueError, RecursionError):
@@ -313,7 +331,8 @@ def _choice(reply: Mapping[str, Any], api: str) -> tuple[str | None, str | None,
         choice = reply["choices"][0]
         message = choice["message"] if api == "chat" else choice
         text = message["content" if api == "chat" else "text"]
-        reasoning = _text(message.get("reasoning") or message.get("reasoning_content"))
+        names = ("reasoning", "reasoning_content")
+        reasoning = next(filter(None, (_text(message.get(name)) for name in names)), None)
     except (KeyError, IndexError, TypeError, AttributeError) as error:
         reason = f"the server's reply holds no answer ({type(error).__name__}: {error})"
         raise RequestError(reason) from error

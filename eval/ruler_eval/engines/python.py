@@ -127,7 +127,8 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     """Yield the answer to each request, in order, from one call of the function."""
     started, reason = time.monotonic(), ""
     try:
-        found = function(batch)
+        # Copies, which a function may change: the records are of what was rendered here.
+        found = function([replace(request, ids=[*request.ids]) for request in batch])
         results = [found] if isinstance(found, ONE) else list(found)
         if len(results) != len(batch):
             reason = f"the function returned {len(results)} results for {len(batch)} requests"
