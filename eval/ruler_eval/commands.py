@@ -188,7 +188,8 @@ def run(
     from ruler_eval.sharding import Shard
 
     config = EvalConfig.of({**arguments, "options": parse_options(options) | engine_options})
-    part, question = Shard(*parse_shard(shard)), parse_question(until_decided, baseline)
+    part, asks = Shard(*parse_shard(shard)), (until_decided, baseline) != (None, None)
+    question = parse_question(until_decided or "", baseline) if asks else None
     if question and (part.count > 1 or data_parallel > 1 or engine == "ray" or samples > 1):
         one = "one process and one answer to each row"
         msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"

@@ -5,26 +5,30 @@
     within=0.5        the mean of each length within ± 0.5 points
 
 A round is one row of each task of a length. Answers count once their round and all before it are
-complete; a row that failed counts as 0 in the lower bound and as 1 in the upper. What was found is
-in `decision.json`. A run that stopped has the same description as one over all rows, so that the
-same command without the option carries it on.
+complete; a row that failed counts as 0 in the lower bound and as 1 in the upper. A start records
+its question; the decision is derived from the answers (`decided`), until all rows are answered. A
+run that stopped has the same description as one over all rows, so that the same command without the
+option carries it on.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config, quote
 from ruler_data.row import Row, question_digest
+from ruler_data.tasks import TASKS
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.data import Dataset
 from ruler_eval.reasoning import opens
-from ruler_eval.run_dir import RunFolder, RunInfo, read_info
+from ruler_eval.run_dir import RunFolder, RunInfo, obstacles, read_info
+from ruler_eval.scoring import rows_of_run
 from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of
 
 #: Rounds that are read from the files together, and those that an engine may hold at once.
@@ -45,15 +49,18 @@ class Question:
     def __str__(self) -> str:
         return f"{self.kind}={self.points:g}"
 
+    def to_record(self) -> dict[str, str]:
+        """Return what a start records of it."""
+        baseline = {"baseline": str(self.baseline.absolute())} if self.baseline else {}
+        return {"until_decided": str(self), **baseline}
 
-def parse_question(text: str | None, baseline: str | Path | None) -> Question | None:
+
+def parse_question(text: str, baseline: str | Path | None) -> Question:
     """Return the question of `--until-decided`, e.g. `effective=85.6`, and `--baseline`."""
-    kind, _, number = (text or "").partition("=")
+    kind, _, number = text.partition("=")
     if (kind == "not-worse") != (baseline is not None):
         msg = "--baseline is for --until-decided not-worse, which needs it"
         raise UsageError(msg)
-    if text is None:
-        return None
     try:
         points = float(number) if number else QUESTIONS[kind]
     except (KeyError, ValueError):
@@ -69,7 +76,7 @@ class Length:
     """What is known of a length."""
 
     def __init__(self, length: int, tasks: list[str], rows: int, alpha: float) -> None:
-        """Start without answers to the rows of each task."""
+        """Start without answers to the rows of each task; `alpha` is the chance of each side."""
         self.length, self.tasks, self.rows, self.alpha = length, tasks, rows, alpha
         #: Low and high scores of rounds by tasks; NaN without an answer.
         self.scores = np.full((2, rows, len(tasks)), np.nan)
@@ -84,9 +91,9 @@ class Length:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Bounds of the mean of all rows, in [0, 1]."""
+        """Bounds of the mean of all rows, in [0, 1]; each is wrong with a chance of `alpha`."""
         low, high = self.scores[:, : self.rounds]
-        return interval_of(low, high, self.rows, self.alpha)
+        return interval_of(low, high, self.rows, 2 * self.alpha)
 
     def decide(self, question: Question) -> None:
         """Look at the complete rounds, once more than before."""
@@ -98,11 +105,15 @@ class Length:
         if question.kind == "within":
             low, high = self.bounds
             self.is_decided = high - low <= 2 * share
-        elif rounds < self.rows:  # with the last row every mean is on one side
-            limit = share if question.kind == "effective" else (1 - share) / 2
+            return
+        limit = share if question.kind == "effective" else (1 - share) / 2
+        if rounds < self.rows:
             low_scores, high_scores = self.scores[:, :rounds]
             self.side = side_of(low_scores, high_scores, limit, self.rows, self.alpha)
-            self.is_decided = self.side is not None
+        else:
+            low, high = self.bounds
+            self.side = "above" if low >= limit else "below" if high < limit else None
+        self.is_decided = self.side is not None
 
 
 class Decision:
@@ -112,15 +123,16 @@ class Decision:
         """Start without answers.
 
         Raises:
-            UsageError: the tasks of a length have different numbers of rows.
+            UsageError: the tasks of a length have different numbers of rows, or the baseline cannot
+                be compared.
         """
         self.question, self._data, self._info = question, data, info
         self._lock = Lock()
         self._sent: dict[Key, tuple[Length, int, int, Row]] = {}
-        self._baseline = _answers_by_question(question.baseline) if question.baseline else {}
+        self._baseline = _baseline(question.baseline, info) if question.baseline else {}
         configs = [parse_config(name) for name in data.rows]
         lengths = sorted({length for _, length in configs}, reverse=question.kind == "effective")
-        alpha = ALPHA if question.kind == "within" else ALPHA / len(lengths)
+        alpha = ALPHA / 2 if question.kind == "within" else ALPHA / len(lengths)
         self.lengths = []
         for length in lengths:
             tasks = [task for task, each in configs if each == length]
@@ -179,13 +191,32 @@ class Decision:
         """Count an answer, or a failure, and look whether it decides."""
         with self._lock:
             one, number, place, row = self._sent.pop(answer.key)
-            low, high = self._score(answer, row)
-            if self.question.kind == "not-worse":
-                base = self._baseline.get((answer.config, question_digest(row)))
-                least, most = self._score(base, row)
-                low, high = (low - most + 1) / 2, (high - least + 1) / 2
-            one.scores[:, number, place] = low, high
+            one.scores[:, number, place] = self._bounds(answer, row)
             one.decide(self.question)
+
+    def replay(self, answers: Mapping[Key, Answer]) -> None:
+        """Count all answers that there are."""
+        for one in self.lengths:
+            for place, task in enumerate(one.tasks):
+                config = f"{task}_{one.length}"
+                rounds = {index: number for number, index in enumerate(order_of(task, one.rows))
+                          if (config, index, 0) in answers}  # fmt: skip
+                with closing(self._data.read(config)) as rows:
+                    for row in rows if rounds else ():
+                        if row.index in rounds:
+                            found = self._bounds(answers[config, row.index, 0], row)
+                            one.scores[:, rounds[row.index], place] = found
+            one.decide(self.question)
+
+    def _bounds(self, answer: Answer, row: Row) -> tuple[float, float]:
+        """Return what is averaged of a row, in [0, 1]: its least and its largest."""
+        low, high = self._score(answer, row)
+        if self.question.kind == "not-worse":
+            least, most = self._score(
+                self._baseline.get((answer.config, question_digest(row))), row
+            )
+            low, high = (low - most + 1) / 2, (high - least + 1) / 2
+        return low, high
 
     def _score(self, answer: Answer | None, row: Row) -> tuple[float, float]:
         """Return the score of an answer; without one all that it could be, 0 to 1."""
@@ -246,16 +277,56 @@ class Decision:
             longest = max(above, default=0)
             lengths = ", ".join(f"{length:,}" for length in unsure if length > longest)
             but = f" (cannot tell at {lengths})" if lengths else ""
-            found = f"effective length at {points:g}: {f'{longest:,}' if longest else 'none'}{but}"
+            tasks = {task for one in self.lengths for task in one.tasks}
+            what = "" if tasks == {*TASKS} else f" of the mean of these {len(tasks)} tasks"
+            end = f"{longest:,}" if longest else "none"
+            found = f"effective length{what} at {points:g}: {end}{but}"
         return f"{found}, after {used:,} of {every:,} rows"
 
 
-def _answers_by_question(run: Path) -> dict[tuple[str, str], Answer]:
-    """Return the answers of a run, by config and question digest."""
-    answers = RunFolder(run).answers().values()
-    found = {(one.config, one.question_digest or ""): one for one in answers}
-    if any(not digest for _, digest in found) or not found:
-        what = f"the answers of {read_info(run).model} record no questions; run it again"
-        msg = f"--baseline {quote(str(run))}: {what}"
-        raise UsageError(msg)
-    return found
+def decided(
+    folder: Path, rows_of: Callable[[Path, RunInfo], Dataset] = rows_of_run
+) -> dict[str, Any] | None:
+    """Return what the answers of a run decide, of the question that it was last started with.
+
+    None without a question, and once all rows are answered: then their scores tell.
+    """
+    run = RunFolder(folder)
+    start = next((one for one in reversed([*run.starts()]) if "until_decided" in one), None)
+    if start is None:
+        return None
+    info, answers = read_info(folder), run.answers()
+    if sum(one.error is None for one in answers.values()) >= sum(info.data.rows.values()):
+        return None
+    asked = str(start["until_decided"])
+    try:
+        question = parse_question(asked, str(start["baseline"]) if "baseline" in start else None)
+        decision = Decision(question, rows_of(folder, info), info)
+        decision.replay(answers)
+    except (RulerError, OSError) as error:
+        answer = f"{quote(asked)}: what the answers decide cannot be told ({error})"
+        return {"question": asked, "decided": False, "answer": answer, "guarantee": ""}
+    return decision.to_record()
+
+
+def _baseline(folder: Path, info: RunInfo) -> dict[tuple[str, str], Answer]:
+    """Return the answers of a baseline, by config and question digest.
+
+    Raises:
+        UsageError: it cannot be compared, or lacks a task of a length.
+    """
+    answers = [one for one in RunFolder(folder).answers().values() if one.error is None]
+    base = read_info(folder)
+    why = [*obstacles(base, info)]
+    if base.data.seed != info.data.seed:
+        why.append("the seeds differ, so that no question is shared")
+    known = {one.config: base.data.rows.get(one.config, 0) for one in answers}
+    if lacking := [name for name, rows in info.data.rows.items() if known.get(name, 0) < rows]:
+        more = f" and {len(lacking) - 1} more configs" * (len(lacking) > 1)
+        why.append(f"it lacks rows of {lacking[0]}{more}; carry it on, or ask fewer (--rows)")
+    if not all(one.question_digest for one in answers):
+        why.append("its answers record no questions; run it again")
+    if why:
+        option = f"--baseline {quote(str(folder))}"
+        raise UsageError(option, f"cannot be compared: {'; '.join(why)}")
+    return {(one.config, one.question_digest or ""): one for one in answers}

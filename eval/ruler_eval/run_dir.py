@@ -4,7 +4,6 @@ runs/x/run.json                 everything that decides on the answers, and its 
 runs/x/starts.jsonl             one line for each start: what may differ between them
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
                                 names end in the run's fingerprint
-runs/x/decision.json            what `--until-decided` found
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies
 runs/x/failure-0-of-8.txt       traceback of the engine, if it failed
 runs/x/shard-0-of-8.log         output of the shard's process (--data-parallel)
@@ -14,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -36,7 +35,7 @@ from ruler_eval.sharding import Shard
 
 #: Version of the layout of a run's files.
 FORMAT = 1
-RUN_FILE, STARTS, DECISION = "run.json", "starts.jsonl", "decision.json"
+RUN_FILE, STARTS = "run.json", "starts.jsonl"
 ANSWER_FILES = "answers-*.jsonl"
 #: The files of a shard.
 FAILURE, LOG, LOCK = "failure-{}.txt", "shard-{}.log", ".answers-{}.lock"
@@ -98,6 +97,24 @@ class RunInfo:
             del body["data"]["edition"]
         text = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+#: What must be the same in two runs that are compared, in the words of a refusal.
+COMPARABLE: dict[str, Callable[[RunInfo], object]] = {
+    "editions": lambda run: run.data.edition,
+    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
+    "protocols": lambda run: run.protocol,
+    "contexts": lambda run: "left out" if run.no_context else "given",
+    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
+}
+
+
+def obstacles(first: RunInfo, second: RunInfo) -> Iterator[str]:
+    """Yield what differs between two runs, so that they cannot be compared."""
+    for what, value in COMPARABLE.items():
+        one, other = value(first), value(second)
+        if one != other:
+            yield f"the {what} differ: {one} and {other}"
 
 
 def read_info(folder: Path) -> RunInfo:
@@ -230,11 +247,6 @@ class RunFolder:
             for line in (self.path / STARTS).read_bytes().splitlines():
                 with suppress(ValueError, TypeError, RecursionError):  # a crash may have cut a line
                     yield dict(json.loads(line))
-
-    def decision(self) -> dict[str, Any] | None:
-        """Return what the run decided; None if it was not to decide anything."""
-        path = self.path / DECISION
-        return dict(json.loads(path.read_bytes())) if path.is_file() else None
 
     def rows_per_second(self) -> float | None:
         """Return the rows that running processes finish in a second; None if none runs."""

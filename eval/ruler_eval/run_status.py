@@ -12,6 +12,7 @@ from rich.text import Text
 
 from ruler_data.names import counted, quote
 from ruler_data.views import html_table
+from ruler_eval.decide import decided
 from ruler_eval.run_dir import RunFolder, read_info
 
 #: Reasons of failures that are printed.
@@ -47,7 +48,8 @@ class Run:
         samples: answers to each row.
         rows_per_second: of the processes that run now; None without any.
         failure: why the call that returned this did not answer all that it was to; None if it did.
-        decision: what `--until-decided` found; None without that option.
+        decision: what `--until-decided` found; None without that option, while the run goes on, and
+            once all rows are answered.
     """
 
     folder: Path
@@ -172,4 +174,5 @@ def status(folder: str | Path, failure: str | None = None) -> Run:
     for summary in configs.values():
         summary.left = summary.rows - summary.answered - summary.failed
     figures, speed = tuple(configs.values()), run.rows_per_second()
-    return Run(run.path, figures, failed, info.samples, speed, failure, run.decision())
+    decision = decided(run.path) if speed is None else None
+    return Run(run.path, figures, failed, info.samples, speed, failure, decision)

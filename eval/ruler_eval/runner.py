@@ -6,7 +6,6 @@ on a thread while the engine computes. An exception of an engine becomes one lin
 a file with the traceback.
 """
 
-import json
 import traceback
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -33,7 +32,7 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
-from ruler_eval.run_dir import DECISION, FAILURE, RunFolder, RunInfo, faults, read_info
+from ruler_eval.run_dir import FAILURE, RunFolder, RunInfo, faults, read_info
 from ruler_eval.sharding import Shard, shares_of
 
 #: Prompts rendered before the engine needs them; each may hold a megabyte of ids.
@@ -118,13 +117,13 @@ def run_shard(
     Returns:
         How many of the rows have no answer now, and why; None if all have one.
     """
+    decision = Decision(question, job.data, job.info) if question else None
     with folder.hold(shard):
         if job.engine.open is not None:
             job.engine.open()
         folder.begin(job.info, shard)
-        pending = _resume(job, folder, shard)
+        pending = _resume(job, folder, shard, question)
         wanted: Iterator[Request | None] = requests(job, pending)
-        decision = Decision(question, job.data, job.info) if question else None
         if decision is not None:
             rows = decision.rows(folder.answers(), HELD if job.config.engine == "vllm" else None)
             wanted = (each and job.request(*each) for each in rows)
@@ -138,9 +137,6 @@ def run_shard(
                 advance(answer.config, 1)
                 if decision is not None:
                     decision.add(answer)
-        if decision is not None:
-            text = json.dumps(decision.to_record(), indent=1, ensure_ascii=False)
-            write_file(folder.path / DECISION, text + "\n")
     found = folder.answers() if pending else {}
     failed = [found[key].error for key in pending if key in found and found[key].error is not None]
     missing = 0 if decision else sum(key not in found for key in pending)
@@ -153,7 +149,7 @@ def run_shard(
     )
 
 
-def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Key]:
+def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | None) -> list[Key]:
     """Record the start, and return the rows of a shard without an answer."""
     torn: list[str] = []
     found = folder.answers(torn)
@@ -173,6 +169,7 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard) -> list[Key]:
         "data": str(job.data.source.folder.absolute()),
         "window": model.window,
         "trained_window": trained_window(model.config),
+        **(question.to_record() if question else {}),
         **published_options(job.config.options, free=True),
         "arguments": {
             **job.config.to_arguments(),

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -26,6 +26,7 @@ from ruler_data.names import quote
 from ruler_eval import answers, metrics, metrics_ruler2, reasoning
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
+from ruler_eval.decide import decided
 from ruler_eval.repeat import Pair, Repeat, read_repeats
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
@@ -133,8 +134,15 @@ def derive(run: Run, data: str | None = None) -> Results:
         found = scoring.results_of(info, answered, rows, partial=True)
         found = replace(found, window=window_of(folder))
         to_cache(key, found)
-    found = replace(found, noise=_noise(folder, found))
+    notes = (*found.notes, *decided_by(folder, lambda *run: _rows(run[0], run[1], data)))
+    found = replace(found, noise=_noise(folder, found), notes=notes)
     return found if claim is None else _agreed(file, claim, found)
+
+
+def decided_by(folder: Path, rows_of: Callable[[Path, RunInfo], Dataset]) -> list[str]:
+    """Return a line on what the answers of a run decide, if it was asked to."""
+    found = decided(folder, rows_of)
+    return [] if found is None else ["; ".join(filter(None, (found["answer"], found["guarantee"])))]
 
 
 def _noise(folder: Path, found: Results) -> float:

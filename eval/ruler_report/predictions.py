@@ -50,9 +50,8 @@ def read_run(folder: Path) -> tuple[RunInfo, Predictions]:
     if not any(folder.glob(ANSWER_FILES)):
         msg = f"{quote(str(folder))}: has no {ANSWER_FILES}; no row was answered yet"
         raise UsageError(msg)
-    answers, decision = RunFolder(folder).answers(torn), RunFolder(folder).decision()
-    decided = [] if decision is None else [f"{decision['answer']}; {decision['guarantee']}"]
-    return run, Predictions(answers, (*torn, *decided))
+    answers = RunFolder(folder).answers(torn)
+    return run, Predictions(answers, tuple(torn))
 
 
 def _read_files(place: Path, rows: Mapping[str, int]) -> dict[Key, Answer]:

@@ -11,7 +11,7 @@ from ruler_data.files import write_bytes, write_file
 from ruler_data.names import quote
 from ruler_eval.data import Dataset
 from ruler_eval.run_dir import RUN_FILE, RunInfo
-from ruler_report.derive import files_of, key_of, to_cache, window_of
+from ruler_report.derive import decided_by, files_of, key_of, to_cache, window_of
 from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, caveats_of
@@ -68,7 +68,8 @@ def score(
         msg = f"{shortfall}; resume the run, or score the answers that exist with --partial"
         raise RulerError(msg)
     to_cache(key_of(results.run if name else info, place), results)
-    results = replace(results, files=files_of(place))
+    notes = (*results.notes, *decided_by(place, lambda *_: rows))
+    results = replace(results, files=files_of(place), notes=notes)
     summary = summarize(results)
     write_results(target, results, summary.to_record())
     incomplete = [shortfall] if results.scored < results.rows else []

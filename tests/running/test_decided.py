@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 import ruler_eval
+import ruler_report
 from ruler_data.errors import UsageError
 from ruler_data.names import parse_config
 from ruler_eval.engines import Request
 from ruler_eval.sequential import order_of
+from ruler_report.derive import derive
 from tests.commands import succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import evaluate, keys
@@ -65,11 +67,13 @@ def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_pa
     out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
     found = run(data, out, "effective", generate=says)
     assert found.failure is None and found.decision is not None
-    assert found.decision["answer"].startswith("effective length at 85.6: 512, after ")
+    answer = "effective length of the mean of these 3 tasks at 85.6: 512, after "
+    assert found.decision["answer"].startswith(answer)
     lengths = found.decision["lengths"]
     assert lengths["1024"]["side"] == "below" and lengths["512"]["side"] == "above"
     assert 0 < lengths["1024"]["rows_of_a_task"] < ROWS and found.answered < found.rows
-    assert json.loads((out / "decision.json").read_text()) == found.decision
+    shown = evaluate("status", out)
+    assert found.decision["answer"] in " ".join(shown.stdout.split())
     first = order_of("niah_single_1", ROWS)[0]
     assert ("niah_single_1_1024", first) in keys(out)
     assert run(data, out, "effective", generate=says).answered == found.answered  # nothing more
@@ -78,8 +82,56 @@ def test_an_effective_length_takes_few_rows_and_holds_for_all(data: Path, tmp_pa
     for length, mean in means(data, out).items():
         low, high = lengths[str(length)]["bounds"]
         assert low <= mean <= high and (mean >= 85.6) == (length == 512)
-    shown = evaluate("status", out)
-    assert found.decision["answer"] in " ".join(shown.stdout.split())
+    assert whole.decision is None and "effective length" not in evaluate("status", out).stdout
+    assert not any("effective length" in note for note in derive(out).notes)
+
+
+def test_what_was_decided_follows_from_the_answers(data: Path, tmp_path: Path) -> None:
+    out, says = tmp_path / "run", model(_512=0.97, _1024=0.5)
+    found = run(data, out, "effective", generate=says)
+    assert found.decision is not None
+    line = f"{found.decision['answer']}; {found.decision['guarantee']}"
+    assert line in derive(out).notes  # nothing is scored yet
+    assert line in ruler_report.results(out, partial=True).results.notes
+    assert derive(out).notes.count(line) == 1
+    bounds = {length: one["bounds"] for length, one in found.decision["lengths"].items()}
+    assert bounds["1024"][1] < 85.6 <= bounds["512"][0]  # those that the verdict is read from
+    starts, (journal,) = out / "starts.jsonl", out.glob("answers-*")
+    true = starts.read_text()
+    for question, said in (("within=1", "no length yet"), ("speed=3", "cannot be told")):
+        starts.write_text(true + json.dumps({"until_decided": question}) + '\n{"until_deci')
+        forged = ruler_eval.status(out).decision
+        assert forged and not forged["decided"] and said in forged["answer"]
+    starts.write_text(true)
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:6]))
+    fewer = ruler_eval.status(out).decision
+    assert fewer and not fewer["decided"] and "cannot tell at 1,024, 512" in fewer["answer"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocol": "chat"}, "the protocols differ: chat and base"),
+        ({"no_context": True}, "the contexts differ: left out and given"),
+        ({"configs": "niah_single_1_512"}, "it lacks rows of niah_single_1_1024 and 4 more"),
+        ({"rows": 59}, "it lacks rows of niah_single_1_512 and 5 more"),
+        ({"seed": 7}, "the seeds differ, so that no question is shared"),
+    ],
+)
+def test_a_baseline_that_cannot_be_compared_is_refused_before_the_first_row(
+    change: dict[str, Any], message: str, data: Path, tmp_path: Path
+) -> None:
+    base, says = tmp_path / "base", model(_512=0.9, _1024=0.9)
+    how = {"protocol": "base", "generate": says, **change}
+    seed = how.pop("seed", 42)
+    ruler_eval.run(data, out=base, **how)
+    body = json.loads((base / "run.json").read_text())
+    del body["fingerprint"]
+    body["data"]["seed"] = seed
+    (base / "run.json").write_text(json.dumps(body))
+    with pytest.raises(UsageError, match=message):
+        run(data, tmp_path / "run", "not-worse", baseline=base, generate=says)
+    assert not (tmp_path / "run").exists()
 
 
 def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_path: Path) -> None:
@@ -93,6 +145,7 @@ def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_p
         data, tmp_path / "worse", "not-worse=5", generate=model(_512=0.4, _1024=0.9), **asks
     )
     assert worse.decision and worse.decision["answer"].startswith("worse at 512 tokens than")
+    assert ruler_eval.status(tmp_path / "worse").decision == worse.decision
     assert not any(config.answered for config in worse.configs if config.config.endswith("_1024"))
 
 
@@ -123,7 +176,7 @@ def test_what_cannot_be_decided_is_refused(
 ) -> None:
     says = model(_512=1.0, _1024=1.0)
     if message is None:
-        assert run(data, tmp_path / "run", until, generate=says, **more).decision
+        assert run(data, tmp_path / "run", until, generate=says, **more).failure is None
         return
     with pytest.raises(UsageError, match=message.replace(".", r"\.")):
         run(data, tmp_path / "run", until, generate=says, **more)

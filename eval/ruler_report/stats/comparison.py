@@ -5,13 +5,14 @@ protocol, edition and MAJOR version of the data agree, whatever the suite and th
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
+from ruler_eval import run_dir
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
 from ruler_report.format import format_length, format_p, format_signed, visible
@@ -33,14 +34,6 @@ from ruler_report.table import Shown, Table
 
 #: A prompt without a chat template.
 PLAIN = "{content}{answer_prefix}"
-#: What must be the same in two runs, in the words of a refusal.
-ALIKE: dict[str, Callable[[RunInfo], object]] = {
-    "editions": lambda run: run.data.edition,
-    "MAJOR data versions": lambda run: run.data.data_version.partition(".")[0],
-    "protocols": lambda run: run.protocol,
-    "contexts": lambda run: "left out" if run.no_context else "given",
-    "source texts": lambda run: "the sample corpus" if run.data.sample else "real ones",
-}
 #: What verdicts mean, of two runs and of a test for contamination.
 MEANINGS = {
     FIRST: "{first} is better",
@@ -286,11 +279,7 @@ def caveats(run: RunInfo) -> Iterator[str]:
 
 def obstacles(first: Results, second: Results, *, paired: bool) -> Iterator[str]:
     """Yield why two runs cannot be compared; nothing if they can."""
-    runs = (first.run, second.run)
-    for what, value in ALIKE.items():
-        if value(runs[0]) != value(runs[1]):
-            differing = " and ".join(visible(str(value(run))) for run in runs)
-            yield f"the {what} differ: {differing}"
+    yield from map(visible, run_dir.obstacles(first.run, second.run))
     if paired:
         return
     common = [name for name in first.configs if name in second.configs]
