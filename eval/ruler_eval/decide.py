@@ -157,7 +157,7 @@ class Decision:
         """Yield rows to send, with their config; None while `held` rounds of them are unanswered.
 
         Args:
-            found: answers of the folder, which count without being generated again.
+            found: the rows that are answered, which count without being generated again.
             held: see `HELD`; None for an engine that holds few rows anyway.
         """
         for one in self.lengths:
@@ -165,13 +165,12 @@ class Decision:
                 config = f"{one.tasks[place]}_{one.length}"
                 key = (config, row.index, 0)
                 answer = found.get(key)
-                is_known = answer is not None and answer.error is None
-                while held and not is_known and len(self._sent) >= held * len(one.tasks):
+                while held and answer is None and len(self._sent) >= held * len(one.tasks):
                     yield None
                 if self.is_over or one.is_over:
                     break
                 self._sent[key] = one, number, place, row
-                if answer is not None and is_known:
+                if answer is not None:
                     self.add(answer)
                 else:
                     yield config, row
@@ -221,6 +220,8 @@ class Decision:
     def _score(self, answer: Answer | None, row: Row) -> tuple[float, float]:
         """Return the score of an answer; without one all that it could be, 0 to 1."""
         if answer is None or answer.error is not None or answer.text is None:
+            return 0.0, 1.0
+        if answer.question_digest not in (None, question_digest(row)):
             return 0.0, 1.0
         task, opened = self._data.manifest.table[row.task], opens(self._info.frame)
         return (score_answer(row, task, answer, opened=opened)[1],) * 2

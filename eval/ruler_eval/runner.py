@@ -125,7 +125,10 @@ def run_shard(
         pending = _resume(job, folder, shard, question)
         wanted: Iterator[Request | None] = requests(job, pending)
         if decision is not None:
-            rows = decision.rows(folder.answers(), HELD if job.config.engine == "vllm" else None)
+            known = folder.answers()
+            for key in pending:
+                known.pop(key, None)
+            rows = decision.rows(known, HELD if job.config.engine == "vllm" else None)
             wanted = (each and job.request(*each) for each in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
         answers = journal.Journal(folder.path, shard.name, run)
