@@ -257,11 +257,6 @@ def _faults(inputs: Inputs, row: Row) -> Iterator[tuple[str, int, str]]:
     for fault, message in inputs.length_errors(row, ids, inputs.model.window).items():
         wrong = abs(len(ids) + row.max_new_tokens - row.length)
         yield fault, wrong if fault == "length" else len(ids) + room, message
-    bos = next((place for place, each in enumerate(ids) if each != tokenizer.bos_id), len(ids))
-    if tokenizer.wants_bos and bos != 1:
-        begins = f"{bos} BOS tokens" if bos else "no BOS"
-        message = f"the prompt begins with {begins}, the model expects one"
-        yield "bos", 0, f"{message}; fix its chat template"
     task = inputs.data.manifest.table.get(row.task)
     if task is not None and task.metric == "part":
         return  # a qa answer may be implied by the documents

@@ -76,11 +76,13 @@ class PromptFormat:
 
         Raises:
             UsageError: the model has none, and the protocol needs one; or it opens a block of
-                reasoning, which every protocol but `thinking` would score.
+                reasoning, which every protocol but `thinking` would score; or prompts do not have
+                exactly one BOS.
         """
         option, name = f"--protocol {self.protocol.name}", tokenizer.info.name
         if not tokenizer.has_template and not self.protocol.prefix:
             raise UsageError(option, f"tokenizer {name} has no chat template; use --protocol base")
+        tokenizer.check_bos(self.protocol.variables)
         if self.protocol.variables is None or self.protocol.name == "thinking":
             return
         if reasoning.opens(tokenizer.render("{content}", "", self.protocol.variables)):

@@ -81,6 +81,20 @@ class PromptTokenizer(ABC):
         """Whether every prompt must begin with BOS."""
         return self.bos_id is not None
 
+    def check_bos(self, variables: Mapping[str, object] | None = PLAIN) -> None:
+        """Refuse a chat template with which a prompt has another number of BOS than one.
+
+        Raises:
+            UsageError: it has, and the model wants one.
+        """
+        ids = self.prompt_ids("x", "", variables)
+        found = next((place for place, each in enumerate(ids) if each != self.bos_id), len(ids))
+        if self.wants_bos and found != 1:
+            begins = f"{found} BOS tokens" if found else "no BOS"
+            wrong = f"a prompt begins with {begins}, the model expects one"
+            name = f"tokenizer {self._info.name}"
+            raise UsageError(name, f"{wrong}; fix its chat template")
+
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without any special tokens added."""
         return (self._fast.counter if self._fast else self._reference).count(texts)

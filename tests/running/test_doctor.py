@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import ruler_builders
+from ruler_data import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.manifest import Manifest
 from ruler_data.tokenizers import PromptTokenizer
@@ -55,12 +57,6 @@ def with_template(folder: Path, template: str | None, **changes: object) -> Path
 
 
 BROKEN: dict[str, tuple[str, dict[str, object], str]] = {
-    "a second BOS in the template": (
-        "<s>" + tiny.LLAMA, {}, "the prompt begins with 2 BOS tokens, the model expects one",
-    ),
-    "a BOS that the config does not name": (
-        tiny.LLAMA.replace("{{ bos_token }}", "<s>"), {"bos_token": None}, "begins with 2 BOS",
-    ),
     "no generation prompt": (
         tiny.LLAMA.split("{% if add_generation_prompt %}")[0], {}, "it has no generation prompt",
     ),
@@ -77,13 +73,41 @@ def test_a_broken_template_is_found(frozen: Path, tmp_path: Path, fault: str) ->
     assert any(output in error for error in errors(found)), found["findings"]
 
 
-def test_a_missing_bos_is_found(frozen: Path, tmp_path: Path) -> None:
+TWO_BOS = "<s>" + tiny.LLAMA
+BOS: dict[str, tuple[str, dict[str, object], str]] = {
+    "twice in the template": (TWO_BOS, {}, "2 BOS tokens"),
+    "in the template, unnamed": (
+        tiny.LLAMA.replace("{{ bos_token }}", "<s>"), {"bos_token": None}, "2 BOS tokens",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("place", BOS)
+@pytest.mark.parametrize("command", ["doctor", "run"])
+def test_a_template_with_two_bos_is_refused(
+    frozen: Path, tmp_path: Path, place: str, command: str
+) -> None:
+    template, changes, begins = BOS[place]
+    model = with_template(tmp_path / "broken", template, **changes)
+    out = ("--out", tmp_path / "out") if command == "run" else ()
+    done = evaluate(command, "--data", frozen, "--model", model, "--engine", "oracle", *out)
+    assert f"a prompt begins with {begins}, the model expects one" in refusal(done)
+
+
+def test_a_build_with_two_bos_is_refused(tmp_path: Path) -> None:
+    model = with_template(tmp_path / "broken", TWO_BOS)
+    with pytest.raises(UsageError, match="begins with 2 BOS tokens, the model expects one"):
+        ruler_builders.build(str(model), lengths="2k", tasks="vt", rows=1, out=tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
+def test_a_missing_bos_is_refused(frozen: Path, tmp_path: Path) -> None:
     tiny.make_tokenizer(tmp_path / "m", tiny.QWEN3, adds_bos=False)
     path = tmp_path / "m" / "tokenizer_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "add_bos_token": True}))
     (tmp_path / "m" / "config.json").write_text(json.dumps(tiny.config()))
-    found = examine(frozen, tmp_path / "m", "--sample", 2)
-    assert any("begins with no BOS" in error for error in errors(found))
+    done = evaluate("doctor", "--data", frozen, "--model", tmp_path / "m")
+    assert "begins with no BOS" in refusal(done)
 
 
 def test_another_tokenizer_is_an_error_in_one_line_unless_it_is_asked_for(

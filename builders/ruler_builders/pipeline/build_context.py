@@ -71,6 +71,7 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
         what = f"its chat template shows the user's text {times} times, and not once as it is"
         msg = f"tokenizer {tokenizer.info.name}: {what}; no row can be fitted with it"
         raise UsageError(msg)
+    tokenizer.check_bos()
     around = template_reserve(tokenizer)
     is_small = plan.counter == "auto" and plan.tokens < WORTHWHILE
     tokenizer.use("tokenizers" if is_small else plan.counter, PROBES)
