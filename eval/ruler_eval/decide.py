@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import parse_config, quote
+from ruler_data.names import counted, parse_config, quote
 from ruler_data.row import Row, question_digest
 from ruler_data.tasks import TASKS
 from ruler_eval.answers import Answer, Key, score_answer
@@ -323,7 +323,7 @@ def _baseline(folder: Path, info: RunInfo) -> dict[tuple[str, str], Answer]:
         why.append("the seeds differ, so that no question is shared")
     known = {one.config: base.data.rows.get(one.config, 0) for one in answers}
     if lacking := [name for name, rows in info.data.rows.items() if known.get(name, 0) < rows]:
-        more = f" and {len(lacking) - 1} more configs" * (len(lacking) > 1)
+        more = f" and {counted(len(lacking) - 1, 'more config')}" * (len(lacking) > 1)
         why.append(f"it lacks rows of {lacking[0]}{more}; carry it on, or ask fewer (--rows)")
     if not all(one.question_digest for one in answers):
         why.append("its answers record no questions; run it again")

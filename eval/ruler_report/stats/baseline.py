@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_data.names import parse_config, parse_length
+from ruler_data.names import counted, parse_config, parse_length
 from ruler_report.format import format_length
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
 from ruler_report.stats.comparison import Comparison, compared, labels_of, pair_table
@@ -172,7 +172,7 @@ def _lacking(run: Results) -> dict[str, int]:
 def _few(lacking: dict[str, int]) -> str:
     """Return the first configs with their rows, and how many more there are."""
     which = ", ".join(f"{name} {rows:,}" for name, rows in [*lacking.items()][:3])
-    return which + f" and {len(lacking) - 3} more configs" * (len(lacking) > 3)
+    return which + f" and {counted(len(lacking) - 3, 'more config')}" * (len(lacking) > 3)
 
 
 def check_margin(margin: float) -> None:
