@@ -224,6 +224,30 @@ def test_an_edition_of_upstream_that_was_built_here_is_identified(tmp_path: Path
         assert (one.template, one.same) == ("meta-llama3", 2)
 
 
+@pytest.mark.parametrize("edition", ["upstream-2024-04", OLD, NEW])
+def test_an_edition_is_exported_as_its_own_scripts_write_it(edition: str, tmp_path: Path) -> None:
+    tasks = ["niah_single_1", "vt", "cwe"]
+    ruler_builders.build(
+        TOKENIZER, tasks=tasks, lengths=[4096], rows=2, edition=edition, out=tmp_path / "own"
+    )
+    out = ruler_builders.export(tmp_path / "own", tool="upstream", out=tmp_path / "out")
+    for task in tasks:
+        text = (out / "4096" / "data" / task / "validation.jsonl").read_text()
+        expected = ""
+        for row in upstream_rows(edition, task, rows=2):
+            record = {"index": row.index, "input": row.input, "outputs": row.outputs}
+            record["length"] = row.length
+            if edition == NEW:
+                record |= {"length_w_model_temp": row.length, "answer_prefix": row.answer_prefix}
+                if task == "niah_single_1":
+                    before = row.input.partition(row.outputs[0])[0]
+                    record["token_position_answer"] = counter(TOKENIZER).count([before])[0]
+            expected += json.dumps(record) + "\n"
+        assert text == expected
+    found = ruler_builders.identify(out, tokenizer=TOKENIZER)
+    assert all(edition in one.edition and one.same == 2 for one in found)
+
+
 def test_the_public_llama3_rows_are_identified(shared: Path, tmp_path: Path) -> None:
     """The first rows of niah_single_1 at 4,096 in the public set of 2024-12 begin like this."""
     tokenizer = str(shared / "tokenizers" / "llama3")

@@ -1,7 +1,7 @@
 """`ruler-data export`: a dataset as another tool reads it, with everything that the tool needs.
 
     kvpress     4096/test-00000-of-00001.parquet, one file a length, column `answer`
-    upstream    4096/data/vt/validation.jsonl, the answer prefix at the end of `input`
+    upstream    4096/data/vt/validation.jsonl, of an edition as its own script writes it
     jsonl       vt_4096.jsonl, the columns of the rows, with `id` and `prompt`
     lm-eval     one YAML a config, groups by length, the metric
     inspect     one module for all configs
@@ -23,11 +23,14 @@ import yaml
 
 from ruler_builders.exchange.layouts import new_folder
 from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
+from ruler_builders.upstream import Arguments, edition_of, model_template
+from ruler_builders.upstream.columns import written_rows
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
-from ruler_data.names import config_file, parse_config
+from ruler_data.names import config_file, parse_config, quote
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
+from ruler_data.tokenizers.registry import find_by_fingerprint, load_tokenizer
 
 #: Rows of a row group for kvpress.
 ROWS_AT_ONCE = 50
@@ -124,7 +127,7 @@ def _write_kvpress(source: Source, about: Mapping[str, Any], folder: Path) -> No
                     writer.write_table(pa.Table.from_pylist(records, schema))
 
 
-def _lines(path: str, record: Callable[[str, Row], Mapping[str, Any]]) -> Write:
+def _lines(path: str, records: Callable[[Source, str], Iterator[Mapping[str, Any]]]) -> Write:
     """Return what writes a file of lines for each config, at a path with TASK and LENGTH."""
 
     def write(source: Source, about: Mapping[str, Any], folder: Path) -> None:
@@ -133,8 +136,7 @@ def _lines(path: str, record: Callable[[str, Row], Mapping[str, Any]]) -> Write:
             place = folder / path.replace("TASK", task).replace("LENGTH", str(length))
             place.parent.mkdir(parents=True, exist_ok=True)
             with place.open("w", encoding="utf-8", newline="\n") as file:
-                for row in _rows(source, name):
-                    file.write(json.dumps(record(name, row), ensure_ascii=False) + "\n")
+                file.writelines(json.dumps(one) + "\n" for one in records(source, name))
 
     return write
 
@@ -174,18 +176,38 @@ def _write_lm_eval(_: Source, about: Mapping[str, Any], folder: Path) -> None:
         write(length, {"group": f"ruler_{length}", "task": tasks, "aggregate_metric_list": means})
 
 
-def _upstream(_: str, row: Row) -> Mapping[str, Any]:
-    """Return the columns that `call_api.py` of every commit reads."""
-    return {
-        "index": row.index,
-        "input": row.prompt,
-        "outputs": row.outputs,
-        "length": row.length,
-    }
+def _upstream(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
+    """Yield what upstream's scripts write; of other rows, what `call_api.py` of every commit reads.
+
+    Raises:
+        UsageError: the tokenizer of an edition, in which upstream counts, is not available.
+    """
+    manifest, rows = source.manifest, _rows(source, name)
+    if not manifest.is_upstream:
+        for row in rows:
+            columns = {"index": row.index, "input": row.prompt, "outputs": row.outputs}
+            yield {**columns, "length": row.length}
+        return
+    (task, length), tokenizer = parse_config(name), manifest.tokenizer
+    spec = find_by_fingerprint(tokenizer)
+    if spec is None:
+        where, what = f"tokenizer {quote(tokenizer.name)}", "upstream's lengths are counted in it"
+        raise UsageError(where, f"{what}, and it is not available; set RULER_TOKENIZERS")
+    arguments = Arguments(
+        edition_of(manifest.edition),
+        manifest.table[task],
+        length,
+        manifest.configs[name].rows,
+        manifest.seed,
+        model_template(manifest.chat_template or "base"),
+        tokenizer.extra_reserve,
+    )
+    yield from written_rows(rows, arguments, load_tokenizer(spec, allow_download=False))
 
 
-def _plain(name: str, row: Row) -> Mapping[str, Any]:
-    return {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()}
+def _plain(source: Source, name: str) -> Iterator[Mapping[str, Any]]:
+    for row in _rows(source, name):
+        yield {"id": f"{name}/{row.index}", "prompt": row.prompt, **row.to_record()}
 
 
 _SCORE = "\nruler-eval score {} --data DATA --model NAME --protocol {}"

@@ -7,15 +7,15 @@ the context (what it opens with) and with the question (what it closes the user'
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ruler_builders.upstream import SCRIPTS, replay
 from ruler_builders.upstream.sources import UpstreamSources
 from ruler_builders.upstream.state import Arguments, UpstreamRow
-from ruler_data.row import PackedRow, Span, utf8
-from ruler_data.tasks import Cwe, Params, Qa
+from ruler_data.row import PackedRow, Row, Span, utf8
+from ruler_data.tasks import Cwe, Niah, Params, Qa, Vt
 from ruler_data.tokenizers.counters import Text
 from ruler_data.tokenizers.protocol import PromptTokenizer
 
@@ -45,8 +45,7 @@ def packed_rows(
 
     `length` is this dataset's, not upstream's: tokens of the prompt as it is sent, BOS and chat
     template included, and room for the answer; it may be above the config's length. A prompt that
-    contains a chat template is sent without another one. Upstream's own `length` is
-    `count([row.prompt])[0] + row.max_new_tokens` (until 2025-06, vt's example counts twice).
+    contains a chat template is sent without another one. `written_rows` has upstream's own.
     """
     task = arguments.task
     rows = replay(arguments, sources, lambda text: tokenizer.count([text])[0])
@@ -64,6 +63,35 @@ def packed_rows(
             length=task.max_new_tokens + tokens,
             evidence=np.array(evidence, dtype=np.int64).reshape(-1, 2),
         )
+
+
+def written_rows(
+    rows: Iterable[Row], arguments: Arguments, tokenizer: PromptTokenizer
+) -> Iterator[dict[str, object]]:
+    """Yield all rows of a config as upstream's script writes them, from those of the dataset.
+
+    vt counted an example that is not in its rows (until 2025-06), so its rows are made again.
+    """
+
+    def count(text: str) -> int:
+        return tokenizer.count([text])[0]
+
+    task, bisects = arguments.task, arguments.edition.bisects
+    again: Iterator[UpstreamRow] = iter(())
+    if isinstance(task.params, Vt) and not bisects:
+        again = replay(arguments, UpstreamSources(None), count)
+    for row in rows:
+        made = next(again, None)
+        length = made.length if made else count(row.prompt) + task.max_new_tokens
+        record = {"index": row.index, "input": row.prompt, "outputs": row.outputs, "length": length}
+        if bisects:
+            text = row.context + row.question
+            record |= {"input": text, "length_w_model_temp": length + arguments.template_tokens}
+            record["answer_prefix"] = row.answer_prefix
+            if isinstance(task.params, Niah):  # upstream reuses the name of the row's index
+                record["index"] = place = text.find(row.outputs[0])
+                record["token_position_answer"] = count(text[:place])
+        yield record
 
 
 def prompt_tokens(
