@@ -25,7 +25,7 @@ from ruler_builders.upstream import (
 )
 from ruler_data.tasks import TASKS
 from tests.commands import finish, spawn, started
-from tests.conftest import Cli
+from tests.conftest import Builds, Cli
 from tests.hub import Blob, Hub, Repo
 from tests.rows import counter
 from tests.running.tiny import make_tokenizer
@@ -197,6 +197,26 @@ def test_rows_of_this_project_and_of_nobody_are_told(tmp_path: Path, cli: Cli) -
     done = cli("identify", write(tmp_path / "x_4096.jsonl", [record]))
     assert done.returncode == 1 and "no known edition" in done.stderr
     assert "nearest is" in done.stdout and "Traceback" not in done.stderr
+
+
+def test_rows_with_another_text_are_not_this_projects_though_the_questions_are(
+    builds: Builds, tmp_path: Path
+) -> None:
+    own = builds("vt,fwe", tokenizer="mistral")
+    path = ruler_builders.export(own, tool="jsonl", out=tmp_path / "out") / "vt_1024.jsonl"
+    (found,) = ruler_builders.identify(path)
+    assert (found.edition, found.tokenizer, found.same) == ("balanced", "mistral", 3)
+    assert "3 of 3 rows the same" in str(found)
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["context"] = record["context"].replace("The grass is green. ", "Junk. ")
+    write(path, records)
+    (found,) = ruler_builders.identify(path)
+    assert found.edition == "balanced" and found.same == 0
+    assert "questions and answers of 3 rows the same; text not compared" in str(found)
+    identities = ruler_builders.identify(path, tokenizer="mistral")
+    assert identities.exit_status == 1
+    assert "with mistral the prompt differs from character" in str(identities)
 
 
 def test_rows_of_the_sources_that_the_environment_names_are_identified(

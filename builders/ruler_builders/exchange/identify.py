@@ -32,6 +32,7 @@ from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name, parse_length
 from ruler_data.tasks import Cwe, Niah, Ruler2
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers.protocol import template_reserve
 from ruler_data.tokenizers.registry import REGISTRY
 from ruler_data.version import DEFAULT_SEED
 
@@ -44,6 +45,7 @@ UNREPEATABLE = "RULER v2 of NeMo-Skills or a port of it, whose rows nobody can m
 #: The layout of this project, and rows in it of which the sources here make others.
 OWN = "ruler-data"
 OTHER = "the sources here make other rows; give --sources DIR with those of the build"
+COUNTS_OTHERWISE = "no tokenizer here counts the stored lengths"
 #: Characters of a text that is always tokenized; vt's example is that short.
 SHORT = 8000
 
@@ -62,7 +64,8 @@ class Identity:
         words: version of wonderwords; empty where the task needs none or both give the same.
         template: upstream's chat template in the prompts, or `another`; `base` for none.
         same: number of rows that came out byte for byte.
-        nearest: where nothing came out: the closest edition and where it parts.
+        nearest: where no row came out: the closest edition and where it parts, or why no text was
+            compared.
         untested: tokenizers that are not here, and what else could not be tried.
     """
 
@@ -85,7 +88,7 @@ class Identity:
             return f"{name}: no known edition{prompts}; {self.nearest}"
         words = f", wonderwords {self.words}" if self.words else ""
         counted = f"tokenizer {self.tokenizer or 'unknown'}"
-        same = f"{self.same} of {self.rows} rows the same"
+        same = f"{self.same} of {self.rows} rows the same" if self.same else self.nearest
         return f"{name}: {self.edition}, {counted}{words}{prompts}: {same}"
 
 
@@ -160,8 +163,11 @@ class _Bench:
         self._tokenizers: dict[str, PromptTokenizer] = {}
         self._missing: list[str] = []
         self._named = ""  # the tokenizer of a build of this project, which may not be here
+        self._reserve, self._sure = 0, {tokenizer}  # tokenizers whose rows these are said to be
         with suppress(RulerError):
-            self._named = f"{read_manifest(data).tokenizer.name} (by its manifest)"
+            named = read_manifest(data).tokenizer
+            self._named, self._reserve = f"{named.name} (by its manifest)", named.extra_reserve
+            self._sure.add(named.name)
         for name in [tokenizer] if tokenizer else REGISTRY:
             try:
                 self._tokenizers[name] = load_tokenizer(name, allow_download=bool(tokenizer))
@@ -185,10 +191,8 @@ class _Bench:
             template=first.template if first.template in TEMPLATES else "another",
             tokenizer=self._named,
         )
-        if self._is_balanced(rows):
-            fits = (name for name, one in self._tokenizers.items() if _sent(one, rows))
-            name = next(fits, self._named)
-            return replace(found, edition=BALANCED, tokenizer=name, same=len(rows))
+        if self._asks(rows):
+            return self._balanced(found, rows)
         if isinstance(first.task.params, Ruler2):
             return replace(found, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
         if first.layout == OWN:  # its lengths are those of the prompts as they are sent
@@ -214,18 +218,45 @@ class _Bench:
             untested=untested,
         )
 
-    def _is_balanced(self, rows: Sequence[OtherRow]) -> bool:
+    def _asks(self, rows: Sequence[OtherRow]) -> bool:
         """Whether the balanced edition asks this, which needs no tokenizer."""
         sources = TokenizedSources(self._seed, self._library, ByteCounter())
         try:
             for place, row in enumerate(rows):
-                index = place if row.index is None else row.index
-                made = make_row(row.task, sources, index, Target(16384, 0))
+                made = make_row(row.task, sources, _index(row, place), Target(16384, 0))
                 if (made.outputs, made.question) != (row.outputs, row.question):
                     return False
         except RulerError:
             return False
         return True
+
+    def _balanced(self, found: Identity, rows: Sequence[OtherRow]) -> Identity:
+        """Return which tokenizer makes the text of rows that the balanced edition asks."""
+        asked = f"questions and answers of {len(rows)} rows the same"
+        best = replace(
+            found,
+            edition=BALANCED,
+            nearest=f"{asked}; text not compared",
+            untested=(*self._missing, COUNTS_OTHERWISE),
+        )
+        for size, (name, one) in product(_lengths(rows), self._tokenizers.items()):
+            fits = (_sent(one, row, size - self._reserve) for row in rows)
+            if name not in self._sure and not all(fits):
+                continue
+            sources = TokenizedSources(self._seed, self._library, one)
+            target = Target(size, template_reserve(one), self._reserve)
+            tried = replace(found, tokenizer=name)
+            for place, row in enumerate(rows):
+                made = make_row(row.task, sources, _index(row, place), target).unpack()
+                if made.prompt != row.prompt:
+                    shared = len(commonprefix([made.prompt, row.prompt]))  # noqa: RUF071
+                    differs = f"with {name} the prompt differs from character {shared:,}"
+                    best = replace(tried, nearest=f"nearest is {BALANCED}: {asked}, {differs}")
+                    break
+                tried = replace(tried, edition=BALANCED, same=place + 1)
+            if tried.same:
+                return tried
+        return best
 
     def _tries(self, found: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
@@ -235,7 +266,7 @@ class _Bench:
         versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
         counted = {name: one for name, one in self._tokenizers.items() if _counts(one, rows)}
         if not counted:
-            notes.append("no tokenizer here counts the stored lengths")
+            notes.append(COUNTS_OTHERWISE)
         for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
             if edition.name == "upstream-2024-04" and task.name != "vt":
                 continue  # as upstream-2025-01
@@ -270,14 +301,15 @@ def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[Upstream
     return 0, replace(tried, same=len(rows))
 
 
-def _sent(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
-    """Whether the stored lengths are those of the prompts as they are sent."""
-    return all(
-        row.length
-        == row.task.max_new_tokens
-        + tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
-        for row in rows
-    )
+def _index(row: OtherRow, place: int) -> int:
+    return place if row.index is None else row.index
+
+
+def _sent(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:
+    """Whether a prompt as it is sent has the stored length, or nearly the limit without one."""
+    tokens = tokenizer.count_prompt(row.context + row.question, row.answer_prefix)
+    found = tokens + row.task.max_new_tokens
+    return 0.9 * limit < found <= limit if row.length is None else found == row.length
 
 
 def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
