@@ -23,7 +23,7 @@ from typing import Any
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
-from ruler_eval import answers, metrics, metrics_ruler2, reasoning
+from ruler_eval import answers, journal, metrics, metrics_ruler2, reasoning, run_dir
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
 from ruler_eval.decide import decided
@@ -43,8 +43,8 @@ from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read
 
 #: Modules that decide on a score.
 SCORERS = (
-    answers, exact, failures, metrics, metrics_ruler2, official, prediction_formats, predictions,
-    reasoning, results_file, scoring,
+    answers, exact, failures, journal, metrics, metrics_ruler2, official, prediction_formats,
+    predictions, reasoning, results_file, run_dir, scoring,
 )  # fmt: skip
 #: What every version of this package computes alike, and the words for some of it.
 LASTING = ("digest", "rows", "scores", "failed", "missing")
