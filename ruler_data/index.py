@@ -235,15 +235,14 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
         UsageError: the model's tokenizer is not available, and no release lists the model.
         RulerError: the repo is not available, or has no release.
     """
-    from ruler_data.tokenizers.registry import REGISTRY
+    from ruler_data.tokenizers.registry import known_name, load_tokenizer_of
 
     model = str(model)
     index = releases_of(repo) if repo else Index()
-    known = next((name for name, one in REGISTRY.items() if model in one.ids), None)
-    build = f"ruler-data build --tokenizer {shlex.quote(known or model)}"
+    build = f"ruler-data build --tokenizer {shlex.quote(known_name(model) or model)}"
     build += f" --reserve {reserve}" if reserve else ""
     try:
-        info = _tokenizer(model, known)
+        info = load_tokenizer_of(model).info
     except UsageError:
         if (release := index.of_model(model, reserve)) is None:
             raise
@@ -257,15 +256,3 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
             "template that is not the model's; `ruler-eval doctor` says by how much they differ"
         )
     return Found(model, info, release, build)
-
-
-def _tokenizer(model: str, known: str | None) -> TokenizerInfo:
-    """Return a model's tokenizer, or the one in the registry where the Hub gates the model's."""
-    from ruler_data.tokenizers.registry import ALIASES, REGISTRY, load_tokenizer
-
-    try:
-        return load_tokenizer(model).info
-    except UsageError:
-        if known is None or model in (*REGISTRY, *ALIASES):
-            raise
-    return load_tokenizer(known).info

@@ -8,7 +8,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from ruler_data import UsageError
 from ruler_data.tokenizers import load_tokenizer
+from tests.commands import succeeded
 from tests.conftest import Cli
+from tests.running import tiny
 
 COMMIT = "c" * 40
 BUILD = ("build", "--tokenizer", "org/tok", "--tasks", "vt", "--lengths", 16384, "--rows", 1)
@@ -76,3 +78,16 @@ def test_one_switch_alone_keeps_a_tokenizer_from_being_downloaded(
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(UsageError, match="Hub's cache, and downloads are off"):
         load_tokenizer("org/not-in-the-cache")
+
+
+def test_a_release_is_proved_offline_where_its_tokenizer_s_name_stands_for_another(
+    tmp_path: Path, cli: Cli
+) -> None:
+    for names, template in (("one", tiny.LLAMA), ("other", tiny.GEMMA)):
+        tiny.make_tokenizer(tmp_path / names / "llama3", template)
+    one, other = ({"RULER_TOKENIZERS": str(tmp_path / names)} for names in ("one", "other"))
+    options = ("--sources-kind", "sample", "--tasks", "vt", "--lengths", 2048, "--rows", 1)
+    out = tmp_path / "out"
+    succeeded(cli("build", *options, "--tokenizer", "llama3", "--out", out, env=one))
+    verified = cli("verify", out, env=other)
+    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -67,7 +67,10 @@ BaseUrl = Annotated[
     str | None, Option(help="Address of an OpenAI-compatible server, with /v1; selects `openai`.")
 ]
 Tokenizer = Annotated[
-    str | Path | None, Option(help="Tokenizer that renders prompts [default: the model's own].")
+    str | Path | None,
+    Option(
+        help="Tokenizer that renders prompts [default: the model's; where unknown, the data's]."
+    ),
 ]
 ModelName = Annotated[str | None, Option(help="Name to record [default: the folder's, or the id].")]
 ModelRevision = Annotated[str | None, Option(help="Tag or commit of the model's repo.")]

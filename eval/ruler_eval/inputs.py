@@ -132,8 +132,12 @@ def open_inputs(config: EvalConfig) -> Inputs:
         data = open_dataset(where, config.revision).choose(*chosen)
     model = open_model(config)
     tokenizer = load_tokenizer(str(config.tokenizer)) if config.tokenizer is not None else None
-    if tokenizer is None and model.folder is not None:
-        tokenizer = model.tokenizer()
+    if tokenizer is None and (model.folder is not None or config.engine == "openai"):
+        try:
+            tokenizer = model.tokenizer()
+        except UsageError:  # of a server, whose name for its model may be any
+            if model.folder is not None:
+                raise
     if index is not None:
         release = release_for(index, config, model, tokenizer)
         named = f"{release.repo} {release.tag}, commit {release.commit}"
@@ -142,6 +146,11 @@ def open_inputs(config: EvalConfig) -> Inputs:
     data.fetch()
     if tokenizer is None and (spec := find_by_fingerprint(data.manifest.tokenizer)) is not None:
         tokenizer = load_tokenizer(spec)
+        if config.engine == "openai":
+            warn(
+                f"rendered with {tokenizer.info.name} (the data's): the tokenizer of {model.name} "
+                "is not known here; give --tokenizer"
+            )
     if tokenizer is None:
         msg = (
             f"tokenizer {data.manifest.tokenizer.name} is not available, and the model's own is "

@@ -17,9 +17,9 @@ from typing import Any
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import check_name, quote
-from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
+from ruler_data.tokenizers import PromptTokenizer
 from ruler_data.tokenizers.hf import FILES, Origin
-from ruler_data.tokenizers.registry import load_folder
+from ruler_data.tokenizers.registry import load_folder, load_tokenizer_of
 from ruler_eval.eval_config import EvalConfig
 
 #: Engines that need no files of the model.
@@ -71,7 +71,7 @@ class Model:
     def tokenizer(self) -> PromptTokenizer:
         """Return the model's own tokenizer."""
         if self.folder is None:
-            return load_tokenizer(self.source)
+            return load_tokenizer_of(self.source)
         origin = Origin(self.source if self.hub_revision else None, self.hub_revision)
         return load_folder(self.folder, self.name.rpartition("/")[2], origin)
 

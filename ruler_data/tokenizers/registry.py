@@ -147,10 +147,29 @@ def load_tokenizer(spec: str, *, allow_download: bool = True) -> PromptTokenizer
     return _first_available(check_name("tokenizer", name), spec, [on_hub])
 
 
+def load_tokenizer_of(model: str) -> PromptTokenizer:
+    """Return a model's own tokenizer, or the one in the registry where the Hub gates the model's.
+
+    Raises:
+        UsageError: neither is available.
+    """
+    try:
+        return load_tokenizer(model)
+    except UsageError:
+        if (known := known_name(model)) is None:
+            raise
+    return load_tokenizer(known)
+
+
+def known_name(model: str) -> str | None:
+    """Return the name in the registry of the tokenizer that a model on the Hub has."""
+    return next((name for name, known in REGISTRY.items() if model in known.ids), None)
+
+
 def find_by_fingerprint(info: TokenizerInfo) -> str | None:
     """Return how to load a manifest's tokenizer, if it is available offline, else None."""
-    kept = cache_dir("tokenizers") / info.fingerprint
-    for spec in (info.name, info.hub_id, str(kept)):
+    kept = cache_dir("tokenizers", info.fingerprint)
+    for spec in (info.name, info.hub_id, str(kept / info.name), *map(str, kept.glob("*"))):
         with suppress(UsageError):
             if spec and load_tokenizer(spec, allow_download=False).info.counts_like(info):
                 return spec
@@ -158,7 +177,7 @@ def find_by_fingerprint(info: TokenizerInfo) -> str | None:
 
 
 def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokenizer:
-    """Return the tokenizer in a folder, and keep a copy of its files by fingerprint.
+    """Return the tokenizer in a folder, and keep a copy of its files by fingerprint and name.
 
     Raises:
         UsageError: the folder holds no tokenizer in a known format.
@@ -173,7 +192,7 @@ def load_folder(folder: Path, name: str, origin: Origin = LOCAL) -> PromptTokeni
             remedy = "save one with AutoTokenizer.from_pretrained(...).save_pretrained(FOLDER)"
             raise UsageError(where, f"{what}; {remedy}")
         tokenizer = MistralCommonTokenizer(mistral[0], name)
-    copy = cache_dir("tokenizers") / tokenizer.info.fingerprint
+    copy = cache_dir("tokenizers", tokenizer.info.fingerprint, name)
     with suppress(OSError, RulerError):  # without a copy, the user has to name the tokenizer
         for file in tokenizer.info.files:
             if not (copy / file).exists():

@@ -10,6 +10,7 @@ import pytest
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
+from ruler_data.tokenizers.registry import load_folder
 from tests.builds import until
 from tests.commands import finish
 from tests.running.processes import answered, evaluate, lines, refusal, started, whole_lines
@@ -50,6 +51,30 @@ def test_ids_are_sent_and_each_row_gets_its_own_answer(
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert "sk-secret-9" not in done.stdout + done.stderr + written
     assert str(server.port) not in written
+
+
+def test_a_served_model_gets_ids_of_its_own_tokenizer_and_a_mere_name_those_of_the_data(
+    frozen: Path, tmp_path: Path, shared: Path, tokenizer: PromptTokenizer
+) -> None:
+    row = next(iter(read_rows(frozen / config_file("vt_2048"))))
+    env = {"RULER_TOKENIZERS": str(shared / "tokenizers")}
+    qwen = load_folder(shared / "tokenizers" / "qwen2.5", "qwen2.5")
+    for model, own in (("Qwen/Qwen2.5-7B-Instruct", qwen), ("m", tokenizer)):
+        with FakeServer(lambda body: "x") as server:
+            server.card = {"id": model, "max_model_len": 8192}
+            here = ("--data", frozen, "--model", model, "--base-url", server.url, "--rows", 1)
+            out = ("--configs", "vt_2048", "--out", tmp_path / own.info.name)
+            done = evaluate("run", *here, *out, env=env)
+            assert done.returncode == 0, done.stderr
+            assert [body["prompt"] for body in server.seen] == [
+                own.prompt_ids(row.context + row.question, row.answer_prefix)
+            ]
+            doctor = evaluate("doctor", *here, env=env)
+        guessed = f"rendered with tiny (the data's): the tokenizer of {model} is not known here"
+        assert (guessed in done.stderr) == (guessed in doctor.stderr) == (own is tokenizer)
+        assert ("is not the one that the data's lengths" in done.stderr) == (own is not tokenizer)
+        assert ("error: tokenizer: qwen2.5" in doctor.stdout) == (own is not tokenizer)
+        assert ("`ruler-data find`" in doctor.stdout) == bool(doctor.returncode)
 
 
 def status(code: int, data: bytes = b"no", **headers: str) -> Reply:
