@@ -1,6 +1,5 @@
 """Printing, progress bars, signals and exit codes of all commands."""
 
-import builtins
 import errno
 import inspect
 import json
@@ -24,7 +23,6 @@ from typing import (
     Union,
     get_args,
     get_origin,
-    get_type_hints,
 )
 
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType
@@ -32,7 +30,8 @@ from rich.segment import Segment
 from rich.table import Table
 
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.names import parse_config
+from ruler_data.names import parse_config, quote
+from ruler_data.signatures import options_of
 from ruler_data.version import DATA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -152,6 +151,19 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
 
     def load() -> None:
         import typer
+        from typer.core import TyperCommand
+
+        class Command(TyperCommand):
+            def make_context(self, *args: Any, **more: Any) -> Any:  # noqa: ANN401 - typer's own
+                try:
+                    return super().make_context(*args, **more)
+                except typer.BadParameter as error:
+                    if type(error) is not typer.BadParameter or error.param is None:
+                        raise  # one is missing: the usage helps
+                    faults: list[Any] = getattr(error.__cause__, "errors", list)()
+                    value = [quote(str(fault["input"])) for fault in faults[:1]]
+                    where = " ".join([error.param.opts[0], *value])
+                    raise UsageError(where, error.message) from error
 
         def callback(
             version: Annotated[
@@ -171,7 +183,7 @@ def run_program(program: str, about: str, commands: Mapping[str, Callable[..., A
         )
         app.callback(invoke_without_command=True)(callback)
         for name, function in commands.items():
-            app.command(name, help=_help(function))(_as_command(program, function))
+            app.command(name, cls=Command, help=_help(function))(_as_command(program, function))
         app(prog_name=program)  # the usage line is the same however the program was started
 
     run(program, print_version if sys.argv[1:] == ["--version"] else load)
@@ -188,11 +200,11 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     """
     import typer
 
-    hints = get_type_hints(function, localns=_Names(function.__globals__), include_extras=True)
+    hints = options_of(function)
     options = {
         name: one.replace(kind=one.KEYWORD_ONLY, annotation=_first_type(name, hints[name]))
         for name, one in inspect.signature(function).parameters.items()
-        if hasattr(hints.get(name), "__metadata__")
+        if name in hints
     }
     as_json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
     json_flag = inspect.Parameter(
@@ -201,7 +213,8 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
     def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - typer has checked them
         for name, value in values.items():
-            if value == "" and options[name].default is None:  # e.g. an unset variable
+            is_path = Path in get_args(hints[name].__origin__)
+            if value == "" and (is_path or options[name].default is None):  # an unset variable
                 flag = "--" + name.replace("_", "-")
                 raise UsageError(flag, "is empty; give a value, or leave it out")
         # Standard output is for the JSON alone; a function of the user may print.
@@ -217,19 +230,19 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
     return call
 
 
-class _Names(dict[str, Any]):
-    """The names of a module; one that it imports for type checkers alone is `object`."""
-
-    def __missing__(self, name: str) -> Any:  # noqa: ANN401
-        return getattr(builtins, name, object)
-
-
 def _first_type(name: str, hint: Any) -> Any:  # noqa: ANN401 - typing has no type of types
-    """Return an annotation as typer reads it: one type, or None; a switch has no `--no-` twin."""
+    """Return an annotation as typer reads it: one type, or None; a switch has no `--no-` twin.
+
+    An option's path stays a text: typer would make the working directory of an empty one.
+    """
+    from typer.models import OptionInfo
+
     kinds = get_args(hint.__origin__)
     union = isinstance(hint.__origin__, UnionType) or get_origin(hint.__origin__) is Union
     kind = kinds[0] if union else hint.__origin__
     (declared,) = hint.__metadata__
+    if kind is Path and isinstance(declared, OptionInfo):
+        kind, declared.metavar = str, "<path>"
     if kind is bool and not getattr(declared, "param_decls", None):
         declared.param_decls = ("--" + name.replace("_", "-"),)
     return Annotated[kind | None if union and NoneType in kinds else kind, declared]

@@ -1,13 +1,21 @@
 """The Python API: what the page of it shows runs, and what it exports is there and light."""
 
+import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import ruler_builders
+import ruler_eval
+from ruler_builders.__main__ import table
+from ruler_cli import commands
+from ruler_data import UsageError
+from ruler_data.signatures import options_of
 from tests.conftest import ROOT
 
 PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report"]
@@ -51,3 +59,32 @@ def test_an_unknown_name_is_an_attribute_error(package: str) -> None:
 def _place(name: str) -> tuple[bool, bool, str]:
     """Constants first, then classes, then the rest, as the linter sorts `__all__`."""
     return (not name.isupper(), not name[0].isupper(), name)
+
+
+@pytest.mark.parametrize("command", [*table().values(), *commands().values()])
+def test_every_command_refuses_in_python_what_its_signature_does_not_allow(
+    command: Callable[..., object],
+) -> None:
+    options, parameters = options_of(command), inspect.signature(command).parameters
+    needed = {
+        name: "jsonl" if name == "tool" else "x"
+        for name in options
+        if parameters[name].default is inspect.Parameter.empty
+    }
+    for name, hint in options.items():
+        wrong = [] if "object" in str(hint.__origin__) else [object()]  # that allows any run
+        least = hint.__metadata__[0].min
+        for value in wrong if least is None else [*wrong, least - 1]:
+            with pytest.raises(UsageError, match=f"^{name} .*: give "):
+                command(**{**needed, name: value})
+
+
+def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
+    with pytest.raises(UsageError, match=r"^workers 0: give a whole number from 1 to 1,024$"):
+        ruler_builders.build(workers=0)
+    with pytest.raises(UsageError, match=r"^sources_kind 'reel': give one of auto, real, sample$"):
+        ruler_builders.build(sources_kind="reel")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^lengths 4096: give a text or a list$"):
+        ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):
+        ruler_eval.run("x", out="y", data_parallel=0)

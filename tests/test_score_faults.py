@@ -141,7 +141,8 @@ USAGE: list[tuple[tuple[object, ...], str]] = [
     (("--data", "a b\n"), "no such folder, and not a Hub repo either"),
     (("--data", "."), "it has no manifest.json"),
     (("--model", "m"), "--model and --protocol are for predictions; a run has its own"),
-    (("--out", ""), "--out '.': a folder; give a file, e.g. 'results.json'"),
+    (("--out", ""), "--out: is empty; give a value, or leave it out"),
+    (("--out", "."), "--out '.': a folder; give a file, e.g. 'results.json'"),
 ]
 
 

@@ -151,3 +151,19 @@ def test_one_ctrl_c_stops_once_although_it_comes_while_threads_wait(
             time.sleep(HANG)
         time.sleep(0.05)  # a second exception would come now
         sender.join()
+
+
+def test_a_value_that_cannot_be_read_is_refused_in_one_line_with_it(cli: Cli) -> None:
+    for option, value in (("--rows", "abc"), ("--workers", "0"), ("--engine", "rya")):
+        assert one_line(cli("build", option, value), 2).startswith(
+            f"ruler-data: {option} '{value}'"
+        )
+
+
+def test_an_empty_path_is_not_the_working_directory(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (("sources", "--download", ""), ("build", "--out", "")):
+        assert "is empty; give a value, or leave it out" in one_line(cli(*command), 2)
+    assert not [*tmp_path.iterdir()]

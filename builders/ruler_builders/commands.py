@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from typer import Argument, Option
 
+from ruler_data.signatures import checked
 from ruler_data.terminal import progress as progress_bar
 from ruler_data.terminal import warn
 
@@ -69,6 +70,7 @@ AllowUnproved = Annotated[
 AllowUnequal = Annotated[bool, Option(help="Publish configs with unequal numbers of rows.")]
 
 
+@checked
 def build(
     tokenizer: Annotated[
         str, Option(help="Registry name, folder or Hub id; see `ruler-data tokenizers`.")
@@ -170,6 +172,7 @@ def build(
         )
 
 
+@checked
 def verify(
     data: Folder,
     *,
@@ -217,6 +220,7 @@ def verify(
     )
 
 
+@checked
 def show(
     data: Data,
     config: Annotated[
@@ -240,6 +244,7 @@ def show(
     return find_row(data, config, index, revision, full=full)
 
 
+@checked
 def card(
     data: Data,
     *,
@@ -260,6 +265,7 @@ def card(
     return card_of(data, revision, repo, version)
 
 
+@checked
 def publish(
     folder: Annotated[Path | str, Argument(help="Folder of a build.")],
     repo: Annotated[str, Option(help="Dataset repo on the Hub, OWNER/NAME.")],
@@ -315,6 +321,7 @@ def publish(
     return outcome
 
 
+@checked
 def release(
     *,
     org: Annotated[str, Option(help="Owner of the repos on the Hub.")],
@@ -398,6 +405,7 @@ def release(
     )
 
 
+@checked
 def find(
     model: Annotated[str, Option(help="Model: folder or Hub id; or a name of the registry.")],
     repo: Annotated[
@@ -425,6 +433,7 @@ def find(
     return FoundRows(find_rows(model, repo, reserve=reserve), repo)
 
 
+@checked
 def identify(
     data: Rows,
     revision: Branch = None,
@@ -451,6 +460,7 @@ def identify(
     return identify_rows(data, revision, files, length, seed, tokenizer, sources)
 
 
+@checked
 def import_rows(
     data: Rows,
     *,
@@ -487,6 +497,7 @@ def import_rows(
     )
 
 
+@checked
 def export(
     data: Folder,
     *,
@@ -512,6 +523,7 @@ def export(
     return exports.export(data, tool, Path(out), revision, tasks, lengths)
 
 
+@checked
 def suites() -> Listing:
     """List the suites of this package: what each is for, and its tasks.
 
@@ -535,6 +547,7 @@ def suites() -> Listing:
     return Listing("suite", records, ("name", "tasks", "rows", "about"))
 
 
+@checked
 def sources(
     folder: Annotated[
         Path | str | None,
@@ -563,6 +576,7 @@ def sources(
     return Listing("source", inventory(folder), ("name", "where", "pinned", "sha256", "licence"))
 
 
+@checked
 def tokenizers() -> Listing:
     """List the known tokenizers: which are available, from where, with which hash.
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
+from ruler_data.signatures import checked
+
 if TYPE_CHECKING:
     from ruler_eval.preflight import Diagnosis
     from ruler_eval.repeat import Repeat
@@ -77,6 +79,7 @@ ModelRevision = Annotated[str | None, Option(help="Tag or commit of the model's 
 RunFolderArgument = Annotated[str | Path, Argument(help="Folder of a run.")]
 
 
+@checked
 def doctor(
     data: Data,
     *,
@@ -125,6 +128,7 @@ def doctor(
         return diagnose(config, None if everything else sample, gpu, price, advance)
 
 
+@checked
 def run(
     data: Data,
     *,
@@ -205,6 +209,7 @@ def run(
     return status(folder.path)
 
 
+@checked
 def status(run: RunFolderArgument) -> Run:
     """Show how far a run is: rows answered, failed and left, and rows per second.
 
@@ -221,6 +226,7 @@ def status(run: RunFolderArgument) -> Run:
     return run_status.status(run)
 
 
+@checked
 def repeat(
     run: RunFolderArgument,
     rows: Annotated[int, Option(help="Rows to generate again, drawn at random.")] = 40,

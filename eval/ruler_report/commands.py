@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from ruler_data.signatures import checked
+
 if TYPE_CHECKING:
     from ruler_report.board import Board
     from ruler_report.figures.style import Medium
@@ -38,6 +40,7 @@ Force = Annotated[
 ]
 
 
+@checked
 def results(
     run: Annotated[
         Path | str, typer.Argument(help="Folder of a run, or file or folder of predictions.")
@@ -90,6 +93,7 @@ def results(
     return write.score(place, answers, target, no_context=no_context, partial=partial)
 
 
+@checked
 def report(
     runs: Annotated[list[Path] | Sequence[Run] | Run, typer.Argument(help=RUN)] = (),
     out: Annotated[Path | str, typer.Option(help="Folder to write.")] = Path("report"),
@@ -155,6 +159,7 @@ def report(
     return write.report(made, derived, folder, form)
 
 
+@checked
 def compare(
     first: Annotated[Path | Run, typer.Argument(help=RUN)],
     second: Annotated[Path | Run, typer.Argument(help=RUN)],
@@ -209,6 +214,7 @@ def compare(
     return paired.compare(first, second, force=force, score=cast("ScoreName | None", score))
 
 
+@checked
 def gate(
     new: Annotated[Path | Run | None, typer.Argument(metavar="RUN", help=RUN)] = None,
     baseline: Annotated[
@@ -272,6 +278,7 @@ def gate(
         raise UsageError(error.filename or "system", error.strerror or error) from error
 
 
+@checked
 def leaderboard(
     runs: Annotated[
         list[str] | Sequence[Run],
@@ -315,6 +322,7 @@ def leaderboard(
     return board.write(ranked, folder)
 
 
+@checked
 def publish(
     run: Annotated[Path | str, typer.Argument(help="Folder of a run.")],
     repo: Annotated[str, typer.Option(help="Dataset repo for predictions, e.g. org/preds.")],

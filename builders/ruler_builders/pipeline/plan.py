@@ -93,9 +93,6 @@ def select_suite(
             "words for cwe and for haystacks of needles; use a shorter length"
         )
         raise UsageError(msg)
-    if rows is not None and rows < 1:
-        msg = f"--rows {rows}: must be 1 or more"
-        raise UsageError(msg)
     return replace(
         suite,
         tasks={n: task for n, task in suite.tasks.items() if wanted is None or n in wanted},
