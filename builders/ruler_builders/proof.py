@@ -741,7 +741,7 @@ def _claims(
         yield f"tokenizer.name: {recorded.name}"
     used = {parse_config(name)[0] for name in manifest.configs}
     ours = packaged_suite(manifest.suite)
-    for name in manifest.tasks.keys() - (ours.tasks if ours else {}):
+    for name in sorted(manifest.tasks.keys() - (ours.tasks if ours else {})):
         yield f"tasks.{name}.about: {manifest.tasks[name].about}"
     alike = [
         suite.name
