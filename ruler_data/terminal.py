@@ -213,8 +213,8 @@ def _as_command(program: str, function: Callable[..., Any]) -> Callable[..., Non
 
     def call(*, as_json: bool, **values: Any) -> None:  # noqa: ANN401 - typer has checked them
         for name, value in values.items():
-            is_path = Path in get_args(hints[name].__origin__)
-            if value == "" and (is_path or options[name].default is None):  # an unset variable
+            is_path, default = Path in get_args(hints[name].__origin__), options[name].default
+            if value == "" != default and (is_path or default is None):  # an unset variable
                 flag = "--" + name.replace("_", "-")
                 raise UsageError(flag, "is empty; give a value, or leave it out")
         # Standard output is for the JSON alone; a function of the user may print.
