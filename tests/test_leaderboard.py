@@ -42,21 +42,40 @@ RUNS = [run_of(place) for place in range(4)]
 
 def test_runs_are_ranked_with_intervals_that_overlap_where_tests_cannot_tell() -> None:
     board = build(RUNS, {}, None)
-    ranks = {entry.model: entry.scores["all"]["all"][3:] for entry in board.entries}
+    ranks = {entry.model: entry.scores["all"]["all"][3:5] for entry in board.entries}
     assert [*ranks] == [f"org/{name}" for name in NAMES]
     assert [*ranks.values()] == [(1, 1), (2, 3), (2, 3), (4, 4)]
     assert [entry.size for entry in board.entries] == [7.0, 13.0, 0.5, None]
 
 
-def test_a_run_without_its_wrong_rows_is_ranked_below_its_whole_self() -> None:
-    names = list(RUNS[0].configs)
-    holes = results_of({n: [s or None for s in RUNS[1].configs[n].scores] for n in names})
-    board = build([holes, RUNS[1], RUNS[3]], {}, None)
-    assert [entry.model for entry in board.entries[:2]] in (
-        ["org/beta-13b", "org/model-7b"], ["org/model-7b", "org/beta-13b"],
-    )  # fmt: skip
+def without_wrong_rows(run: Results) -> Results:
+    return results_of({n: [s or None for s in one.scores] for n, one in run.configs.items()})
+
+
+def test_a_run_without_its_wrong_rows_is_no_better_than_its_whole_self() -> None:
+    board = build([without_wrong_rows(RUNS[1]), RUNS[1], RUNS[3]], {}, None)
+    names = {entry.model for entry in board.entries[:2]}
+    assert names == {"org/beta-13b", "org/model-7b"}
     one, other = (entry.scores["all"]["all"] for entry in board.entries[:2])
     assert one[3:] == other[3:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium is here")
+def test_a_page_sorts_by_what_decides_and_a_length_that_is_not_known_is_blank(
+    tmp_path: Path,
+) -> None:
+    whole, names = RUNS[0], ("holes", "whole", "some", "low")
+    some = replace(whole, configs={"vt_4096": whole.configs["vt_4096"]})
+    runs = [without_wrong_rows(whole), whole, some, RUNS[3]]
+    runs = [replace(run, run=replace(run.run, model=name))
+            for run, name in zip(runs, names, strict=True)]  # fmt: skip
+    leaderboard([runs[place] for place in (1, 0, 2, 3)], tmp_path / "out", threshold=97)
+    for state in ("", "w4096=1&w8192=3", "sort=4096", "view=cwe&length=8192"):
+        rows = {row[0]: row for row in shown(tmp_path / "out", state)}
+        assert [*rows][:2] == ["whole", "holes"]
+        assert rows["holes"][3].startswith("100.0") and not rows["whole"][3].startswith("100.0")
+        assert [rows[name][4] for name in names] == ["none", "none", "", "none"]
 
 
 def test_weights_and_threshold_are_the_users() -> None:
@@ -130,10 +149,10 @@ def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     names = ["org/alpha-7B [claimed]", "org/beta-13b [claimed]"]
     assert [one["model"] for one in found["entries"]] == names
-    assert all(one["scores"]["all"]["all"][3:] == [0, 0] for one in found["entries"])
+    assert all(one["scores"]["all"]["all"][3:5] == [0, 0] for one in found["entries"])
     done = evaluate("leaderboard", local, local, "--claimed", "--out", tmp_path / "out")
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
-    assert [one["scores"]["all"]["all"][3:] for one in found["entries"]] == [[1, 2], [1, 2]]
+    assert [one["scores"]["all"]["all"][3:5] for one in found["entries"]] == [[1, 2], [1, 2]]
 
 
 def shown(board: Path, state: str) -> list[list[str]]:

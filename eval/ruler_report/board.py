@@ -30,7 +30,8 @@ from ruler_report.table import Shown
 
 #: Name of the view of all tasks, and of that of all lengths.
 ALL = "all"
-#: By view and length: value, low, high, and the interval of the rank.
+#: By view and length: value, low, high, the interval of the rank, and the value with unanswered
+#: rows counted as wrong, which decides.
 Cells = dict[str, dict[str, tuple[float, ...]]]
 _SIZE = re.compile(r"(?<![\w.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z])", re.IGNORECASE)
 
@@ -46,6 +47,7 @@ class Entry:
         window: tokens that the model declares to reach; None where not known.
         effective: the longest length at which the mean over all tasks reaches the threshold.
         scores: by view (`all`, a category or a task) and length (`all` is the weighted mean).
+        claimed: whether only its `results.json` is known.
     """
 
     model: str
@@ -57,6 +59,7 @@ class Entry:
     scores: Cells
     validity: str = ""
     window: int | None = None
+    claimed: bool = False
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,11 +197,12 @@ def build(
     for (view, names_of_tasks), (key, column) in product(views.items(), columns.items()):
         ranks = pairs_of(stack, names_of_tasks, column).ranks(unranked)
         means = stack.estimates((names_of_tasks,), column)
-        for rank, mean, found in zip(ranks, means, scores, strict=True):
-            if mean:
-                ends = (round(end, 4) for end in (mean.value, mean.low, mean.high))
-                found.setdefault(view, {})[key] = (*ends, *(rank or (0, 0)))
-    lowest = {key: stack.lowest(every, column) for key, column in columns.items()}
+        lowest = stack.lowest(names_of_tasks, column)
+        for rank, mean, least, found in zip(ranks, means, lowest, scores, strict=True):
+            if mean and least is not None:
+                value, low, high = (round(end, 4) for end in (mean.value, mean.low, mean.high))
+                cell = (value, low, high, *(rank or (0, 0)), round(least, 4))
+                found.setdefault(view, {})[key] = cell
     labels = labels_of(results)
     entries = [
         Entry(
@@ -208,20 +212,16 @@ def build(
             rows=one.scored,
             asked=one.rows,
             effective=effective_length(
-                {n: low for n in lengths if (low := lowest[str(n)][place]) is not None}, threshold
+                {int(n): cell[-1] for n, cell in found.get(ALL, {}).items() if n != ALL}, threshold
             ),
-            scores=scores[place],
+            scores=found,
             validity=one.validity_line,
             window=one.window[0],
+            claimed=bool(one.claimed),
         )
-        for place, (label, one) in enumerate(zip(labels, results, strict=True))
+        for label, one, found in zip(labels, results, scores, strict=True)
     ]
-    overall = dict(zip(labels, lowest[ALL], strict=True))
-    entries.sort(
-        key=lambda one: (
-            not one.scores.get(ALL, {}).get(ALL, (0, 0))[-1], -(overall[one.model] or 0.0),
-        )
-    )  # fmt: skip
+    entries.sort(key=_order)
     return Board(
         protocol=run.protocol,
         edition=visible(run.data.edition),
@@ -235,6 +235,12 @@ def build(
     )
 
 
+def _order(entry: Entry) -> tuple[bool, float]:
+    """Return the key by which entries are sorted: the ranked ones first, by what decides."""
+    *_, rank, _, lowest = entry.scores.get(ALL, {}).get(ALL, (0.0,) * 6)
+    return not rank, -lowest
+
+
 def _notes(
     entries: Sequence[Entry], labels: Sequence[str], results: Sequence[Results], *, claimed: bool
 ) -> Iterator[str]:
@@ -242,7 +248,7 @@ def _notes(
         if entry.rows < entry.asked:
             yield f"{entry.model}: {entry.rows:,} of {entry.asked:,} rows scored"
     for entry in entries:
-        if "[claimed]" in entry.model:
+        if entry.claimed:
             how = "ranked nevertheless, by --claimed" if claimed else "--claimed ranks it"
             yield f"{entry.model}: only its results.json is known; {how}"
         elif ALL not in entry.scores.get(ALL, {}):

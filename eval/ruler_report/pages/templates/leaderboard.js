@@ -31,15 +31,16 @@ for (const n of board.lengths) {
 const inputs = [...fields, ...board.lengths.map((n) => "w" + n)];
 
 function weighted(cells) {
-  let sum = 0, total = 0;
+  let sum = 0, least = 0, total = 0;
   for (const n of board.lengths) {
     const weight = Number(state["w" + n]) || 0;
     if (!weight) continue;
     if (!cells[n]) return null;
     sum += weight * cells[n][0];
+    least += weight * cells[n][5];
     total += weight;
   }
-  return total ? [sum / total, null, null, null, null] : null;
+  return total ? [sum / total, null, null, null, null, least / total] : null;
 }
 
 function row(entry) {
@@ -47,10 +48,11 @@ function row(entry) {
   const own = board.lengths.some((n) => state["w" + n] !== start["w" + n]);
   const cell = state.length === "all" && own ? weighted(cells) : cells[state.length];
   const all = entry.scores.all || {};
-  let effective = 0;
-  for (const n of board.lengths) if (all[n] && all[n][0] >= Number(state.threshold)) effective = n;
-  const by = { model: entry.model, size: entry.size, score: cell ? cell[0] : null, effective, window: entry.window };
-  for (const n of board.lengths) by[n] = cells[n] ? cells[n][0] : null;
+  const known = board.lengths.filter((n) => all[n]);
+  let effective = known.length ? 0 : null;
+  for (const n of known) if (all[n][5] >= Number(state.threshold)) effective = n;
+  const by = { model: entry.model, size: entry.size, score: cell ? cell[5] : null, effective, window: entry.window };
+  for (const n of board.lengths) by[n] = cells[n] ? cells[n][5] : null;
   by.rank = cell ? cell[3] || null : null;
   return { entry, cells, cell, by };
 }
@@ -105,7 +107,7 @@ function draw() {
     add(tr, "td", entry.size === null ? "" : entry.size);
     number(tr, cell);
     const longest = board.lengths[board.lengths.length - 1];
-    add(tr, "td", by.effective ? (by.effective === longest ? "\u2265" : "") + short(by.effective) : "none");
+    add(tr, "td", by.effective ? (by.effective === longest ? "\u2265" : "") + short(by.effective) : by.effective === 0 ? "none" : "");
     add(tr, "td", entry.window ? short(entry.window) : "");
     for (const n of board.lengths) number(tr, cells[n]);
   }
