@@ -125,6 +125,22 @@ def test_the_better_run_is_named_and_two_runs_of_one_model_are_told_apart_by_num
     assert "cannot tell them apart" in evaluate("compare", first, first).stdout
 
 
+def test_a_build_of_some_tasks_is_not_said_to_have_other_sources(tmp_path: Path, cli: Cli) -> None:
+    runs = []
+    for tasks, rows in (("vt,qa_1", 6), ("vt,qa_1,niah_single_2", 12)):
+        data = tmp_path / f"data-{rows}"
+        options = ("--lengths", "1024", "--rows", rows, "--out", data, "--sources-kind", "sample")
+        assert cli("build", "--tasks", tasks, "--tokenizer", "mistral", *options).returncode == 0
+        runs.append(make_run(tmp_path / f"run-{rows}", data, patchy(0.8)))
+        assert evaluate("score", runs[-1], "--data", data).returncode == 0
+    done = evaluate("compare", *runs)
+    line = "paired: the same questions; 12 questions are shared of 12 and 24"
+    assert line in done.stdout, done.stderr
+    assert "differ" not in next(one for one in done.stdout.splitlines() if line in one)
+    page = evaluate("report", *runs, "--out", tmp_path / "out", "--no-pictures")
+    assert f"compared with org/model-7b, {line}" in page.stderr + page.stdout
+
+
 def test_only_rows_that_both_scored_are_paired() -> None:
     first = results_of({"vt_4096": [0.0, 1.0, None, 1.0]})
     second = results_of({"vt_4096": [1.0, None, 1.0, 1.0]})

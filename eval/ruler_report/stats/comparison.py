@@ -4,10 +4,9 @@
 protocol, edition and MAJOR version of the data agree, whatever the suite and the tokenizer.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from itertools import count, product
 from typing import Any, get_args
 
 from ruler_data.errors import RulerError, UsageError
@@ -238,12 +237,16 @@ def compared(table: PairTable, first: int, second: int) -> Comparison:
     )
 
 
-def _notes(run: Results) -> Iterator[str]:
+def shortfall(run: Results) -> Iterator[str]:
+    """Yield how many rows have no score, and what that does; nothing if all have one."""
     if run.scored < run.rows:
-        yield (
-            f"{run.scored:,} of {run.rows:,} rows scored; the others count as wrong in one end of "
-            "its intervals and as right in the other"
-        )
+        text = f"{run.scored:,} of {run.rows:,} rows scored; the others count as wrong"
+        open_ones = any(None in config.scores for config in run.configs.values())
+        yield text + " in one end of its intervals and as right in the other" * open_ones
+
+
+def _notes(run: Results) -> Iterator[str]:
+    yield from shortfall(run)
     yield from caveats(run.run)
     if run.noise:
         yield (
@@ -258,8 +261,9 @@ def labels_of(runs: Sequence[Results]) -> list[str]:
     for run in runs:
         name = visible(run.name or run.run.model)[:80]
         name += " without context" * (run.run.no_context and not run.name)
-        again = sum(re.split(r" \(\d+\)| \[claimed\]", label)[0] == name for label in labels)
-        labels.append(name + f" ({again + 1})" * bool(again) + " [claimed]" * bool(run.claimed))
+        mark = " [claimed]" * bool(run.claimed)
+        names = (name + f" ({number})" * (number > 1) + mark for number in count(1))
+        labels.append(next(label for label in names if label not in labels))
     return labels
 
 
@@ -302,16 +306,19 @@ def _basis(first: Results, second: Results, shared: int) -> str:
         seeds = "; the seeds differ" if one.seed != other.seed else ""
         return f"unpaired: no question is shared{seeds}"
     names = first.configs.keys() & second.configs.keys()
-    same = all(first.configs[name].digest == second.configs[name].digest for name in names)
+    shared_configs = [(first.configs[name], second.configs[name]) for name in names]
+    other_rows = [(a, b) for a, b in shared_configs if a.digest != b.digest]
+    same = not other_rows
     text = "paired: the same rows" if same else "paired: the same questions"
     if not same and one.tokenizer != other.tokenizer:
         tokenizers = " and ".join(visible(data.tokenizer) for data in (one, other))
         text += f", haystacks cut to each run's tokens ({tokenizers})"
-    counts = [sum(run.configs[name].rows for name in names) for run in (first, second)]
+    counts = [sum(config.rows for config in side) for side in zip(*shared_configs, strict=True)]
     if {*counts} != {shared}:
         text += f"; {shared:,} questions are shared of {counts[0]:,} and {counts[1]:,}"
-    if not same and one.inputs != other.inputs:
-        text += "; the sources or reserves of the rows differ"
+    alike = any(a.question_digest == b.question_digest for a, b in other_rows)
+    if alike and one.inputs != other.inputs:
+        text += "; the sources or reserves of the rows may differ"
     return text
 
 
