@@ -4,12 +4,14 @@ import random
 import re
 from dataclasses import replace
 from itertools import pairwise, permutations
+from statistics import fmean
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ruler_report import board
 from ruler_report.pages.report import build
 from ruler_report.results_file import Results
 from ruler_report.stats.comparison import compare, pair_table
@@ -45,7 +47,7 @@ def part(run: Results, rows: int) -> Results:
 
 @st.composite
 def sets_of_runs(draw: st.DrawFn) -> list[Results]:
-    """Draw 2 to 12 runs with ties, unanswered rows, configs without any answer, and subsets."""
+    """Draw 2 to 12 runs: ties, unanswered rows, configs without any answer, subsets, claims."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     runs: list[Results] = []
     for number in range(draw(st.integers(2, 12))):
@@ -53,19 +55,27 @@ def sets_of_runs(draw: st.DrawFn) -> list[Results]:
         scores: dict[str, list[float | None]] = {
             name: [float(rng.random() < rate) for _ in range(ROWS)] for name in CONFIGS
         }
-        fault = draw(st.sampled_from(["none", "none", "tie", "gaps", "failed", "fewer"]))
+        faults = ["none", "none", "tie", "gaps", "failed", "fewer", "claim"]
+        fault = draw(st.sampled_from(faults))
         if fault == "tie" and runs:
-            scores = {
-                n: list(one.scores) for n, one in runs[-1].configs.items() if one.rows == ROWS
-            }
-            scores = scores or {name: [1.0] * ROWS for name in CONFIGS}
+            known = runs[-1].configs.items()
+            scores = {n: list(one.scores) for n, one in known if one.rows == ROWS}
+            scores = {name: scores.get(name, [1.0] * ROWS) for name in CONFIGS}
         if fault == "gaps":
             scores = {n: [s if rng.random() < 0.8 else None for s in x] for n, x in scores.items()}
         if fault == "failed":
             scores["vt_4096"] = [None] * ROWS
         run = asked(results_of(scores, model=f"org/m{number}"))
+        if fault == "claim" and number:
+            configs = {"vt_4096": run.configs["vt_4096"]} if rate < 0.5 else run.configs
+            run = replace(run, configs=configs, claimed="only its file is known")
         runs.append(part(run, ROWS // 2) if fault == "fewer" else run)
     return runs
+
+
+def lowest(run: Results) -> float:
+    """Return the mean of a run in percent if every row without an answer is wrong."""
+    return 100 * fmean(fmean(s or 0.0 for s in one.scores) for one in run.configs.values())
 
 
 def listed(text: str) -> list[str]:
@@ -76,22 +86,20 @@ def listed(text: str) -> list[str]:
 @given(runs=sets_of_runs())
 def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> None:
     report = build(runs, medium=None)
-    table = pair_table(runs)
-    places = {label: place for place, label in enumerate(table.labels)}
+    proved = [run for run in runs if not run.claimed]
+    table = pair_table(proved)
+    places = {run.run.model: place for place, run in enumerate(proved)}
     pairs = {
         (one, other): table.difference((None, None), places[one], places[other])
         for one, other in permutations(places, 2)
     }
-    (standing,) = (line for line in report.verdict if "the highest" in line)
-    best, *_ = listed(standing)
-    assert best == report.runs[0].label
+    standing = "".join(line for line in report.verdict if "the highest" in line)
+    assert bool(standing) == (len(proved) > 1)
+    best = report.runs[0].results.run.model
+    assert not standing or listed(standing)[0] == best
     for clause in standing.partition("; ")[2].split("; "):
-        others = (
-            [label for label in table.labels if label != best]
-            if "every" in clause
-            else listed(clause)
-        )
-        for other in others:
+        others = [label for label in places if label != best]
+        for other in others if "every" in clause else listed(clause):
             gap = pairs[best, other]
             if "cannot be told apart" in clause:
                 assert gap.low <= 0 <= gap.high
@@ -101,26 +109,37 @@ def test_no_sentence_of_a_report_contradicts_the_table(runs: list[Results]) -> N
                 assert gap.adjusted < 0.05 and gap.low > 0
             else:
                 assert gap.adjusted >= 0.05 and not gap.low <= 0 <= gap.high
-    base = table.labels[0]
+    base = runs[0].run.model
     for line in report.verdict:
         if line.startswith(("Better than", "Worse than", "Not told")):
-            for other in listed(line)[1:]:
+            for other in places.keys() & listed(line)[1:]:
                 gap = pairs[base, other]
                 word = line.split()[0]
                 assert (word == "Not") == (gap.low <= 0 <= gap.high)
                 assert (word == "Better") == (gap.adjusted < 0.05 and gap.low > 0)
-    ranks = [table.ranks()[places[run.label]] for run in report.runs]
-    labels = [run.label for run in report.runs]
+    order = [run.results.run.model for run in report.runs]
+    assert {*order[: len(proved)]} == {*places}
+    ranks = [table.ranks()[places[label]] for label in order[: len(proved)]]
     for place, (above, below) in enumerate(pairwise(ranks)):
         assert above and below
         if above[1] < below[0]:
-            assert pairs[labels[place], labels[place + 1]].high < 0
+            assert pairs[order[place], order[place + 1]].high < 0
     for (one, other), gap in pairs.items():
         back = pairs[other, one]
         assert gap.value == pytest.approx(-back.value) and gap.adjusted == back.adjusted
         assert gap.low - 1e-9 <= gap.value <= gap.high + 1e-9
         assert (gap.p < 0.05) == (gap.low > 0 or gap.high < 0)
         assert {FIRST: SECOND, SECOND: FIRST}.get(gap.verdict, gap.verdict) == back.verdict
+    for run in report.runs:
+        assert run.summary.mean
+        assert run.summary.mean.asked == run.results.rows, "a config left the mean"
+        assert run.summary.mean.low <= lowest(run.results) <= run.summary.mean.high
+    entries = board.build(runs, {}, None).entries[: len(proved)]
+    cells = [entry.scores["all"]["all"] for entry in entries]
+    assert {one.model: cell[3:5] for one, cell in zip(entries, cells, strict=True)} == dict(
+        zip(order, ranks, strict=False)
+    )
+    assert all(above[5] >= below[5] for above, below in pairwise(cells)), "what decides sorts"
 
 
 def test_a_pair_is_the_difference_of_two_means_of_the_same_questions() -> None:

@@ -16,6 +16,7 @@ import pytest
 import ruler_report
 from ruler_data import TASKS
 from ruler_report.results_file import Results, write_results
+from ruler_report.stats.summary import summarize
 from tests.conftest import ROOT
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
@@ -201,6 +202,55 @@ def test_a_partial_run_a_sample_and_few_rows_are_said_first(
         and "some configs have only 6 rows" in warnings[2]
     )
     assert not (tmp_path / "out" / "figures").exists()
+
+
+def test_a_task_without_any_answer_stays_in_the_mean_with_its_bounds(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    say, data = patchy(0.95), ("--data", sample_build)
+    whole = make_run(tmp_path / "whole", sample_build, say)
+    some = make_run(tmp_path / "some", sample_build, say, ["cwe_4096", "vt_4096"])
+    failed = make_run(
+        tmp_path / "failed",
+        sample_build,
+        lambda config, row: None if config == "vt_4096" else say(config, row),
+    )
+    for run in (whole, failed, some):
+        assert evaluate("score", run, *data, "--partial").returncode == 0
+    names = [f"--name={run.name}={run}" for run in (whole, failed, some)]
+    made = evaluate("report", *names, "--out", tmp_path / "out", "--no-pictures")
+    assert made.returncode == 0, made.stderr
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    cells = {name: re.findall(rf"^\| {name} \| .*", text, re.M)[0].split(" | ") for name in
+             ("whole", "failed", "some")}  # fmt: skip
+    lows = [float(re.findall(r"\[(\S+),", cells[name][3])[0]) for name in ("whole", "failed")]
+    assert lows[1] < lows[0] - 1
+    assert {" at " in cells[name][2] for name in ("whole", "failed")} == {False}
+    figures = json.loads(evaluate("score", failed, *data, "--partial", "--json").stdout)
+    assert figures["cells"]["vt"]["4096"] == {
+        "value": 50.0, "low": 0.0, "high": 100.0, "scored": 0, "asked": 6
+    }  # fmt: skip
+    assert figures["overall"]["4096"]["asked"] == 78 and "overall" in figures["effective"]
+
+
+def test_an_effective_length_by_another_threshold_says_so(tmp_path: Path) -> None:
+    runs = [few("whole", tasks=TASKS), few("some", tasks=("vt", "cwe"))]
+    said = str(ruler_report.report(runs, tmp_path / "out", pictures=False))
+    (line,) = (line for line in said.splitlines() if line.startswith("Effective length"))
+    own = 0.85 * summarize(runs[1]).overall[4096].value
+    assert f" at {own:.1f} (org/some)" in line and line.count(" at ") == 1
+
+
+def test_names_of_runs_are_distinct(tmp_path: Path) -> None:
+    places = [save(tmp_path / name, few(name)) for name in "abc"]
+    given = [
+        f"--name={name}={place}" for name, place in zip(("x", "x", "x (2)"), places, strict=True)
+    ]
+    options = ("--claimed", "--no-pictures", "--out", tmp_path / "out")
+    assert evaluate("report", *given, *options).returncode == 0
+    text = (tmp_path / "out" / "report.csv").read_text(encoding="utf-8")
+    names = {line.partition(",")[0] for line in text.splitlines()[1:]}
+    assert names == {"x [claimed]", "x (2) [claimed]", "x (2) (2) [claimed]"}
 
 
 def test_a_file_where_the_report_should_go_is_refused(tmp_path: Path) -> None:

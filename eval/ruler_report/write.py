@@ -124,12 +124,13 @@ def csv_text(runs: Sequence[ScoredRun]) -> str:
                 names = (run.label, info.protocol, info.data.edition, info.data.tokenizer, *kind)
                 means = (of[task].get(length) for of in (summary.exact, summary.f1))
                 config = run.results.configs[f"{task}_{length}"]
-                shares = (*means, 100 * len(config.truncated) / config.scored)
+                n = config.scored
+                value, cut = (cell.value, 100 * len(config.truncated) / n) if n else (None, None)
                 writer.writerow((
                     *map(spreadsheet, names),
                     length,
-                    *(f"{x:.4f}" for x in (cell.value, cell.low, cell.high)),
-                    cell.scored,
-                    *(format_number(share, 4) for share in shares),
+                    *(format_number(x, 4) for x in (value, cell.low, cell.high)),
+                    n,
+                    *(format_number(share, 4) for share in (*means, cut)),
                 ))  # fmt: skip
     return text.getvalue()

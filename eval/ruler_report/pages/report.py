@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from ruler_report.format import format_length, visible
 from ruler_report.pages import tables
 from ruler_report.results_file import Example, Results
 from ruler_report.stats.baseline import retention_table
-from ruler_report.stats.comparison import Comparison, caveats, compared, labels_of, pair_table
+from ruler_report.stats.comparison import (
+    Comparison,
+    caveats,
+    compared,
+    labels_of,
+    pair_table,
+    shortfall,
+)
 from ruler_report.stats.correlation import correlation_study
 from ruler_report.stats.cost import cost_table
 from ruler_report.stats.depth import DepthTable, depth_grids
@@ -150,20 +158,28 @@ def build(
         ScoredRun(label, one, summarize(one)) for label, one in zip(labels, results, strict=True)
     ]
     base = runs[0]
-    ordered, standing = runs, [*_alone(base)]
-    ranks: list[Ranks] = [None]
+    ordered, standing = runs, [*_alone(base)] if len(runs) == 1 else []
+    ranks: list[Ranks] = [None] * len(runs)
     comparisons: dict[str, Comparison] = {}
-    if len(runs) > 1:
-        table = pair_table(results, labels, force=force)
-        comparisons = {labels[place]: compared(table, 0, place) for place in range(1, len(runs))}
-        order = table.order()
-        left_out = [place for place in order if results[place].claimed and not claimed]
-        ranks = table.ranks(left_out)
-        order = [place for place in order if place not in left_out] + left_out
-        ranks = [ranks[place] for place in order]
-        ordered = [runs[place] for place in order]
-        proved = [place for place in order if place not in left_out]
-        standing = [_standing(table, proved, ordered)] if len(proved) > 1 else []
+
+    @cache
+    def table_of(*places: int) -> PairTable:
+        those = [results[place] for place in places]
+        return pair_table(those, [labels[place] for place in places], force=force)
+
+    # Claims stand in a table of their own: they change nothing between runs that are proved.
+    apart = [place for place, one in enumerate(results) if one.claimed and not claimed]
+    ranked = [place for place in range(len(runs)) if place not in apart]
+    for group in (ranked, apart):
+        places = (0, *(place for place in group if place))
+        for at, place in enumerate(places[1:], 1):
+            comparisons[labels[place]] = compared(table_of(*places), 0, at)
+    if len(runs) > 1 and ranked:
+        table = table_of(*ranked)
+        order, found = table.order(), table.ranks()
+        ranks = [*(found[at] for at in order), *(None for _ in apart)]
+        ordered = [runs[place] for place in (*(ranked[at] for at in order), *apart)]
+        standing = [_standing(table, order, ordered)] if len(ranked) > 1 else []
     drawn = medium if can_draw() else None
     chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
     if comparisons:
@@ -226,8 +242,9 @@ def _standing(table: PairTable, order: Sequence[int], runs: Sequence[ScoredRun])
 
 
 def _alone(run: ScoredRun) -> Iterator[str]:
-    summary, means = run.summary, run.summary.overall
-    if not summary.mean:
+    summary = run.summary
+    means = {length: mean for length, mean in summary.overall.items() if mean.scored}
+    if not (summary.mean and means):
         return
     first, last = min(means), max(means)
     falls = ", ".join(f"{means[x].value:.1f} at {format_length(x)}" for x in (first, last))
@@ -260,8 +277,7 @@ def _reach(runs: Sequence[ScoredRun]) -> Iterator[str]:
     """Yield the effective lengths of the runs."""
     reached: dict[str, list[str]] = {}
     for run in runs:
-        if effective := run.summary.headline_length:
-            text = effective.format_with_possible(run.summary.lengths[-1])
+        if text := run.summary.headline_reach:
             if declared := run.results.window[0]:
                 text += f" of {format_length(declared)} declared"
             reached.setdefault(text, []).append(run.label)
@@ -284,7 +300,7 @@ def _notes(runs: Sequence[ScoredRun], comparisons: Mapping[str, Comparison]) -> 
     for label, comparison in comparisons.items():
         notes = [f"compared with {base} although {why}" for why in comparison.warnings]
         if comparison.basis != "paired: the same rows":
-            notes.append(f"with {base} {comparison.basis}")
+            notes.append(f"compared with {base}, {comparison.basis}")
         for note in notes:
             about.setdefault(note, []).append(label)
     for note, names in about.items():
@@ -390,9 +406,7 @@ def _sections(run: ScoredRun) -> Iterator[Section]:
 
 def notes_of(results: Results) -> Iterator[str]:
     """Yield what a reader must know before the numbers."""
-    if results.scored < results.rows:
-        share = f"{results.scored:,} of {results.rows:,}"
-        yield f"incomplete: {share} rows scored; the other rows are not in the means"
+    yield from (f"incomplete: {text}" for text in shortfall(results))
     yield from caveats_of(results)
     yield from map(visible, results.notes)
 

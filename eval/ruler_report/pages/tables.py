@@ -41,10 +41,10 @@ def headline(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Table:
     rows, thresholds = [], []
     for run, rank in zip(runs, ranks, strict=True):
         effective = run.summary.headline_length
-        text = effective.format_with_possible(run.summary.lengths[-1]) if effective else ""
         thresholds.append(effective.threshold if effective else None)
         means = (*_texts(run.summary.overall, lengths), *_texts(run.summary.averages, AVERAGES))
-        rows.append((run.label, *[format_ranks(rank)] * ranked, text, *means))
+        reach = run.summary.headline_reach
+        rows.append((run.label, *[format_ranks(rank)] * ranked, reach, *means))
     *fewer, most = sorted({len(run.summary.tasks) for run in runs})
     tasks = " or ".join([*map(str, fewer), counted(most, "task")])
     caption = f"Mean score over {tasks} by length in tokens, in percent, with 95 % intervals"
@@ -141,11 +141,12 @@ def _kinds(configs: Iterable[ConfigResult]) -> list[str]:
 def beside_published(runs: Sequence[ScoredRun]) -> Iterator[Table]:
     """Yield tables of published scores with the runs that can be compared with them, ranked."""
     for (group, what), number in PUBLISHED.items():
-        means = [
+        columns = [
             (run, run.summary.overall if what == OVERALL else run.summary.categories[what])
             for run in runs
             if run.summary.group == group and what in run.summary.effective
         ]
+        means = [(run, {n: mean for n, mean in by.items() if mean.scored}) for run, by in columns]
         if shown := [(run, mean) for run, mean in means if {*mean} & {*LENGTHS}]:
             yield _beside(group, what, number, shown)
 

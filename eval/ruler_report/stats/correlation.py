@@ -44,7 +44,7 @@ def correlation_study(runs: Sequence[ScoredRun]) -> CorrelationStudy | None:
         {task: run.summary.cells[task][length].value for task in tasks}
         for run in runs
         for length in run.summary.lengths
-        if all(length in run.summary.cells[task] for task in tasks)
+        if all(run.summary.official[task].get(length) is not None for task in tasks)
     ]
     if len(tasks) < MIN_TASKS or len(points) < MIN_POINTS:
         return None

@@ -18,11 +18,11 @@ def cost_table(runs: Mapping[str, Results]) -> Table:
     """Return scores of labelled runs beside what their answers cost, as far as journals tell."""
     rows = []
     for label, results in runs.items():
-        configs, cost = [one for one in results.configs.values() if one.scored], cost_of(results)
+        configs, cost = [*results.configs.values()], cost_of(results)
         means = []
         for name in ("official", "exact"):
             columns = [[x for x in one.scores_of(name) if x is not None] for one in configs]
-            means.append([fmean(column) for column in columns if column])
+            means.append([fmean(column) for column in columns] if all(columns) else [])
         shares = (
             format_share(sum(len(getattr(one, name)) for one in configs) / results.scored)
             for name in ("truncated", "empty")

@@ -58,7 +58,8 @@ def depth_grids(run: ScoredRun) -> list[DepthTable]:
                 known = [score for score in scores if score is not None]
                 rows[depth, column] = len(known)
                 values[depth, column] = 100 * np.mean(known) if known else np.nan
-        tables.append(DepthTable(task, tuple(columns), values, rows))
+        if rows.any():
+            tables.append(DepthTable(task, tuple(columns), values, rows))
     return tables
 
 

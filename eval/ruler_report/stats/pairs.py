@@ -183,9 +183,9 @@ class PairTable:
         for category, members in by_category.items():
             self.pairs[category] = pairs_of(self.stack, members, _evenly(self.lengths))
 
-    def ranks(self, without: Collection[int] = ()) -> list[Ranks]:
+    def ranks(self) -> list[Ranks]:
         """Return the interval of each run's rank by the mean over all tasks and lengths."""
-        return self.pairs[None, None].ranks(without)
+        return self.pairs[None, None].ranks()
 
     def order(self) -> list[int]:
         """Return the runs by their mean, the best first; unanswered rows count against a run."""

@@ -33,8 +33,10 @@ Key = tuple[str | None, int | None]
 class Estimate:
     """A mean score in percent with its 95 % interval; `scored` of the `asked` rows are in it.
 
-    >>> print(Estimate(81.25, 79.04, 83.2, 6500, 6500))
-    81.2 [79.0, 83.2]
+    If no row is, only the bounds are known, and the value is their middle.
+
+    >>> print(Estimate(81.25, 79.04, 83.2, 6500, 6500), Estimate(50.0, 0.0, 100.0, 0, 500))
+    81.2 [79.0, 83.2] [0.0, 100.0]
     """
 
     value: float
@@ -44,7 +46,8 @@ class Estimate:
     asked: int
 
     def __str__(self) -> str:
-        return f"{self.value:.1f} [{self.low:.1f}, {self.high:.1f}]"
+        known = self.scored > 0 or self.value == 0
+        return f"{self.value:.1f} " * known + f"[{self.low:.1f}, {self.high:.1f}]"
 
 
 class ScoreStack:

@@ -5,7 +5,7 @@ means, as in the paper.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, get_args
@@ -125,13 +125,23 @@ class Summary(Shown):
         """The effective length by the mean over all tasks, at the paper's threshold or its own."""
         return self.effective.get(OVERALL) or self.effective.get(OWN)
 
+    @property
+    def headline_reach(self) -> str:
+        """The same as text; with its threshold where that is the run's own."""
+        if (effective := self.headline_length) is None:
+            return ""
+        text = effective.format_with_possible(self.lengths[-1])
+        return text if OVERALL in self.effective else f"{text} at {effective.threshold:.1f}"
+
     def table(self) -> Table:
         """Return the scores by task and length; means over tasks with their intervals."""
         several = len(self.tasks) > 1
 
         def cell(task: str, length: int) -> str:
             mean = self.cells[task].get(length)
-            return format_number(mean.value) + self.format_spread(task, length) if mean else ""
+            if mean is None or not mean.scored:
+                return str(mean or "")
+            return format_number(mean.value) + self.format_spread(task, length)
 
         rows = [(task, *(cell(task, length) for length in self.lengths)) for task in self.cells]
         caption = "Score in percent by length in tokens"
@@ -220,12 +230,11 @@ class ScoredRun(Shown):
 
 
 class RunScores(ScoreStack):
-    """The scores of one run; configs without a scored row are left out."""
+    """The scores of one run."""
 
     def __init__(self, results: Results) -> None:
         """Take the scores of a run."""
-        configs = {name: config for name, config in results.configs.items() if config.scored}
-        super().__init__([replace(results, configs=configs)])
+        super().__init__([results])
         self.run = self.configs[0]
         category_of = {task: config.category for (task, _), config in self.run.items()}
         self.category_of = {task: category_of[task] for task in self.tasks}
@@ -293,7 +302,7 @@ class RunScores(ScoreStack):
 
 
 def summarize(results: Results) -> Summary:
-    """Return the statistics of a run; unscored rows take no part in any of them."""
+    """Return the statistics of a run; unscored rows take part only in intervals, as 0 to 1."""
     table = RunScores(results)
     tasks, lengths, group = tuple(table.tasks), tuple(table.lengths), group_of(results)
     categories: dict[str, tuple[str, ...]] = {
@@ -375,7 +384,7 @@ def _effective_lengths(
 ) -> Iterator[tuple[str, EffectiveLength]]:
     """Yield effective lengths by name, where the tasks of the threshold were run."""
     thresholds = THRESHOLDS[group]
-    if suite == RULER and set(table.tasks) == set(TASKS):
+    if suite == RULER and set(table.tasks) == set(TASKS) and means:
         yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
     if len(means) > 1:
         threshold = OWN_SHARE * means[min(means)].value
@@ -383,7 +392,7 @@ def _effective_lengths(
     for category in CATEGORIES:
         tasks = table.of_category(category)
         paper = {task.name for task in TASKS.values() if task.category == category}
-        if suite == RULER and set(tasks) == paper:
+        if suite == RULER and set(tasks) == paper and table.by_length(tasks):
             yield category, table.effective(tasks, thresholds[category])
 
 
@@ -406,7 +415,7 @@ def _rates(table: RunScores, tasks: Collection[str], kinds: Collection[str]) -> 
     """Return the rates of some kinds of failure, by task and length."""
     rates: Rates = {task: {} for task in tasks}
     for (task, length), config in sorted(table.run.items()):
-        if task in rates:
+        if task in rates and config.scored:
             rows = sum(len(config.failures.get(kind, ())) for kind in kinds)
             rates[task][length] = 100 * rows / config.scored
     return rates

@@ -206,6 +206,8 @@ def spreads_of(configs: Configs) -> Iterator[Spread]:
     """Yield a spread for each length of tasks that have the same questions."""
     groups: dict[tuple[str, int], list[str]] = {}
     for (task, length), config in sorted(configs.items()):
+        if not config.scored:
+            continue
         groups.setdefault((config.same_questions_as or task, length), []).append(task)
     for (name, length), tasks in groups.items():
         columns = [configs[task, length].headline_scores for task in tasks]
