@@ -17,7 +17,7 @@ from tests.hub import Hub, Repo
 from tests.hub_faults import answers, loses_the_answer
 from tests.publishing import Publisher, contents
 from tests.running.processes import evaluate
-from tests.runs import make_run, patchy, refused
+from tests.runs import golden, make_run, patchy, refused
 
 pytestmark = pytest.mark.slow
 
@@ -144,6 +144,26 @@ def test_entries_join_what_a_model_s_repo_holds(publisher: Publisher, hub: Hub, 
     held = contents(hub, model, "main")
     assert held == {"config.json": b"{}", ".eval_results/ruler.yaml": text.encode()}
     assert len(hub.repos[model].log()) == 3
+
+
+def test_a_run_that_score_refuses_is_not_published_and_a_partial_one_with_its_lower_bound(
+    sample_build: Path, tmp_path: Path, publish: Publish, hub: Hub, repo: str
+) -> None:
+    def say(_: str, row: Row) -> str | None:
+        return golden(_, row) if row.index % 3 else None
+
+    folder, data = make_run(tmp_path / "run", sample_build, say, FEW), ("--data", sample_build)
+    said = refused(publish(folder, *data, "--repo", repo))
+    assert "4 of 12 rows are unanswered, the first vt_4096/0, vt_4096/3, qa_1_4096/0; " in said
+    assert evaluate("score", folder, *data, "--partial").returncode == 0
+    succeeded(publish(folder, *data, "--repo", repo))
+    files = contents(hub, repo, "main")
+    record = json.loads(files["every_eval_ever.json"])
+    scores = [one["score_details"]["score"] for one in record["evaluation_results"]]
+    assert scores == [pytest.approx(200 / 3, abs=1e-3)] * 3
+    card = files["README.md"].decode()
+    assert "incomplete: 8 of 12 rows scored; the others count as wrong\n" in card
+    assert r"| 66.7 \[" in card and r"| 100.0 \[" not in card
 
 
 def test_answers_that_came_in_after_the_score_are_scored_first(

@@ -341,7 +341,7 @@ def publish(
         ruler-eval publish runs/x --repo org/predictions --model-repo org/model --dry-run
 
     Raises:
-        RulerError: the run is not what its answers say, or the Hub refuses.
+        RulerError: the run is not what its answers say, `score` refuses it, or the Hub does.
     """
     from ruler_report import publication
 

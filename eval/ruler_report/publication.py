@@ -5,12 +5,14 @@ The model's page gets entries (https://huggingface.co/docs/hub/eval-results), `.
 in the model's repo. Each names a leaderboard of the dataset's `eval.yaml`, of one protocol and
 edition: `ruler_131072_completion_balanced` for a length, `ruler_completion_balanced` for the mean
 over all lengths. Values are means over all 13 tasks, 0 to 100.
+
+Published means count rows without an answer, which `score --partial` accepts, as wrong.
 """
 
 import io
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +32,7 @@ from ruler_report.derive import derive
 from ruler_report.format import markdown_text
 from ruler_report.pages.report import build
 from ruler_report.predictions import Predictions, read_run
-from ruler_report.results_file import FILENAME, Results, to_json
+from ruler_report.results_file import FILENAME, ConfigResult, Results, to_json
 from ruler_report.stats.summary import Summary, summarize
 from ruler_report.table import Shown
 
@@ -57,32 +59,58 @@ def compose(run: Path, repo: str, model_repo: str = "", data: str | None = None)
     """Return everything to publish; nothing is written yet.
 
     Raises:
-        RulerError: the scores are only claimed, of no model, or of no row.
+        RulerError: the scores are only claimed, of no model, or what `score` refuses.
     """
     for name in filter(None, (repo, model_repo)):
         check_repo(name)
     _, answers = read_run(run)
     results = derive(run, data)
+    validity, is_scored = results.validity, (run / FILENAME).is_file()
+    accepted = is_scored and validity is not None and validity.partial
+    unanswered = [
+        f"{name}/{row}"
+        for name, config in results.configs.items()
+        for row in sorted((*config.failed, *config.missing))
+    ]
     for wrong, why in (
         (results.claimed, f"{results.claimed}; give --data, the rows of the run"),
         (results.run.engine == "oracle", "its answers are the gold answers, of no model"),
-        (not results.scored, "no row has a score"),
+        (
+            unanswered and not accepted,
+            f"{len(unanswered):,} of {results.rows:,} rows are unanswered, the first "
+            f"{', '.join(unanswered[:3])}; resume the run, or accept it with `score --partial`",
+        ),
+        (validity and validity.errors, "; ".join(validity.errors if validity else ())),
     ):
         if wrong:
             msg = f"{quote(str(run))}: {why}"
             raise RulerError(msg)
-    summary = summarize(results)
+    published = counted_wrong(results)
+    summary = summarize(published)
     files = dict(prediction_files(results, answers))
     files[FILENAME] = to_json(results, summary.to_record()).encode()
-    files["README.md"] = results_card(results, repo).encode()
+    files["README.md"] = results_card(published, repo).encode()
     source = f"{os.environ.get('HF_ENDPOINT', HUB)}/datasets/{repo}"
     first = next(RunFolder(run).starts(), {})  # results.json has its digest
-    record = every_eval_ever.record(results, summary, first.get("at"), source)
+    record = every_eval_ever.record(published, summary, first.get("at"), source)
     files[every_eval_ever.FILE] = record.encode()
     if not model_repo:
         return Bundle(files, "", "")
     text = to_yaml(entries(results, summary, *_leaderboards(results), source))
     return Bundle(files, text, file_name(results))
+
+
+def counted_wrong(results: Results) -> Results:
+    """Return results in which a row without an answer scores 0: the lower bound of the means."""
+
+    def filled(config: ConfigResult) -> ConfigResult:
+        columns = (config.scores, config.exact, config.f1)
+        scores, exact, f1 = (tuple(score or 0.0 for score in column) for column in columns)
+        return replace(config, scores=scores, exact=exact, f1=f1)
+
+    return replace(
+        results, configs={name: filled(config) for name, config in results.configs.items()}
+    )
 
 
 @dataclass(frozen=True, repr=False)
