@@ -167,9 +167,6 @@ def build(
     run = results[0].run
     if threshold is None:
         threshold = THRESHOLDS[group_of(results[0])][OVERALL]
-    if not 0 <= threshold <= 100:
-        msg = f"--threshold {threshold:g}: give a score in percent, 0 to 100"
-        raise UsageError(msg)
     stack = ScoreStack(results)
     remedy = "write a leaderboard for each kind of runs"
     check_comparable(results, stack, names=names, remedy=remedy)
