@@ -272,12 +272,12 @@ class Manifest:
     def select(
         self, tasks: Collection[str] | None = None, lengths: Collection[int] | None = None
     ) -> tuple[str, ...]:
-        """Return the names of the configs with these tasks and lengths (tokens); None for all.
+        """Return the names of the configs with these tasks and lengths (tokens); none for all.
 
         Raises:
             UsageError: no config has one of the tasks, or one of the lengths, or both.
         """
-        if tasks is None and lengths is None:
+        if not tasks and not lengths:
             return tuple(self.configs)
         parsed = {name: parse_config(name) for name in self.configs}
         for kind, wanted, at in (("task", tasks, 0), ("length", lengths, 1)):
@@ -285,12 +285,12 @@ class Manifest:
             for value in wanted or ():
                 if value not in known:
                     there = ", ".join(map(str, known))
-                    msg = f"{kind} {quote(str(value))} is not here; there are {there}"
+                    msg = f"{kind} {quote(str(value))} is not in the manifest; it has {there}"
                     raise UsageError(msg)
         chosen = tuple(
             name
             for name, (task, length) in parsed.items()
-            if (tasks is None or task in tasks) and (lengths is None or length in lengths)
+            if (not tasks or task in tasks) and (not lengths or length in lengths)
         )
         if not chosen:
             msg = "no config has one of these tasks at one of these lengths"

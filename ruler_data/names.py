@@ -1,6 +1,7 @@
 """Names of configs, files, repos and shards: how they are built, parsed and checked."""
 
 import re
+from collections.abc import Iterable
 
 from ruler_data.errors import UsageError
 
@@ -71,6 +72,30 @@ def parse_length(text: str, option: str = "--lengths") -> int:
         msg = f"{option} {quote(text)}: not a number of tokens from 1 to 99999999, e.g. 4096 or 4k"
         raise UsageError(msg)
     return tokens
+
+
+def parse_names(names: str | int | Iterable[object] | None, option: str = "") -> tuple[str, ...]:
+    """Return names, which may be a comma-separated list; none for `all` of a named option.
+
+    >>> parse_names("vt_4096, cwe_4096"), parse_names(4096), parse_names("all", "--tasks")
+    (('vt_4096', 'cwe_4096'), ('4096',), ())
+
+    Raises:
+        UsageError: a named option has no names, not even `all`.
+    """
+    parts = str(names).split(",") if isinstance(names, str | int) else names or ()
+    found = tuple(str(name).strip() for name in parts if str(name).strip())
+    if option and not found and names is not None:
+        msg = f"{option} is empty; give names, or `all`"
+        raise UsageError(msg)
+    return () if option and "all" in found else found
+
+
+def parse_lengths(
+    lengths: str | int | Iterable[object] | None, option: str = ""
+) -> tuple[int, ...]:
+    """Return lengths in tokens, e.g. of `4k,131072`; see `parse_names`."""
+    return tuple(parse_length(text) for text in parse_names(lengths, option))
 
 
 def counted(number: int, noun: str) -> str:

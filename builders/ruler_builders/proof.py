@@ -32,7 +32,7 @@ from ruler_builders.pipeline.build import in_order
 from ruler_builders.pipeline.build_context import BuildContext, open_context, worker_context
 from ruler_builders.pipeline.build_dir import STATE
 from ruler_builders.pipeline.build_one import made_rows
-from ruler_builders.pipeline.plan import BuildPlan, parse_lengths, parse_tasks
+from ruler_builders.pipeline.plan import BuildPlan
 from ruler_builders.pipeline.pool import Progress, no_cycles, run_jobs
 from ruler_builders.pipeline.write_parquet import row_figures
 from ruler_builders.sources import CATALOGUE
@@ -56,7 +56,14 @@ from ruler_data.manifest import (
     layout,
     read_manifest_file,
 )
-from ruler_data.names import counted, parse_config, quote, released_version
+from ruler_data.names import (
+    counted,
+    parse_config,
+    parse_lengths,
+    parse_names,
+    quote,
+    released_version,
+)
 from ruler_data.parquet import CANARY, SCHEMA, UNREADABLE, read_packed
 from ruler_data.row import PackedRow, Row, RowDigest, serialize
 from ruler_data.suites import Suite, packaged, packaged_suite
@@ -185,7 +192,7 @@ def verify(
         UsageError: what is given does not exist or cannot be used, or has no such task or length.
         RulerError: there is no manifest, or it cannot be read.
     """
-    chosen = parse_tasks(tasks), parse_lengths(lengths)
+    chosen = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
     folder, where, release = Path(data), str(data), None
     if revision or not folder.is_dir():
         release = open_source(str(data), revision or None).release

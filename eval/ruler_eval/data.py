@@ -97,24 +97,18 @@ class Dataset:
             lengths: likewise, in tokens.
         """
         parts = {name: parse_config(name) for name in self.rows}
-        have, known = (dict.fromkeys(column) for column in zip(*parts.values(), strict=True))
+        known = [length for _, length in parts.values()]
         firsts = rows if isinstance(rows, Mapping) else dict.fromkeys(known, rows)
-        wanted = ((configs, parts), (tasks, have), (lengths, known), (firsts, known))
-        for names, there in wanted:
-            if strange := [name for name in names if name not in there]:
-                has = ", ".join(map(str, there))
-                msg = f"{quote(str(strange[0]))} is not in {self.source}; it has {has}"
+        self.manifest.select(lengths=firsts)  # refuses lengths that it does not have
+        for name in configs:
+            if name not in self.rows:
+                msg = f"{quote(name)} is not in {self.source}; it has {', '.join(self.rows)}"
                 raise UsageError(msg)
-        counts = {
-            name: min(firsts.get(length) or self.rows[name], self.rows[name])
-            for name, (task, length) in parts.items()
-            if (not configs or name in configs)
-            and (not tasks or task in tasks)
-            and (not lengths or length in lengths)
-        }
-        if not counts:
+        chosen = [n for n in self.manifest.select(tasks, lengths) if n in (configs or self.rows)]
+        if not chosen:
             raise UsageError(self.source, "no config has these tasks, lengths and names")
-        return replace(self, rows=counts)
+        most = {n: min(firsts.get(parts[n][1]) or self.rows[n], self.rows[n]) for n in chosen}
+        return replace(self, rows=most)
 
     def fetch(self) -> "Dataset":
         """Fetch the files of the chosen configs, and check each against the manifest."""

@@ -12,26 +12,11 @@ from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, Valida
 from pydantic.dataclasses import dataclass
 
 from ruler_data.errors import UsageError
-from ruler_data.names import parse_length, quote
+from ruler_data.names import parse_length, parse_lengths, parse_names, quote
 from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
-
-
-def parse_names(names: str | int | Iterable[object] | None) -> tuple[str, ...]:
-    """Return names, which may be a comma-separated list.
-
-    >>> parse_names("vt_4096, cwe_4096"), parse_names(4096)
-    (('vt_4096', 'cwe_4096'), ('4096',))
-    """
-    parts = str(names).split(",") if isinstance(names, str | int) else names or ()
-    return tuple(str(name).strip() for name in parts if str(name).strip())
-
-
-def parse_lengths(lengths: str | int | Iterable[object] | None) -> tuple[int, ...]:
-    """Return lengths in tokens, e.g. of `4k,131072`."""
-    return tuple(parse_length(text) for text in parse_names(lengths))
 
 
 def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:

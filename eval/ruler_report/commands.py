@@ -256,13 +256,14 @@ def gate(
         RulerError: the runs cannot be compared.
     """
     from ruler_data.errors import RulerError, UsageError
+    from ruler_data.names import parse_lengths
     from ruler_report.derive import derive
     from ruler_report.stats import baseline as stats
     from ruler_report.stats import gate_plan
 
     try:
         known = None if baseline is None else derive(baseline, data)
-        chosen = stats.lengths_of(lengths)
+        chosen = parse_lengths(lengths)
         if plan:
             return gate_plan.plan(margin, known, rows=rows, lengths=chosen, model=model, gpu=gpu)
         if new is None or known is None:

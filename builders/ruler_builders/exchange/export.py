@@ -22,12 +22,11 @@ import pyarrow.parquet as pq
 import yaml
 
 from ruler_builders.exchange.layouts import new_folder
-from ruler_builders.pipeline.plan import parse_lengths, parse_tasks
 from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import written_rows
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
-from ruler_data.names import config_file, parse_config, quote
+from ruler_data.names import config_file, parse_config, parse_lengths, parse_names, quote
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
 from ruler_data.tokenizers.registry import find_by_fingerprint, load_tokenizer
@@ -49,7 +48,9 @@ def export(
 ) -> Path:
     """Write a dataset as another tool reads it, and return the new folder."""
     source = open_source(data, revision)
-    names = source.manifest.select(parse_tasks(tasks), parse_lengths(lengths))
+    names = source.manifest.select(
+        parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
+    )
     for name in names if tool in _SCORES else ():
         task = source.manifest.table[parse_config(name)[0]]
         if task.metric not in ("all", "part"):

@@ -10,7 +10,14 @@ from ruler_builders.sources.user_texts import find_user_texts
 from ruler_builders.upstream import edition_of, model_template
 from ruler_data.errors import UsageError
 from ruler_data.manifest import BALANCED
-from ruler_data.names import check_name, config_name, parse_config, parse_length, quote
+from ruler_data.names import (
+    check_name,
+    config_name,
+    parse_config,
+    parse_lengths,
+    parse_names,
+    quote,
+)
 from ruler_data.suites import RULER, Suite, load_suite, with_own_domains
 from ruler_data.tasks import TASKS, Task
 from ruler_data.tokenizers.counters import CounterName
@@ -79,12 +86,13 @@ def select_suite(
         suite = load_suite(suite)
         if haystack is not None:
             suite = with_own_domains(suite, tuple(find_user_texts(haystack).domains))
-    wanted = parse_tasks(tasks)
-    for name in wanted or ():
+    wanted = parse_names(tasks, "--tasks") or tuple(suite.tasks)
+    for name in wanted:
         if name not in suite.tasks:
             msg = f"--tasks {quote(name)}: no such task; known: {', '.join(suite.tasks)}"
             raise UsageError(msg)
-    chosen = tuple(sorted({*(parse_lengths(lengths) or suite.lengths or RULER.lengths)}))
+    given = parse_lengths(lengths, "--lengths")
+    chosen = tuple(sorted({*(given or suite.lengths or RULER.lengths)}))
     for length in chosen:
         parse_config(config_name("vt", length))
     if chosen[-1] > LONGEST:
@@ -95,7 +103,7 @@ def select_suite(
         raise UsageError(msg)
     return replace(
         suite,
-        tasks={n: task for n, task in suite.tasks.items() if wanted is None or n in wanted},
+        tasks={n: task for n, task in suite.tasks.items() if n in wanted},
         lengths=chosen,
         rows=suite.rows if rows is None else rows,
     )
@@ -113,30 +121,6 @@ def default_folder(tokenizer: str, suite: str, edition: str, *, fresh: bool) -> 
     if edition != BALANCED:
         name += f"-{check_name('edition', edition)}"
     return Path("dist") / (f"{name}-fresh" if fresh else name)
-
-
-def parse_tasks(tasks: str | Collection[str] | None) -> Collection[str] | None:
-    """Return the names of tasks, which may be a comma-separated list; None for `all`."""
-    if not isinstance(tasks, str):
-        return tasks
-    names = _listed(tasks, "task")
-    return None if "all" in names else names
-
-
-def parse_lengths(lengths: str | Collection[int] | None) -> Collection[int] | None:
-    """Return lengths (tokens), which may be a comma-separated list; None for `all`."""
-    if not isinstance(lengths, str):
-        return lengths
-    parts = _listed(lengths, "length")
-    return None if parts == ["all"] else tuple(sorted({parse_length(part) for part in parts}))
-
-
-def _listed(text: str, what: str) -> list[str]:
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts:
-        msg = f"--{what}s names no {what}"
-        raise UsageError(msg)
-    return parts
 
 
 def check_options(plan: BuildPlan, *, fresh: bool) -> None:

@@ -4,13 +4,12 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ruler_builders.pipeline.plan import parse_lengths
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
 from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME as INDEX
 from ruler_data.index import Index, Sibling, read_index
-from ruler_data.names import check_name, check_repo
+from ruler_data.names import check_name, check_repo, parse_lengths
 from ruler_data.suites import RULER, load_suite
 from ruler_data.tokenizers.registry import ALIASES
 
@@ -50,7 +49,8 @@ def sibling_builds(
         same = ", ".join(f"{alias} is {one}" for alias, one in ALIASES.items())
         msg = f"name each tokenizer once, comma-separated ({same})"
         raise UsageError("--tokenizers " + tokenizers, msg)
-    chosen = sorted(parse_lengths(lengths) or load_suite(suite).lengths or RULER.lengths)
+    given = {*parse_lengths(lengths, "--lengths")}
+    chosen = sorted(given or load_suite(suite).lengths or RULER.lengths)
     fitting = [length for length in chosen if length > reserve]
     if not fitting:
         msg = f"no length is longer: {', '.join(map(str, chosen))}"

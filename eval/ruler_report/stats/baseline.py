@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ruler_data.errors import UsageError
-from ruler_data.names import counted, parse_config, parse_length
+from ruler_data.names import counted, parse_config
 from ruler_report.format import format_length
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
 from ruler_report.stats.comparison import Comparison, compared, labels_of, pair_table
@@ -184,16 +184,6 @@ def check_margin(margin: float) -> None:
     if not 0 < margin <= 100:
         msg = f"--margin {margin:g}: give percentage points above 0, at most 100"
         raise UsageError(msg)
-
-
-def lengths_of(text: str | Collection[int]) -> tuple[int, ...]:
-    """Return the lengths that a text names.
-
-    >>> lengths_of("4096,32k")
-    (4096, 32768)
-    """
-    parts = text.split(",") if isinstance(text, str) else map(str, text)
-    return tuple(parse_length(part.strip(), "--lengths") for part in parts if part.strip())
 
 
 def _factor(gap: Difference, margin: float) -> float:
