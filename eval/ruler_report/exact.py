@@ -74,7 +74,7 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
         case Vt() | Graph():
             found = _variables(row, text)
         case Cwe() | Fwe() as params:
-            found = _list_words(row, text.lower(), gold, numbered=isinstance(params, Cwe))
+            found = _list_words(row, text.lower(), gold, coded=isinstance(params, Fwe))
         case _:
             return None
     every = list(dict.fromkeys(found))
@@ -146,20 +146,15 @@ def plain(answer: str) -> str:
 
 def _is_cut(word: str, row: Row) -> bool:
     """Whether the last word of an answer is the beginning of a word of the context."""
-    begins = re.compile(rf"{re.escape(word[:100])}([a-z0-9-])?")
-    context = lower(row.context)
-    ends = [
-        found[1] for found in begins.finditer(context)
-        if not context[max(0, found.start() - 1) : found.start()].isalnum()
-    ]  # fmt: skip
-    return bool(ends) and all(ends)
+    context, begins = lower(row.context), rf"(?<![a-z0-9]){re.escape(word[:100])}[a-z0-9-]"
+    return bool(re.search(begins, context)) and not contains(context, word)
 
 
-#: What is of the kind of a value. Shorter numbers count lines and years, not needles.
-_KINDS: dict[PartType, re.Pattern[str]] = {
-    "numbers": re.compile(r"(?<![a-z0-9])[0-9]{5,}(?![a-z0-9])"),
-    "uuids": re.compile(r"(?<![a-z0-9])[0-9a-f]{4,}(?:-[0-9a-f]+){2,}(?![a-z0-9])"),
-    "words": re.compile(r"(?<![a-z0-9])[a-z]+(?:-[a-z]+)+(?![a-z0-9])"),
+#: What is of the kind of a value; of numbers, as many digits as %d, or five and more in a list.
+_KINDS: dict[PartType, str] = {
+    "numbers": r"(?<!\d)\d{%d}(?!\d)|(?<![a-z0-9])(?<![a-z:] )\d{5,}(?! ?[a-z0-9])",
+    "uuids": r"(?<![a-z0-9])[0-9a-f]{4,}(?:-[0-9a-f]+){2,}(?![a-z0-9])",
+    "words": r"(?<![a-z0-9])[a-z]+(?:-[a-z]+)+(?![a-z0-9])",
 }
 #: 1,234,567 and 12,345
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:([,.'\u2019 ])\d{3}(?:\1\d{3})+|,\d{3})(?!,?\d)")
@@ -171,7 +166,7 @@ _COMPOUND = re.compile(
 
 def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
     """Yield values of the kind that the question wants, without those of the question."""
-    kind = _KINDS[params.value_type]
+    kind = re.compile(_KINDS[params.value_type].replace("%d", str(params.digits)))
     excluded = {*kind.findall((row.question or row.context.partition("\n\n")[0]).lower())}
     for value in kind.findall(_GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)):
         if value not in excluded and (value in row.outputs or not _COMPOUND.fullmatch(value)):
@@ -182,10 +177,11 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
 
 _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300d|/\u2026<>=\u2022"
                       r"\u00b7\u30fb\u3001\u3002]|\s-\s)")  # fmt: skip
+_NOTE = re.compile(r"(?<=\S)[ ]\([^()]*\)")
 _WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
 
 
-def _segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
+def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
     """Yield the words of each part; whether it is a label or an exclamation; whether it counts."""
     parts = [*_SEGMENT.split(text), "", ""]
     for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
@@ -195,8 +191,8 @@ def _segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
 
 def _variables(row: Row, text: str) -> Iterator[str]:
     """Yield names of variables or nodes: those of the context, and capitals that look like one."""
-    size, excluded = len(row.outputs[0]), {"VAR", *row.question.split()}
-    for words, label, _ in _segments(text):
+    size, excluded = len(row.outputs[0]), {"VAR", *_WORD.findall(row.question.upper())}
+    for words, label, _ in segments(text):
         for word in words:
             name = word.upper()
             looks_so = word.isupper() and len(name) == size and not label
@@ -207,33 +203,37 @@ def _variables(row: Row, text: str) -> Iterator[str]:
                 yield word.lower()
 
 
-def _list_words(row: Row, text: str, gold: set[str], *, numbered: bool) -> Iterator[str]:
+def _list_words(row: Row, text: str, gold: set[str], *, coded: bool) -> Iterator[str]:
     """Yield listed words: gold ones anywhere, others where they stand as items, not in sentences.
 
-    Words that are not in the list of the context count as items beside such words, or two in a row.
+    Beside such items, a word alone between commas is one, though the context does not list it.
+    Words of `coded` text count anywhere, and others if they are as long.
     """
+    size = len(row.outputs[0])
 
     def is_listed(word: str) -> bool:
-        if numbered:
-            return f". {word} " in row.context or f". {word}\n" in row.context
-        return len(word) == len(row.outputs[0]) and contains(row.context, word)
+        if coded:
+            return len(word) == size and contains(row.context, word)
+        return f". {word} " in row.context or f". {word}\n" in row.context
+
+    def without_notes(note: re.Match[str]) -> str:
+        return note[0] if any(map(is_listed, _WORD.findall(note[0]))) else ","
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
-    for words, label, counted in _segments(text):
+    for words, label, counted in segments(_NOTE.sub(without_notes, text)):
         known = [word for word in words if word in gold or is_listed(word)]
         listed.update(known)
-        yield from (word for word in known if word in gold)
+        yield from (word for word in known if coded or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
             runs.append([])  # a sentence; after 25 words, a list without separators
-            continue
-        new = [word for word in words if len(word) > 3 and word.isascii() and word not in _FILLER]
-        new = [word for word in new if word not in known] if not counted else []
-        runs[-1] += known + (new if len(words) == 1 or 2 * len(new) <= len(known) else [])
-    few = len(_WORD.findall(text)) <= 3
+        elif known or counted or len(words) != 1:
+            runs[-1] += known
+        elif len(words[0]) == size if coded else len(words[0]) > 3:
+            runs[-1] += {*words} - _FILLER
     for run in runs:
-        if few or len(run) > 1 or not listed.isdisjoint(run):
-            yield from run
+        if len(run) > 1 or not listed.isdisjoint(run):
+            yield from filter(str.isascii, run)
 
 
 _ANSWER, _IS = ("|".join(WORDING[name].split()) for name in ("answer", "is"))
@@ -252,7 +252,10 @@ def short_answers(answer: str) -> list[str]:
     'Paris'
     """
     boxed = re.findall(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", reasoning.split(answer)[1])
-    lines = (line.strip(_EDGES) for line in plain(boxed[-1] if boxed else answer).splitlines())
+    lines = (
+        re.sub(" +", " ", line.strip(_EDGES))
+        for line in plain(boxed[-1] if boxed else answer).splitlines()
+    )
     text = "\n".join(line for line in lines if line)
     marked = _LEAD.findall(text) or re.findall(r"^[^\n:]{3,60}:\s+([^\n]+)$", text)
     return [text, *(each.strip(_EDGES + ".") for each in marked[-1:])]
