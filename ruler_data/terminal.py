@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Condition, Event, Thread
@@ -95,6 +97,10 @@ class Stopped(BaseException):
 
 #: The signal that arrived, if any.
 _arrived: list[int] = []
+#: Connections that a signal ends, since a thread that waits for bytes does not see it.
+connections: list[socket.socket] = []
+#: Seconds after a signal in which another is the same one: a terminal and a wrapper both send it.
+SAME_SIGNAL = 1.0
 
 
 def run(program: str, command: Callable[[], object]) -> NoReturn:
@@ -395,7 +401,10 @@ def _fail(program: str, message: str, code: int) -> int:
 def _stop(number: int, frame: FrameType | None) -> None:
     _arrived.append(number)
     for other in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(other, signal.SIG_IGN)  # an orderly exit must not be interrupted
+        signal.signal(other, partial(_end_at_once, time.monotonic() + SAME_SIGNAL))
+    for one in connections:
+        with suppress(OSError):
+            socket.socket.shutdown(one, socket.SHUT_RDWR)  # not that of TLS, which is not atomic
     # Libraries print an exception that a check of types in Rust cannot pass on, with its traceback.
     hook = sys.unraisablehook
     sys.unraisablehook = lambda lost: None if lost.exc_type is Stopped else hook(lost)
@@ -406,6 +415,13 @@ def _stop(number: int, frame: FrameType | None) -> None:
         raise Stopped(number)
     signal.signal(signal.SIGALRM, lambda _, later: _stop(number, later))
     signal.setitimer(signal.ITIMER_REAL, 0.01)
+
+
+def _end_at_once(since: float, number: int, _: FrameType | None) -> None:
+    """End at a second signal, without the orderly exit that the first began."""
+    if time.monotonic() > since:
+        os.write(2, b"stopped at once; run the same command again to resume\n")
+        os._exit(128 + number)
 
 
 def visible_line(text: str) -> str:

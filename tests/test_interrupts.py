@@ -86,6 +86,34 @@ def test_a_signal_between_taking_a_lock_and_its_block_does_not_leave_the_lock_he
     assert end.value.code == 130 and given_back == [True]
 
 
+@pytest.mark.slow
+def test_a_second_signal_ends_a_command_at_once_but_not_the_same_one_sent_twice() -> None:
+    code = """
+import time
+from ruler_data.terminal import run
+def work():
+    try:
+        print("up", flush=True)
+        time.sleep(60)
+    finally:
+        print("exit", flush=True)
+        time.sleep(60)
+run("ruler-data", work)
+"""
+    command = [sys.executable, "-c", code]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        for word in ("up", "exit"):
+            assert process.stdout.readline() == f"{word}\n"
+            process.send_signal(signal.SIGINT)  # the second time, by a wrapper
+        time.sleep(terminal.SAME_SIGNAL + 0.2)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=HANG)
+    assert process.returncode == 143
+    assert said == "stopped at once; run the same command again to resume\n"
+
+
 def test_a_command_after_one_that_was_stopped_is_not() -> None:
     terminal._arrived.append(signal.SIGINT)
     with pytest.raises(SystemExit) as end:

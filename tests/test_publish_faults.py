@@ -139,6 +139,16 @@ def test_a_lost_a_silent_and_a_late_step_is_not_done_twice(
     assert_released(site, site.publish(site.builds()))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["preupload", "batch", "upload", "commit"])
+def test_patience_bounds_an_upload_that_hangs(step: str, site: Site) -> None:
+    site.hub.fail(STEPS[step], hangs(9), times=99)
+    begun = site.hub.clock()
+    done = site.publisher.command(site.builds(), "--repo", site.repo, RULER_HUB_PATIENCE="3")
+    assert done.returncode == 1 and "no answer" in done.stderr, done.stderr
+    assert site.hub.clock() - begun < 10
+
+
 def test_the_pause_that_the_hub_asks_for_is_kept(site: Site) -> None:
     site.hub.fail(STEPS["commit"], answers(429, {"Retry-After": "1"}))
     site.hub.fail(STEPS["tag"], answers(429, {"RateLimit": '"api";r=0;t=1'}))

@@ -3,16 +3,20 @@
 import getpass
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.commands import finish
+from tests.commands import finish, started
 from tests.hub import WRITE
 from tests.hub_faults import answers, kills
+from tests.hub_http import Handler, Serve
 from tests.publishing import Site, contents
 
 CREATE, PUT, COMMIT, TAG = "POST /api/repos/create", "PUT /lfs/", "POST .*/commit/", "POST .*/tag/"
+#: Seconds for which the Hub hangs.
+HUNG = 8
 MOMENTS = [(step, served) for step in (CREATE, PUT, COMMIT, TAG) for served in (False, True)]
 
 
@@ -49,6 +53,28 @@ def test_stopped_it_says_so_in_one_line_and_can_go_on(site: Site) -> None:
     )
     site.hub.faults.clear()
     assert site.publish(site.builds()).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["PUT /lfs/", "GET .*/resolve/.*parquet", "POST .*/tag/"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_it_while_the_hub_hangs(step: str, number: int, site: Site) -> None:
+    signalled = []
+
+    def hang(handler: Handler, _: Serve) -> None:
+        signalled.append(site.hub.clock())
+        os.kill(process.pid, number)
+        time.sleep(HUNG)
+        handler.reset()
+
+    site.hub.fail(step, hang)
+    env = {**site.publisher.env(), "RULER_HUB_TIMEOUT": "60"}
+    command = ("publish", site.builds(), "--repo", site.repo)
+    with started("ruler-data", *command, env=env) as process:
+        done = finish(process)
+    assert done.returncode == 128 + number and site.hub.clock() - signalled[0] < HUNG
+    said = "ruler-data: stopped; run the same command again to resume"
+    assert done.stderr.splitlines()[-1] == said
 
 
 @pytest.mark.slow

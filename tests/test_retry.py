@@ -56,7 +56,7 @@ def test_bytes_that_move_start_patience_anew(monkeypatch: pytest.MonkeyPatch) ->
     now[0] += 3600  # of a slow upload
     monkeypatch.setattr(Patience, "moved", now[0] - 1)
     assert patience.wait("host", "no answer", 11.0)
-    assert pauses == [1.0, 11.0]
+    assert sum(pauses) == 12.0
 
 
 @pytest.mark.slow

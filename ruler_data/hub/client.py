@@ -14,18 +14,20 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Literal
+from math import ceil
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 from huggingface_hub import HfApi, constants, get_token, set_client_factory
+from huggingface_hub.errors import OIDCError
 from huggingface_hub.utils._headers import build_hf_headers
 from huggingface_hub.utils._http import get_session, hf_request_event_hook
 
 from ruler_data.errors import RulerError
 from ruler_data.files import TEMPORARY, retry_after
-from ruler_data.terminal import warn
+from ruler_data.terminal import connections, raise_if_interrupted, warn
 from ruler_data.version import __version__
 
 #: Seconds that the environment may set: without a byte, after which a request is given up; without
@@ -33,6 +35,8 @@ from ruler_data.version import __version__
 LIMITS = {"RULER_HUB_TIMEOUT": 60.0, "RULER_HUB_PATIENCE": 300.0, "RULER_HUB_PAUSE": 1.0}
 #: Attempts, seconds of the longest pause, and those in which to connect.
 ATTEMPTS, LONGEST, CONNECT = 8, 30.0, 4.0
+#: Seconds in which a host of Xet has to answer a first, small request.
+PROBE = 10.0
 UNREACHABLE = (
     "the Hub cannot be reached; to read without network, give a local folder, or HF_HOME with a "
     "cache that holds it; HF_ENDPOINT names a mirror; else run the same command again later"
@@ -59,7 +63,7 @@ def time_limits() -> httpx2.Timeout:
 class Patience:
     """Waits before the next attempt of a request or a step, and says when to give up."""
 
-    #: When the last bytes of a file moved, in either direction.
+    #: When bytes of a file moved, in either direction, that had not moved before.
     moved = 0.0
 
     def __init__(self) -> None:
@@ -80,20 +84,30 @@ class Patience:
         if self._attempts >= ATTEMPTS or idle + pause > seconds("RULER_HUB_PATIENCE"):
             return False
         warn(f"{where}: {what}; trying again in {pause:.0f} s")
-        time.sleep(pause)
+        parts = ceil(pause)
+        for _ in range(parts):  # a thread does not see a signal while it sleeps
+            raise_if_interrupted()
+            time.sleep(pause / parts)
         return True
 
 
 class Watched(httpx2.SyncByteStream):
-    """The bytes of a file on their way."""
+    """The bytes of a file on their way; to send the same bytes again is no progress."""
 
-    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - sync or async, by its type
-        self._stream = stream
+    #: Number of bytes that moved in the best attempt, by file and part of it.
+    _furthest: ClassVar[dict[object, int]] = {}
+
+    def __init__(self, stream: Any, request: httpx2.Request) -> None:  # noqa: ANN401 - sync or async
+        self._stream, url = stream, request.url
+        self._file = url.path, url.params.get("partNumber"), request.headers.get("Range")
 
     def __iter__(self) -> Iterator[bytes]:
+        done = 0
         for part in self._stream:
             yield part
-            Patience.moved = time.monotonic()
+            done += len(part)
+            if done > self._furthest.get(self._file, 0):
+                self._furthest[self._file], Patience.moved = done, time.monotonic()
 
     def close(self) -> None:
         """Close the connection."""
@@ -111,7 +125,9 @@ class PatientClient(httpx2.Client):
 
         Raises:
             GaveUp: there is no network, or patience ran out.
-            httpx2.TransportError: no answer to a request that may have been processed.
+            httpx2.TransportError: no answer to a request that may have been processed. After a time
+                limit it is of this class itself, which the library does not retry: it would wait
+                six times as long, without looking at patience.
         """
         reads, host, patience = request.method in ("GET", "HEAD"), request.url.host, Patience()
         is_file = not isinstance(request.stream, httpx2.ByteStream)
@@ -119,30 +135,41 @@ class PatientClient(httpx2.Client):
         given = request.extensions.get("timeout", {})
         limits = {name: value for name, value in given.items() if value is not None}
         request.extensions["timeout"] = {**self.timeout.as_dict(), **limits}
+        request.extensions["trace"] = _note_connection
         if is_file:
-            request.stream = Watched(request.stream)
+            request.stream = Watched(request.stream, request)
         while True:
+            raise_if_interrupted()
             try:
                 response = super().send(request, **options)
             except httpx2.TransportError as error:
+                raise_if_interrupted()
                 failed = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
                 if failed and not self.has_connected:
                     raise GaveUp(UNREACHABLE) from error
+                what, wanted = f"no answer ({type(error).__name__})", None
+                if not reads and isinstance(error, httpx2.TimeoutException):
+                    msg = f"{host}: {what}"
+                    raise httpx2.TransportError(msg, request=request) from error
                 if not reads:
                     raise
-                what, wanted = f"no answer ({type(error).__name__})", None
             else:
                 PatientClient.has_connected = True
                 code, wanted = response.status_code, _wanted_pause(response)
                 what, refused = f"status {code}", code == 429 and not is_file
                 if not refused and not (reads and code in TEMPORARY):
                     if reads and options.get("stream"):
-                        response.stream = Watched(response.stream)
+                        response.stream = Watched(response.stream, request)
                     return response
                 response.close()
             if not patience.wait(host, what, wanted):
                 msg = f"the Hub cannot be reached or does not work ({host}: {what}); run the same "
                 raise GaveUp(msg + "command again later to resume")
+
+
+def _note_connection(event: str, info: dict[str, Any]) -> None:
+    if event.endswith((".connect_tcp.complete", ".start_tls.complete")):
+        connections.append(info["return_value"].get_extra_info("socket"))
 
 
 def _wanted_pause(response: httpx2.Response) -> float | None:
@@ -172,6 +199,9 @@ def client() -> HfApi:
 
     Xet's are in the environment. It sends a request up to five times before it gives up, and a read
     limit includes the time in which a block of 64 MB is sent.
+
+    Raises:
+        RulerError: as `token`, which the library would ask for in each of its calls.
     """
     limits = {
         "CONNECT_TIMEOUT": f"{CONNECT:.0f}s",
@@ -184,6 +214,7 @@ def client() -> HfApi:
     set_client_factory(patient_client)
     if not os.environ.get("HF_DEBUG"):
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    token()
     return HfApi(library_name="ruler-data", library_version=__version__)
 
 
@@ -212,7 +243,7 @@ def use_xet_if_reachable(repo: str, kind: str, doing: str, right: Literal["read"
         host = named or given.json().get("casUrl", "")
     try:
         if host.startswith("http"):
-            httpx2.head(host, timeout=time_limits())
+            httpx2.head(host, timeout=httpx2.Timeout(PROBE, connect=CONNECT))
     except httpx2.TransportError:
         go_without_xet(doing, host)
 
@@ -238,7 +269,15 @@ def is_reachable() -> bool:
 
 
 def token() -> str | None:
-    """Return the token that is sent with requests; None without one that can be read."""
-    with suppress(OSError):
+    """Return the token that is sent with requests; None without one that can be read.
+
+    Raises:
+        RulerError: a trusted publisher's (`HF_OIDC_RESOURCE`) cannot be had.
+    """
+    try:
         return get_token()
-    return None
+    except (OIDCError, httpx2.HTTPError) as error:
+        where, why = "the token of HF_OIDC_RESOURCE", " ".join(str(error).split())
+        raise RulerError(where, why) from error
+    except OSError:
+        return None
