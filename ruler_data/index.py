@@ -140,8 +140,12 @@ def _fitting(reserve: int, siblings: Iterable[Sibling]) -> Sibling | None:
     return min(fitting, key=lambda one: one.reserve, default=None)
 
 
-def releases_of(repo: str) -> Index:
+def releases_of(repo: str, revision: str = "main") -> Index:
     """Return what a repo's index lists, or its own newest release if it has no index.
+
+    Args:
+        repo: id of a dataset repo.
+        revision: branch or commit whose index is read.
 
     Raises:
         UsageError: the repo's id is not valid.
@@ -150,7 +154,7 @@ def releases_of(repo: str) -> Index:
     from ruler_data.hub.download import open_release
     from ruler_data.hub.repo import tags
 
-    if (index := read_index(repo)) is not None:
+    if (index := read_index(repo, revision)) is not None:
         return index
     by_number = {
         tuple(map(int, version.split("."))): tag

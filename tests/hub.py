@@ -43,6 +43,7 @@ class Hub:
         self.xet: Path | str | None = None
         self.vault: dict[str, bytes] = {}
         self.xet_hashes: dict[str, str] = {}
+        self.orgs = ["org"]  # of the tokens' owner
         self.faults: list[Fault] = []
         self.requests: list[str] = []
         self.lock = threading.RLock()
@@ -101,11 +102,11 @@ class Hub:
 
     # What the handler calls, under the lock.
 
-    def create(self, name: str) -> dict[str, Any]:
+    def create(self, name: str, *, private: bool = False) -> dict[str, Any]:
         url = f"{self.endpoint}/datasets/{name}"
         if name in self.repos:
             raise Refused(409, "You already created this dataset repo", url=url)
-        repo = self.repos[name] = Repo()
+        repo = self.repos[name] = Repo(private=private)
         repo.commit({".gitattributes": Blob(b"*.parquet filter=lfs\n", large=False)})
         return {"url": url, "name": name, "id": "0" * 24}
 

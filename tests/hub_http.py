@@ -110,13 +110,14 @@ class Handler(BaseHTTPRequestHandler):
         match parts:
             case ["api", "repos", "create"]:
                 asked = json.loads(self.body())
-                self.reply(200, self.hub.create(f"{asked['organization']}/{asked['name']}"))
+                name, seen = f"{asked['organization']}/{asked['name']}", asked.get("visibility")
+                self.reply(200, self.hub.create(name, private=seen == "private"))
             case ["api", "whoami-v2"]:
                 if not token:
                     raise Refused(401, "Invalid credentials in Authorization header")
                 role = "write" if token == WRITE else "read"
                 access = {"type": "access_token", "accessToken": {"displayName": "t", "role": role}}
-                orgs = [{"type": "org", "name": "org", "roleInOrg": "admin"}]
+                orgs = [{"type": "org", "name": one, "roleInOrg": "admin"} for one in self.hub.orgs]
                 self.reply(200, {"type": "user", "name": "tester", "orgs": orgs, "auth": access})
             case ["api", "validate-yaml"]:
                 self.reply(200, {"errors": [], "warnings": []})
@@ -138,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             case "GET", [] | ["revision", _]:
                 sha = repo.resolve(rest[1] if rest else "main")
                 names = [{"rfilename": path} for path in repo.files(sha)]
-                self.reply(200, {"id": name, "sha": sha, "siblings": names, "private": False,
+                self.reply(200, {"id": name, "sha": sha, "siblings": names, "private": repo.private,
                                  "tags": [], "downloads": 0, "likes": 0})  # fmt: skip
             case "GET", ["tree", revision, *_]:
                 files = repo.files(revision)

@@ -29,6 +29,7 @@ class Repo:
     commits: dict[str, tuple[str | None, dict[str, Blob]]] = field(default_factory=dict)
     head: str = ""
     tags: dict[str, str] = field(default_factory=dict)
+    private: bool = False
 
     def commit(self, files: dict[str, Blob]) -> str:
         """Put a commit on top of the branch."""

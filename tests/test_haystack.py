@@ -89,7 +89,9 @@ def test_texts_of_ones_own_are_published_only_when_that_is_said(
 ) -> None:
     refused = publisher(built, repo)
     assert refused.code == 2 and "--allow-own-texts" in refused.said
-    assert publisher(built, repo, allow_own_texts=True).code == 0
+    done = publisher(built, repo, allow_own_texts=True)
+    licences = [line for line in done.said.splitlines() if line.startswith("licence: ")]
+    assert done.code == 0 and len(licences) == 2 and "your responsibility" in licences[0]
 
 
 def sparse(folder: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ruler_builders.publish.release import closed_licences
+from ruler_builders.publish.plan import closed_licences
 from ruler_builders.sources import CATALOGUE
 from ruler_data.manifest import SourceInfo
 from tests.hub import READ
@@ -94,6 +94,39 @@ def test_a_dry_run_without_a_network_says_what_it_could_not_ask(site: Site) -> N
     assert done.returncode == 3 and "can be released" in done.stdout, done.stderr
     assert "whether the token may write" in done.stderr and "check of the card" in done.stderr
     assert site.hub.requests == []
+
+
+@pytest.mark.parametrize(
+    ("owner", "token", "reason"),
+    [
+        ("org", {"HF_TOKEN": ""}, "no token"),
+        ("else", {}, "tester, who is not seen to belong to else"),
+    ],
+)
+def test_a_dry_run_that_cannot_know_whether_one_may_write_says_so_and_ends_with_3(
+    owner: str, token: dict[str, str], reason: str, site: Site
+) -> None:
+    done = site.publisher.command(site.builds(), "--repo", f"{owner}/new", "--dry-run", **token)
+    assert done.returncode == 3 and reason in done.stderr, done.stderr
+    assert "would be created" in done.stdout
+
+
+def test_a_public_repo_is_not_taken_for_the_private_one_that_was_asked_for(site: Site) -> None:
+    site.hub.create(site.repo)
+    for dry_run in (True, False):
+        done = site.publish(site.builds(), private=True, dry_run=dry_run)
+        assert done.code == 2 and f"{site.repo}: is public, and --private" in done.said
+    assert site.hub.writes() == []
+    hidden = site.publisher(site.builds(), f"{site.repo}-hidden", private=True)
+    assert hidden.code == 0 and f"{site.repo}-hidden (private): no release" in hidden.said
+    assert site.hub.repos[f"{site.repo}-hidden"].private
+
+
+def test_a_trusted_publisher_without_its_token_is_told_in_one_line(site: Site) -> None:
+    publisher = {"HF_OIDC_RESOURCE": "datasets/org/x", "HF_OIDC_ID_TOKEN": "", "GITHUB_ACTIONS": ""}
+    done = site.publisher.command(site.builds(), "--repo", site.repo, **publisher)
+    assert done.returncode == 1 and "no OIDC id token" in done.stderr
+    assert len(done.stderr.splitlines()) == 1 and site.hub.requests == []
 
 
 def test_each_licence_that_is_not_open_is_a_line_of_the_dry_run(site: Site) -> None:

@@ -29,6 +29,7 @@ class Owner:
 
     def __init__(self, hub: Hub, root: Path) -> None:
         self.hub, self.root = hub, root
+        hub.orgs += ["acme", "broken", "dry", "killed", "nobody", "own", "plain", "think"]
         other = tiny.make_model(root / "models" / "other")
         tiny.make_tokenizer(other, tiny.QWEN3, bos=None, adds_bos=False)
         self.models = [tiny.make_model(root / "models" / "tiny"), other]
@@ -112,9 +113,13 @@ def test_a_dry_run_of_what_is_published_leaves_the_index_as_it_is(owner: Owner) 
     more = ("--allow-sample", "--index", first)
     done = succeeded(owner.call(*asked, *more, "--dry-run"))
     assert "is published already" in done.stdout and owner.hub.writes() == []
-    missing = owner.call(*asked, *more[:-1], "dry/none")
-    assert missing.returncode == 2 and owner.hub.writes() == []
-    assert "--index dry/none: the Hub has no such dataset" in missing.stderr
+    assert f"{first}: {INDEX} would list dry/ruler-other v1.0.0" in done.stderr
+    owner.hub.create("dry/foreign")
+    owner.hub.foreign_commit("dry/foreign", "data.csv")
+    for repo, why in (("none", "the Hub does not have it"), ("foreign", "has no index.json and")):
+        refused = owner.call(*asked, *more[:-1], f"dry/{repo}")
+        assert refused.returncode == 1 and why in refused.stderr, refused.stderr
+    assert owner.hub.writes() == []
     done = succeeded(owner.call(*asked, *more))
     assert [one["repo"] for one in owner.index("dry")] == ["dry/ruler-other"]
 
@@ -193,6 +198,20 @@ def test_a_repo_that_a_plain_publish_made_is_found_without_an_index(owner: Owner
     owner.hub.create("plain/empty")
     missing = owner.reader("ruler-data", *wanted[:-1], "plain/empty")
     assert missing.returncode == 1 and "has no index.json and no release" in missing.stderr
+
+
+@pytest.mark.slow
+def test_a_repo_that_lists_a_sibling_leads_to_its_own_rows_as_before(owner: Owner) -> None:
+    first, options = "plain/first", ("--version", "1.0.0", "--allow-sample")
+    for model, repo, more in zip(
+        owner.models, (first, "plain/second"), ((), ("--index", first)), strict=True
+    ):
+        folder = owner.root / "dist" / model.name
+        succeeded(owner.call("build", "--tokenizer", model, *ROWS, "--out", folder))
+        succeeded(owner.call("publish", folder, "--repo", repo, *options, *more))
+    for model, repo in zip(owner.models, (first, "plain/second"), strict=True):
+        wanted = ("find", "--model", model, "--in", first)
+        assert f"\n{repo} v1.0.0, commit" in succeeded(owner.reader("ruler-data", *wanted)).stdout
 
 
 @pytest.mark.slow

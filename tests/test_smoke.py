@@ -98,7 +98,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
 def test_the_client_understands_every_recorded_answer(ask: Ask) -> None:
     said = {name: one.get("body") for name, one in RECORDED["answers"].items()}
     assert ask("whoami") == said["whoami"]
-    assert ask("head", REPO) == SHA
+    assert ask("head", REPO).sha == SHA
     assert ask("tags", REPO) == {"v1.0.0": SHA}
     held = ask("tree", REPO, "v1.0.0")
     assert {path: (one.size, one.blob_id) for path, one in held.items()} == {

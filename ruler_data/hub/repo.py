@@ -14,14 +14,15 @@ from typing import Any
 from huggingface_hub import (
     CommitOperationAdd,
     CommitOperationDelete,
+    DatasetInfo,
     RepoCard,
     RepoFile,
 )
-from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
 from ruler_data.errors import RulerError
 from ruler_data.hub.client import client, use_xet_if_reachable
-from ruler_data.hub.retry import with_retries
+from ruler_data.hub.retry import explain, refuses, with_retries
 
 #: The branch that releases are committed to.
 BRANCH = "main"
@@ -69,12 +70,12 @@ class PushFile:
         return held.lfs.sha256 == self.sha256 if held.lfs else held.blob_id == self.git_oid
 
 
-def head(repo: str) -> str | None:
-    """Return the newest commit of a dataset repo, or None if there is no such repo."""
+def head(repo: str) -> DatasetInfo | None:
+    """Return the newest commit (`sha`) of a dataset repo, or None if there is no such repo."""
 
-    def look() -> str | None:
+    def look() -> DatasetInfo | None:
         try:
-            return str(client().dataset_info(repo, revision=BRANCH).sha)
+            return client().dataset_info(repo, revision=BRANCH)
         except GatedRepoError:
             raise
         except RepositoryNotFoundError:
@@ -183,14 +184,19 @@ def put_files(
                 additions[file.path, file.sha256] = CommitOperationAdd(file.path, content)
         use_xet_if_reachable(repo, kind, doing, "write")
         adding = [additions[file.path, file.sha256] for file in new]
-        done = client().create_commit(
-            repo,
-            operations=[*adding, *(CommitOperationDelete(path) for path in gone)],
-            commit_message=message,
-            repo_type=kind,
-            revision=BRANCH,
-            parent_commit=str(info.sha),
-        )
+        try:
+            done = client().create_commit(
+                repo,
+                operations=[*adding, *(CommitOperationDelete(path) for path in gone)],
+                commit_message=message,
+                repo_type=kind,
+                revision=BRANCH,
+                parent_commit=str(info.sha),
+            )
+        except HfHubHTTPError as error:
+            if any(refuses(error, file.path) for file in new):  # another attempt changes nothing
+                raise explain(error, doing) from error
+            raise
         return done.oid, [*(file.path for file in new), *gone]
 
     with_retries(doing, lambda: client().repo_info(repo, repo_type=kind))  # 404: no such repo

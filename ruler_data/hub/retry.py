@@ -99,6 +99,18 @@ def status(error: BaseException) -> int | None:
     return int(match[1]) if match else None
 
 
+def answer(error: BaseException) -> str:
+    """Return the Hub's response as its status and its own message."""
+    message = one_line(str(getattr(root(error), "server_message", None) or ""))
+    return f"{status(error)}{': ' + message if message else ''}"
+
+
+def refuses(error: BaseException, path: str) -> bool:
+    """Whether the Hub refuses a commit (with any status 4xx) because of a file, which it names."""
+    named = path in str(getattr(root(error), "server_message", None))
+    return named and 400 <= (status(error) or 0) < 500
+
+
 def is_temporary(error: BaseException, also: Collection[int] = ()) -> bool:
     """Whether another attempt may succeed: no response, half a response, or such a status."""
     cause = root(error)
@@ -123,7 +135,6 @@ def explain(error: Exception, doing: str) -> RulerError:
     An error that comes neither from the Hub, its client nor the system is a bug, and is raised.
     """
     cause, code = root(error), status(error)
-    message = one_line(str(getattr(cause, "server_message", None) or ""))
     reason = one_line(str(cause)) or type(cause).__name__
     down = "the Hub does not work at the moment; run the same command again later to resume"
     if isinstance(cause, RulerError):
@@ -137,7 +148,7 @@ def explain(error: Exception, doing: str) -> RulerError:
     if code is not None:
         meaning = MEANINGS.get(code, down if code >= 500 else "the Hub refuses it")
         kind = HubDown if code >= 500 and code in TEMPORARY else RulerError
-        return kind(doing, f"{meaning} ({code}{': ' + message if message else ''})")
+        return kind(doing, f"{meaning} ({answer(error)})")
     if is_temporary(error):
         what = f"the Hub cannot be reached or does not work ({reason})"
         return HubDown(doing, f"{what}; run the same command again to resume")

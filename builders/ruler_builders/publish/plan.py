@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from ruler_builders.card import EVAL, Address, card_files
+from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
 from ruler_builders.checks.floors import known_floor
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
@@ -36,6 +36,7 @@ class Target:
         allowed: options that were given against a refusal, e.g. `allow_fewer_rows`.
         siblings: repos for other tokenizers, with their names, for the card.
         keeps_unchanged: whether a repo that holds these rows already keeps its version.
+        private: whether the repo has to be private.
     """
 
     repo: str
@@ -45,6 +46,7 @@ class Target:
     allowed: Collection[str] = ()
     siblings: Mapping[str, str] = field(default_factory=dict)
     keeps_unchanged: bool = False
+    private: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Plan:
         send: paths that the repo does not hold with these bytes.
         new: paths that the previous release does not hold with these bytes.
         published: commit of the release if it exists already.
-        replaced: paths that others changed since the previous release and this one replaces.
+        replaced: paths that others wrote since the previous release and this one replaces.
+        private: whether the repo is private, or will be.
         manifest_then: git hash of the manifest at the head when this was planned.
     """
 
@@ -75,6 +78,7 @@ class Plan:
     new: frozenset[str]
     published: str | None
     replaced: tuple[str, ...] = ()
+    private: bool = False
     manifest_then: str | None = None
 
     @property
@@ -88,12 +92,14 @@ class Plan:
         return [(name, old.get(name), now) for name, now in self.manifest.configs.items()]
 
     def lines(self) -> Iterator[str]:
-        """Return the plan as text: what changes in each config, the sum of all, and notes."""
+        """Return the plan as text: what changes in each config, the sum, notes and licences."""
         if self.published is not None:
             return
         repo = self.target.repo
         width = max(map(len, self.manifest.configs))
-        yield f"{repo}: {self.since.tag if self.since else 'no release'} -> {self.version.tag}"
+        seen = "private" if self.private else "public"
+        since = self.since.tag if self.since else "no release"
+        yield f"{repo} ({seen}): {since} -> {self.version.tag}"
         yield f"  {'config':<{width}} {'rows':>19} {'bytes':>29}"
         same, sums = 0, [0, 0, 0, 0]
         for name, old, now in self.configs():
@@ -109,8 +115,18 @@ class Plan:
             yield f"  {counted(same, 'config')} unchanged"
         yield f"  {'all':<{width}} {_arrow(*sums)}  {counted(len(self.configs()), 'config')}"
         if self.replaced:
-            edited = f"changed on the Hub since {self.since}: {', '.join(self.replaced)}"
+            when = f" since {self.since}" if self.since else ""
+            edited = f"changed on the Hub{when}: {', '.join(self.replaced)}"
             yield f"note: {edited}; this release replaces it; the history keeps the old content"
+        yield from closed_licences(self.target.built)
+
+
+def closed_licences(built: Manifest) -> Iterator[str]:
+    """Say of each licence that is not open what the publisher takes upon himself."""
+    for source in built.sources:
+        if source.licence not in OPEN_LICENCES:
+            about = f"{source.title}: {source.licence}"
+            yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
 
 
 def _arrow(rows: int, rows_now: int, size: int, size_now: int) -> str:
@@ -125,7 +141,10 @@ def make_plan(target: Target) -> Plan:
             release may be an accident.
     """
     repo = target.repo
-    commit = head(repo)
+    commit = None if (info := head(repo)) is None else str(info.sha)
+    if info and target.private and not info.private:
+        msg = "is public, and --private is for new repos; make it private on the Hub first"
+        raise UsageError(repo, msg)
     tagged = {} if commit is None else _versions(repo)
     held = {} if commit is None else tree(repo, commit)
     base = _base(target, tagged)
@@ -137,7 +156,8 @@ def make_plan(target: Target) -> Plan:
     manifest, files = compose(target, base, version, siblings)
     send = tuple(file.path for file in missing(files, held))
     released = tree(repo, base.commit) if base else {}
-    edited = changed(released, held)
+    # Before its first release all files are of others, but not those of an unfinished one.
+    edited = changed(released, held) if base or FILENAME in held else list(held)
     for reason in _refusals(target, manifest, before, kind, why):
         raise UsageError(repo, reason)
     return Plan(
@@ -153,6 +173,7 @@ def make_plan(target: Target) -> Plan:
         new=frozenset(file.path for file in missing(files, released)),
         published=base.commit if base and kind is Change.NONE else None,
         replaced=tuple(path for path in edited if path in send),
+        private=bool(info.private) if info else target.private,
         manifest_then=held[FILENAME].blob_id if FILENAME in held else None,
     )
 

@@ -11,16 +11,16 @@ before, so the same command completes an interrupted release, and after a succes
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
+from ruler_builders.card import EVAL, Address, card_files
 from ruler_builders.pipeline.build_dir import BuildDir
 from ruler_builders.proof import proved, verify
 from ruler_builders.publish.card_rules import card_faults
-from ruler_builders.publish.plan import Plan, Target, make_plan, seal
+from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan, seal
 from ruler_builders.publish.siblings import label, listed, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
@@ -31,15 +31,14 @@ from ruler_data.hub.repo import (
     PushFile,
     check_card,
     ensure_repo,
-    head,
     missing,
     put_files,
     put_tag,
     tree,
     whoami,
 )
-from ruler_data.hub.retry import HubDown, status
-from ruler_data.index import Sibling
+from ruler_data.hub.retry import HubDown, answer, refuses
+from ruler_data.index import Sibling, read_index
 from ruler_data.manifest import FILENAME, Manifest, read_manifest
 from ruler_data.names import check_repo, counted
 
@@ -63,17 +62,19 @@ class ReleaseOutcome:
         plan: of the release; None for a dry run that did not reach the Hub.
         commit: that the tag is on; None for a dry run.
         sent: paths sent or removed.
+        unasked: what a dry run could not ask.
     """
 
     target: Target
     plan: Plan | None = None
     commit: str | None = None
     sent: tuple[str, ...] = ()
+    unasked: str = ""
 
     def __str__(self) -> str:
         plan, repo = self.plan, self.target.repo
-        licences = closed_licences(self.target.built)
         if plan is None:
+            licences = closed_licences(self.target.built)
             return "\n".join([f"{repo}: {self.target.folder} can be released", *licences])
         about = f"{plan.version.tag}: {counted(len(plan.manifest.configs), 'config')}"
         if plan.since:
@@ -87,7 +88,6 @@ class ReleaseOutcome:
         return "\n".join(
             [
                 *plan.lines(),
-                *licences,
                 f"{repo}: {creates}would release {about}",
                 f"{counted(len(plan.send), 'file')} to send:",
                 *(f"  {path}" for path in plan.send),
@@ -97,9 +97,14 @@ class ReleaseOutcome:
     def to_record(self) -> dict[str, object]:
         """Return the outcome as plain values."""
         plan, target = self.plan, self.target
-        about = {"repo": target.repo, "licences": list(closed_licences(target.built))}
+        about: dict[str, object] = {
+            "repo": target.repo,
+            "licences": list(closed_licences(target.built)),
+        }
+        if self.unasked:
+            about["unasked"] = self.unasked
         if plan is None:
-            return {**about, "unasked": UNASKED}
+            return about
         return {
             **about,
             "version": str(plan.version),
@@ -124,12 +129,12 @@ class ReleaseOutcome:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a dry run could not ask."""
-        return () if self.plan else (f"{self.target.repo}: {UNASKED}",)
+        return (f"{self.target.repo}: {self.unasked}",) if self.unasked else ()
 
     @property
     def exit_status(self) -> int:
         """3: nothing wrong was found, but not all could be asked."""
-        return 0 if self.plan else 3
+        return 3 if self.unasked else 0
 
 
 class Releases(tuple[ReleaseOutcome, ...]):
@@ -187,19 +192,21 @@ def release(
     if not dry_run:
         _check_access()
     targets = [
-        Target(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed)
+        Target(
+            *(repo, folder, _readable(folder, repo, wanted, allowed), wanted, allowed),
+            private=private,
+        )
         for repo, folder in folders.items()
     ]
     if dry_run and (offline() or not is_reachable()):
         for one in targets:
             tell(prove(one.folder))
-        return Releases(map(ReleaseOutcome, targets))
-    _check_token(list(folders), tell, dry_run=dry_run)
+        return Releases(ReleaseOutcome(one, unasked=UNASKED) for one in targets)
+    unasked = _check_token(folders, tell)
+    if unasked and not dry_run:
+        tell(f"note: {unasked}")
     several = len(targets) > 1
-    if index and index not in folders and head(check_repo(index)) is None:
-        msg = f"--index {index}: the Hub has no such dataset; publish it first"
-        raise UsageError(msg)
-    siblings = listed(index) if index else {}
+    siblings = listed(index, folders) if index else {}
     if several:
         used = {one.repo: one.built.tokenizer for one in targets}
         siblings |= {repo: label(info.name, info.extra_reserve) for repo, info in used.items()}
@@ -209,16 +216,18 @@ def release(
     ]
     for one in targets:
         tell(prove(one.folder))
-    done = Releases(_carry_out(plan, tell, private=private, dry_run=dry_run) for plan in plans)
-    if not dry_run:
-        entries = [
-            Sibling.of(one.target.repo, one.plan.version.tag, one.commit, one.plan.manifest)
-            for one in done
-            if one.plan and one.commit
-        ]
-        for repo in [index] if index else [one.repo for one in entries if listed(one.repo)]:
-            put_index(repo, [one for one in entries if index or one.repo == repo], tell)
-    return done
+    repos = [one.target.repo for one in plans if not one.creates]
+    lists = [index] if index else [repo for repo in repos if read_index(repo)]
+    done = [_carry_out(plan, tell, dry_run=dry_run) for plan in plans]
+    entries = [
+        Sibling.of(one.target.repo, one.plan.version.tag, one.commit or "", one.plan.manifest)
+        for one in done
+        if one.plan
+    ]
+    for repo in lists:
+        fitting = [one for one in entries if index or one.repo == repo]
+        put_index(repo, fitting, tell, dry_run=dry_run)
+    return Releases(replace(one, unasked=unasked) if dry_run else one for one in done)
 
 
 def prover(
@@ -272,14 +281,6 @@ def _damaged(folder: Path, manifest: Manifest) -> Iterator[str]:
             yield name
 
 
-def closed_licences(built: Manifest) -> Iterator[str]:
-    """Say of each licence that is not open what the publisher takes upon himself."""
-    for source in built.sources:
-        if source.licence not in OPEN_LICENCES:
-            about = f"{source.title}: {source.licence}"
-            yield f"licence: {about}; publishing these texts is your responsibility (docs/hub.md)"
-
-
 def _check_access() -> None:
     """Refuse to begin where publishing cannot succeed."""
     if offline():
@@ -293,38 +294,54 @@ def _check_access() -> None:
         raise HubDown(step, UNREACHABLE)
 
 
-def _check_token(repos: Sequence[str], tell: Tell, *, dry_run: bool) -> None:
-    """Ask the Hub whose token this is, before anything else is asked."""
-    if dry_run and token() is None:
-        tell("note: no token, so whether one may write was not asked")
-        return
+def _check_token(repos: Iterable[str], tell: Tell) -> str:
+    """Ask the Hub whose token this is, before anything else; return why that is not enough.
+
+    Raises:
+        RulerError: the token may not write.
+    """
+    if token() is None:  # of a dry run
+        return "there is no token, so whether one may write was not asked"
     if resource := os.environ.get("HF_OIDC_RESOURCE"):  # a token of an hour for one repo
         tell(f"note: the token is of a trusted publisher of {resource}; its role was not asked")
-        return
-    about = whoami()
+        return ""
+    about, unasked = whoami(), ""
     for repo in repos:
         owner = repo.partition("/")[0]
         for refusal in token_faults(about, owner):
             raise RulerError(repo, refusal)
         members = {about.get("name"), *(one.get("name") for one in about.get("orgs") or ())}
         if owner not in members:
-            tell(f"note: the token is of {about.get('name')}, who is not seen to belong to {owner}")
+            what = f"the token is of {about.get('name')}, who is not seen to belong to {owner}"
+            unasked = f"{what}, so whether it may write is not known"
+    return unasked
 
 
 def token_faults(about: Mapping[str, Any], owner: str) -> Iterator[str]:
     """Yield why a token may not write to an owner's repos; `about` is the answer of `whoami`.
 
+    A fine-grained token may write to what its scopes name: an owner, or a repo of an owner.
+
     >>> list(token_faults({"auth": {"accessToken": {"role": "read"}}}, "org"))
     ['the token can only read; use one with write access']
+    >>> scope = {"entity": {"name": "me"}, "permissions": ["repo.write"]}
+    >>> token = {"role": "fineGrained", "fineGrained": {"scoped": [scope]}}
+    >>> list(token_faults({"auth": {"accessToken": token}}, "org"))
+    ['the token may write to no repo of org; give it write access to them']
     """
     access = (about.get("auth") or {}).get("accessToken") or {}
     if access.get("role") == "read":
         yield "the token can only read; use one with write access"
     scopes = (access.get("fineGrained") or {}).get("scoped")
     if access.get("role") == "fineGrained" and isinstance(scopes, list):
-        granted = {permission for one in scopes for permission in one.get("permissions") or ()}
+        granted = {
+            permission
+            for one in scopes
+            if str((one.get("entity") or {}).get("name")).partition("/")[0] == owner
+            for permission in one.get("permissions") or ()
+        }
         if "repo.write" not in granted:
-            yield "the token may write to no repo; give it write access to repos of the owner"
+            yield f"the token may write to no repo of {owner}; give it write access to them"
     for org in about.get("orgs") or ():
         if org.get("name") == owner and org.get("roleInOrg") == "read":
             yield f"the token's owner may only read in {owner}; ask for the role `write` there"
@@ -341,7 +358,7 @@ def _plan(target: Target, tell: Tell, *, dry_run: bool) -> Plan:
     return plan
 
 
-def _carry_out(plan: Plan, tell: Tell, *, private: bool, dry_run: bool) -> ReleaseOutcome:
+def _carry_out(plan: Plan, tell: Tell, *, dry_run: bool) -> ReleaseOutcome:
     """Publish what is planned; for a dry run, or if it is published already, write nothing."""
     target, repo = plan.target, plan.target.repo
     if plan.published is not None:
@@ -350,7 +367,7 @@ def _carry_out(plan: Plan, tell: Tell, *, private: bool, dry_run: bool) -> Relea
     if dry_run:
         return ReleaseOutcome(target, plan)
     if plan.creates:
-        ensure_repo(repo, private=private)
+        ensure_repo(repo, private=target.private)
     plan, commit, sent = _commit(plan, tell)
     tell(f"{repo}: commit {commit}, {len(sent)} files sent")
     _check_held(repo, plan.files, commit, tell)
@@ -381,20 +398,14 @@ def _commit(plan: Plan, tell: Tell) -> tuple[Plan, str, list[str]]:
     try:
         return plan, *put()
     except RulerError as error:
-        if EVAL not in plan.manifest.files or not _names_eval(error):
+        refusal = error.__cause__
+        if EVAL not in plan.manifest.files or not (refusal and refuses(refusal, EVAL)):
             raise
-        tell(f"note: {EVAL} is left out, because the Hub refuses it: {error}")
+        tell(f"note: {EVAL} is left out, because the Hub refuses it ({answer(refusal)})")
     left = [file for file in plan.files if file.path not in (EVAL, FILENAME)]
     manifest, files = seal(plan.manifest, left)
     plan = replace(plan, manifest=manifest, files=files, new=plan.new - {EVAL})
     return plan, *put()
-
-
-def _names_eval(error: RulerError) -> bool:
-    """Whether the Hub refused a commit (with any status 4xx) because of `eval.yaml`."""
-    cause = error.__cause__
-    code = status(cause) if cause else None
-    return code is not None and 400 <= code < 500 and EVAL in f"{error} {cause}"
 
 
 def _leftovers(plan: Plan, held: Mapping[str, Any]) -> list[str]:

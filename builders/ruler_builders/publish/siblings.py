@@ -8,7 +8,7 @@ from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import UsageError
 from ruler_data.hub.repo import PushFile, head, put_files
 from ruler_data.index import FILENAME as INDEX
-from ruler_data.index import Index, Sibling, read_index
+from ruler_data.index import Index, Sibling, read_index, releases_of
 from ruler_data.names import check_name, check_repo, parse_lengths
 from ruler_data.suites import RULER, load_suite
 from ruler_data.tokenizers.registry import ALIASES
@@ -81,22 +81,33 @@ def label(tokenizer: str, reserve: int) -> str:
     return f"{tokenizer}, {reserve:,} tokens kept free" if reserve else tokenizer
 
 
-def listed(repo: str) -> dict[str, str]:
-    """Return the repos that a repo's index lists, each with the name of its tokenizer.
+def listed(index: str, released: Collection[str]) -> dict[str, str]:
+    """Return the repos that a repo lists, each with the name of its tokenizer.
 
     A release calls it before anything is sent, since it changes the index last.
+
+    Raises:
+        RulerError: it is not among those to be released, and has neither an index nor a release.
     """
-    index = read_index(repo) if head(repo) else None
-    return {one.repo: label(one.tokenizer, one.reserve) for one in (index or Index()).siblings}
+    if index in released:
+        found = read_index(index) if head(index) else None
+    else:
+        found = releases_of(index)
+    return {one.repo: label(one.tokenizer, one.reserve) for one in (found or Index()).siblings}
 
 
-def put_index(repo: str, siblings: Sequence[Sibling], tell: Callable[[str], None]) -> None:
-    """List releases in a repo's index; what others list meanwhile is kept."""
+def put_index(
+    repo: str, siblings: Sequence[Sibling], tell: Callable[[str], None], *, dry_run: bool
+) -> None:
+    """List releases in a repo's index; what others list meanwhile, and its own release, is kept."""
+    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
+    if dry_run:
+        tell(f"{repo}: {INDEX} would list {names}")
+        return
 
     def files(commit: str) -> list[PushFile]:
-        index = (read_index(repo, commit) or Index()).with_siblings(siblings)
+        index = releases_of(repo, commit).with_siblings(siblings)
         return [PushFile.of_bytes(INDEX, index.to_json().encode())]
 
-    names = ", ".join(f"{one.repo} {one.tag}" for one in siblings)
     commit, sent = put_files(repo, files, f"Index: {names}")
     tell(f"{repo}: {INDEX} {'updated, commit ' + commit if sent else 'is up to date'}")
