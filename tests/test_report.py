@@ -253,8 +253,17 @@ def test_names_of_runs_are_distinct(tmp_path: Path) -> None:
     assert names == {"x [claimed]", "x (2) [claimed]", "x (2) (2) [claimed]"}
 
 
-def test_a_file_where_the_report_should_go_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["report", "leaderboard"])
+def test_nothing_is_written_into_a_file_a_dataset_or_a_run(command: str, tmp_path: Path) -> None:
     place = save(tmp_path / "run", few("one", rows=2))
-    (tmp_path / "out").write_text("mine")
-    said = refused(evaluate("report", place, "--out", tmp_path / "out"), code=2)
-    assert "a file; give a folder" in said and (tmp_path / "out").read_text() == "mine"
+    for name, said in (
+        ("out", "a file; give a folder"),
+        ("data/manifest.json", "holds a dataset; give another folder"),
+        ("other/run.json", "holds a run; give another folder"),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+        out = tmp_path / name.partition("/")[0]
+        assert said in refused(evaluate(command, place, "--out", out), code=2)
+        assert (tmp_path / name).read_text() == "mine"
+        assert out.is_file() or len([*out.iterdir()]) == 1

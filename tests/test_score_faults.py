@@ -9,6 +9,7 @@ import pytest
 
 from ruler_data import Row
 from ruler_report.results_file import read_results
+from tests.builds import snapshot
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, refused
 
@@ -151,6 +152,21 @@ def test_what_is_missing_is_said_in_one_line(
     options: tuple[object, ...], message: str, run: Path
 ) -> None:
     assert message in refused(evaluate("score", run, *options), code=2)
+
+
+def test_results_replace_no_file_but_results(run: Path, sample_build: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    shutil.copytree(sample_build, tmp_path / "data")
+    score(run, sample_build, "--out", tmp_path / "r.json")
+    score(run, sample_build, "--out", tmp_path / "r.json")
+    (run / "results.json").write_text("torn")
+    score(run, sample_build)
+    before = snapshot(tmp_path)
+    taken = ["mine.txt", "run/run.json", "data/manifest.json", "data/results.json"]
+    for name in (*taken, f"run/{first_journal(run).name}"):
+        said = refused(evaluate("score", run, "--out", tmp_path / name), code=2)
+        assert "is there, and not a results file" in said or "holds a dataset" in said
+    assert snapshot(tmp_path) == before
 
 
 def test_a_run_without_context_tells_parametric_answers_apart(

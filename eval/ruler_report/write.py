@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes, write_file
+from ruler_data.manifest import FILENAME as MANIFEST
 from ruler_data.names import quote
 from ruler_eval.data import Dataset
 from ruler_eval.run_dir import RUN_FILE, RunInfo
@@ -16,28 +17,44 @@ from ruler_report.format import format_number, spreadsheet
 from ruler_report.pages.render import html_page, latex_page, markdown_page
 from ruler_report.pages.report import Report, caveats_of
 from ruler_report.predictions import Predictions
-from ruler_report.results_file import FILENAME, Results, write_results
+from ruler_report.results_file import FILENAME, Results, read_results, write_results
 from ruler_report.scoring import name_of, read_bare, results_of
 from ruler_report.stats.comparison import labels_of
 from ruler_report.stats.summary import ScoredRun, summarize
 
 
 def folder_to_write(out: str | Path) -> Path:
-    """Return a folder that need not exist yet; a file is refused."""
+    """Return a folder that need not exist yet; a file is refused, and what holds other work."""
     folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        msg = f"--out {quote(str(folder))}: a file; give a folder"
-        raise UsageError(msg)
+    held = {name: (folder / name).exists() for name in (MANIFEST, RUN_FILE)}
+    faults = {
+        "a file; give a folder": folder.exists() and not folder.is_dir(),
+        "holds a dataset; give another folder": held[MANIFEST],
+        "holds a run; give another folder": held[RUN_FILE],
+    }
+    for fault in (fault for fault, holds in faults.items() if holds):
+        option = f"--out {quote(str(folder))}"
+        raise UsageError(option, fault)
     return folder
 
 
 def file_to_write(out: str | Path | None, place: Path) -> Path:
-    """Return the file for the results of answers at a place; a folder is refused."""
+    """Return the file for the results of answers at a place; no other file is ever replaced.
+
+    The `results.json` of a run is replaced even if it is damaged.
+    """
     target = Path(out) if out else (place if place.is_dir() else place.parent) / FILENAME
+    option = f"--out {quote(str(target))}"
     if target.is_dir():
-        file = quote(str(target / FILENAME))
-        msg = f"--out {quote(str(target))}: a folder; give a file, e.g. {file}"
-        raise UsageError(msg)
+        raise UsageError(option, f"a folder; give a file, e.g. {quote(str(target / FILENAME))}")
+    if (target.parent / MANIFEST).exists():
+        raise UsageError(option, "its folder holds a dataset; give a file elsewhere")
+    own = (place / RUN_FILE).is_file() and target == place / FILENAME
+    if target.exists() and not own:
+        try:
+            read_results(target)
+        except RulerError as error:
+            raise UsageError(option, "is there, and not a results file; give another") from error
     return target
 
 
