@@ -22,7 +22,13 @@ from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config
 from ruler_report.format import format_length
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
-from ruler_report.stats.comparison import Comparison, compared, labels_of, pair_table
+from ruler_report.stats.comparison import (
+    Comparison,
+    check_scored,
+    compared,
+    labels_of,
+    pair_table,
+)
 from ruler_report.stats.intervals import minus
 from ruler_report.stats.pairs import Difference, PairTable
 from ruler_report.stats.scores import Key, ScoreStack, have_same_answers
@@ -132,6 +138,7 @@ def gate(
     check_margin(margin)
     first, second = (_part(read_results(run), rows, lengths) for run in (baseline, new))
     labels = labels_of([first, second])
+    check_scored(first)
     if not have_same_answers(first, second):
         pair_table([first, second])  # refuses what cannot be compared
         second = against(second, first)

@@ -190,16 +190,9 @@ class Comparison(Shown):
 
 
 def compared(table: PairTable, first: int, second: int) -> Comparison:
-    """Return the comparison of two runs of a table.
-
-    Raises:
-        UsageError: one of them has no score at all.
-    """
+    """Return the comparison of two runs of a table."""
     places, runs = (first, second), (table.runs[first], table.runs[second])
     labels = (table.labels[first], table.labels[second])
-    for label, one in zip(labels, runs, strict=True):
-        if not one.scored:
-            raise UsageError(label, "no row has a score; resume the run, or leave it out")
     differences: dict[Name, Difference] = {
         name: table.difference(name, first, second) for name in table.pairs
     }
@@ -345,6 +338,17 @@ def check_comparable(
             raise RulerError(msg)
 
 
+def check_scored(*runs: Results) -> None:
+    """Check that runs have a score.
+
+    Raises:
+        UsageError: one has none at all.
+    """
+    for run, label in zip(runs, labels_of(runs), strict=True):
+        if not run.scored:
+            raise UsageError(label, "no row has a score; resume the run, or leave it out")
+
+
 def pair_table(
     runs: Sequence[Results],
     labels: Sequence[str] | None = None,
@@ -366,6 +370,7 @@ def compare(
     `score` is by default that which reports lead with.
     """
     runs = [read_results(first), read_results(second)]
+    check_scored(*runs)
     made = compared(pair_table(runs, force=force, score=score), 0, 1)
     exact = [_with_score(run, "exact") for run in runs if _has(run, "exact")]
     if len(exact) < 2 or exact == [_with_score(run, score) for run in runs]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ruler_data.errors import RulerError
 from ruler_eval.run_dir import RunInfo
 from ruler_report.results_file import Run, read_results
-from ruler_report.stats.comparison import Comparison, compared, labels_of
+from ruler_report.stats.comparison import Comparison, check_scored, compared, labels_of
 from ruler_report.stats.pairs import PairTable
 
 #: The smallest gap that matters, in percentage points; `no sign` rules it out.
@@ -68,6 +68,7 @@ def contamination(
     if problem:
         msg = f"not a test of contamination: {problem}"
         raise RulerError(msg)
+    check_scored(*runs)
     made = compared(PairTable(runs, labels_of(runs), margin=margin), 0, 1)
     return replace(
         made,
