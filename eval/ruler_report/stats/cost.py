@@ -24,7 +24,7 @@ def cost_table(runs: Mapping[str, Results]) -> Table:
             columns = [[x for x in one.scores_of(name) if x is not None] for one in configs]
             means.append([fmean(column) for column in columns] if all(columns) else [])
         shares = (
-            format_share(sum(len(getattr(one, name)) for one in configs) / results.scored)
+            format_share(sum(len(getattr(one, name)) for one in configs) / max(results.scored, 1))
             for name in ("truncated", "empty")
         )
         rows.append((
