@@ -5,7 +5,7 @@ check the options -> read sources -> lock the folder -> keep what is intact
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -200,45 +200,43 @@ def _resume(
 
 
 def _difference(earlier: Manifest, wanted: Manifest, rows: int) -> str:
-    """Return the first input in which two builds differ, in words; empty if none.
-
-    The inputs are all that decides the bytes of a config. Builds of different tasks may use
-    different sources, so only those that both use are compared.
-    """
+    """Return the first input in which two builds differ, in words; empty if none."""
+    old, new = earlier.tokenizer, wanted.tokenizer
     fewest = min((info.rows for info in earlier.configs.values()), default=rows)
-    before, now = _inputs(earlier, fewest), _inputs(wanted, rows)
-    if earlier.tokenizer.counts_like(wanted.tokenizer):
-        now["tokenizer files"] = before["tokenizer files"]
-    for name, value in now.items():
-        if before[name] != value:
+    files = old.fingerprint if old.counts_like(new) else new.fingerprint
+    for name, before, now in (
+        ("data version", earlier.rows_version, wanted.rows_version),
+        ("rows", fewest, rows),
+        ("tokenizer", old.name, new.name),
+        ("tokenizer files", old.fingerprint, files),
+        ("pyarrow", earlier.pyarrow, wanted.pyarrow),
+        *compared_inputs(earlier, wanted),
+    ):
+        if before != now:
             shown = shown_seed if name == "seed" else str
-            return f"{name} {shown(before[name])}, now {shown(value)}"
-    sha256 = {source.name: source.sha256 for source in earlier.sources}
-    for source in wanted.sources:
-        if (expected := sha256.get(source.name, source.sha256)) != source.sha256:
-            return f"source {source.name}: sha256 expected {expected}, found {source.sha256}"
-    for name, task in wanted.tasks.items():
-        if earlier.tasks.get(name, task) != task:
-            return f"task {name} was different: {earlier.tasks[name].params}"
+            return f"{name} {shown(before)}, now {shown(now)}"
     return ""
 
 
-def _inputs(manifest: Manifest, rows: int) -> dict[str, Any]:
-    """Return the inputs of a build besides sources and tasks, by the name that errors use."""
-    tokenizer = manifest.tokenizer
-    return {
-        "data version": manifest.rows_version,
-        "edition": manifest.edition,
-        "chat template": manifest.chat_template or "none",
-        "suite": manifest.suite,
-        "seed": manifest.seed,
-        "rows": rows,
-        "tokenizer": tokenizer.name,
-        "tokenizer files": tokenizer.fingerprint,
-        "template reserve": tokenizer.template_reserve,
-        "reserve": tokenizer.extra_reserve,
-        "pyarrow": manifest.pyarrow,
-    }
+def compared_inputs(earlier: Manifest, wanted: Manifest) -> Iterator[tuple[str, Any, Any]]:
+    """Return what a config's rows are made of besides tokenizer and version, in two manifests.
+
+    Builds of different tasks may use different sources, so only those that both use are compared.
+    """
+    before, now = (
+        {
+            "edition": one.edition,
+            "chat template": one.chat_template or "none",
+            "suite": one.suite,
+            "seed": one.seed,
+            "template reserve": one.tokenizer.template_reserve,
+            "reserve": one.tokenizer.extra_reserve,
+            **{f"source {source.name}": source.sha256 for source in one.sources},
+            **{f"task {name}": task for name, task in one.tasks.items()},
+        }
+        for one in (earlier, wanted)
+    )
+    return ((name, before[name], now[name]) for name in now if name in before)
 
 
 def _check_pinned(

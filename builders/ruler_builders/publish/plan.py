@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ruler_builders.card import EVAL, OPEN_LICENCES, Address, card_files
 from ruler_builders.checks.floors import known_floor
+from ruler_builders.pipeline.build import compared_inputs
 from ruler_builders.publish.version_rules import Change, Version, change
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.hub.download import Release, open_release
@@ -343,25 +344,10 @@ def _check_same_inputs(new: Manifest, base: Release, kept: list[str]) -> None:
     """Refuse to mix configs of other tokenizers or other inputs."""
     old, where = base.manifest, f"{base.repo} at {base.revision}"
     _check_tokenizer(where, old, new)
-    values = {
-        "tokens kept free": tuple(
-            (one.tokenizer.template_reserve, one.tokenizer.extra_reserve) for one in (old, new)
-        ),
-        "edition": (old.edition, new.edition),
-        "chat template": (old.chat_template or "none", new.chat_template or "none"),
-        "suite": (old.suite, new.suite),
-        "seed": (old.seed, new.seed),
-        "rows of data version": (old.rows_version.split(".")[0], new.rows_version.split(".")[0]),
-    }
-    for name in sorted(old.tasks.keys() & new.tasks.keys()):
-        values[f"task {name}"] = (old.tasks[name], new.tasks[name])
-    new_sources = _sources(new)
-    for name in kept:
-        for source in old.sources:
-            used = source.name in old.table[name.rpartition("_")[0]].sources
-            if used and new_sources.get(source.name, source).sha256 != source.sha256:
-                values[f"source {source.name}"] = (source.sha256, new_sources[source.name].sha256)
-    for what, (before, now) in values.items():
+    used = {source for name in kept for source in old.table[parse_config(name)[0]].sources}
+    old = replace(old, sources=tuple(source for source in old.sources if source.name in used))
+    versions = (one.rows_version.split(".")[0] for one in (old, new))
+    for what, before, now in (("rows of data version", *versions), *compared_inputs(old, new)):
         if kept and before != now:
             msg = (
                 f"{where} was built with {what} {before}, this folder with {now}; build all of its "
