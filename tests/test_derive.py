@@ -211,6 +211,28 @@ def test_no_command_takes_scores_that_their_answers_contradict(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(
+    scored: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    nowhere = {"RULER_CACHE": str(tmp_path / "file" / "cache")}
+    for command in (("score", scored, "--out", tmp_path / "r.json"), ("compare", scored, scored)):
+        done = evaluate(*command, env=nowhere)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "r.json").read_bytes() == (scored / "results.json").read_bytes()
+
+
+def test_a_run_without_a_score_is_named_by_its_place(scored: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(scored, tmp_path / "unscored")
+    (run / "results.json").unlink()
+    for journal in run.glob("answers-*"):
+        records = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+        lines = (json.dumps(one | {"text": None, "error": "no"}) + "\n" for one in records)
+        journal.write_text("".join(lines), "utf-8")
+    said = refused(evaluate("leaderboard", scored, run, "--out", tmp_path / "out"), 1)
+    assert f"'{run}': no row has a score" in said
+
+
 def test_a_later_start_does_not_change_the_time_of_a_published_record(
     scored: Path, tmp_path: Path
 ) -> None:

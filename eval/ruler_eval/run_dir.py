@@ -223,7 +223,10 @@ class RunFolder:
             lock.release()
 
     def running(self) -> set[Shard]:
-        """Return the shards that a process runs, on this machine or one that shares its locks."""
+        """Return the shards that a process runs, on this machine or one that shares its locks.
+
+        A lock that cannot be opened, e.g. on a read-only disk, tells nothing.
+        """
         found = set()
         for path in self.path.glob(LOCK.format("*")):
             if match := _LOCKED.fullmatch(path.name):
@@ -232,6 +235,8 @@ class RunFolder:
                         pass
                 except Timeout:
                     found.add(Shard(int(match[1]), int(match[2])))
+                except OSError:
+                    continue
         return found
 
     def log_start(self, info: RunInfo, shard: Shard, start: Mapping[str, Any]) -> None:

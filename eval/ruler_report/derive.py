@@ -88,10 +88,12 @@ def derive_named(
         replace(derive(run, data), name=named.get(str(run), ""), attributes=numbers[str(run)])
         for run in every
     ]
-    for one in found:
+    for run, one in zip(every, found, strict=True):
         if not one.scored:
-            why = "no row has a score; resume the run, or leave it out"
-            raise RulerError(quote(one.run.model), why)
+            name = one.run.model if isinstance(run, Results) else str(run)
+            raise RulerError(
+                quote(name, 200), "no row has a score; resume the run, or leave it out"
+            )
     return found
 
 
@@ -321,6 +323,7 @@ def from_cache(key: str) -> Results | None:
 
 
 def to_cache(key: str, results: Results) -> None:
-    """Keep what was derived."""
+    """Keep what was derived; a cache that cannot be written costs time and nothing else."""
     body = results_file.to_json(results, {}).encode()
-    write_bytes(cache_dir("results") / f"{key}.json.zz", zlib.compress(body, 1))
+    with suppress(RulerError):
+        write_bytes(cache_dir("results") / f"{key}.json.zz", zlib.compress(body, 1))

@@ -256,3 +256,21 @@ def test_a_server_is_asked_the_longest_row(
         chat = ("--protocol", "chat", "--option", "api=chat")
         (template,) = examined(frozen, server, *chat)
         assert "its template differs from the one here by +" in template
+
+
+def test_an_engine_that_cannot_be_imported_is_one_line(
+    frozen: Path, tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = tmp_path / "vllm-0.32.0.dist-info" / "METADATA"
+    module = tmp_path / "vllm" / "__init__.py"
+    for path, text in (
+        (about, "Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0\n"),
+        (module, "raise RuntimeError('operator torchvision::nms does not exist')\n"),
+    ):
+        path.parent.mkdir()
+        path.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    why = "engine vllm is installed but cannot be imported (RuntimeError('operator torchvision"
+    here = ("--data", frozen, "--model", tiny)
+    assert why in refusal(evaluate("run", *here, "--out", tmp_path / "run"))
+    assert f"note: options: not checked: {why}" in evaluate("doctor", *here).stdout

@@ -41,3 +41,11 @@ def test_a_folder_that_is_no_run_is_refused(frozen: Path, tmp_path: Path) -> Non
         assert "has no run.json; give the output folder of a run" in refusal(
             evaluate("status", folder)
         )
+
+
+def test_a_lock_that_cannot_be_opened_tells_nothing(frozen: Path, tmp_path: Path) -> None:
+    assert evaluate(*order(frozen, tmp_path)).returncode == 0
+    lock = tmp_path / ".answers-0-of-1.lock"
+    lock.unlink()
+    lock.mkdir()  # as root, who may open any file, these tests run too
+    assert "40 of 40 rows answered" in evaluate("status", tmp_path).stdout

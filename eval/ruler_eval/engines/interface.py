@@ -126,7 +126,7 @@ class Engine:
 
 
 class NotInstalled(UsageError):
-    """The library of an engine is not installed here."""
+    """The library of an engine is not installed here, or cannot be imported."""
 
 
 T = TypeVar("T", bound="DataclassInstance")

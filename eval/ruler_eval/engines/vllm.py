@@ -15,11 +15,13 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from ruler_data.names import quote
 from ruler_data.terminal import block_sigint_in_children, warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import (
     Engine,
+    NotInstalled,
     Request,
     check_options,
     installed_versions,
@@ -50,7 +52,11 @@ def prepare(
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
     os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for results
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    from vllm.engine.arg_utils import EngineArgs
+    try:
+        from vllm.engine.arg_utils import EngineArgs
+    except Exception as error:  # e.g. RuntimeError of a torchvision for another torch
+        msg = f"engine vllm is installed but cannot be imported ({quote(error, 200)})"
+        raise NotInstalled(msg) from error
 
     options = config.options
     recurrent = is_recurrent(model.config)

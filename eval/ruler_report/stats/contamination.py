@@ -26,7 +26,6 @@ SAME: dict[str, Callable[[RunInfo], object]] = {
     "the suites differ": lambda run: run.data.suite,
     "the editions differ": lambda run: run.data.edition,
     "the sources or reserves differ": lambda run: (run.data.sample, run.data.inputs),
-    "the tasks or lengths differ": lambda run: set(run.data.rows),
 }
 
 
@@ -35,8 +34,9 @@ def contamination(
 ) -> Comparison:
     """Test whether a model scores higher on public rows than on fresh rows of another seed.
 
-    Differences are public minus fresh. Verdicts are `contaminated` (public rows are easier),
-    `no sign` (a gap of the margin or more, in percentage points, is ruled out) or `cannot tell`.
+    Differences are public minus fresh, over the tasks and lengths of both. Verdicts are
+    `contaminated` (public rows are easier), `no sign` (a gap of the margin or more, in percentage
+    points, is ruled out) or `cannot tell`.
 
     Raises:
         RulerError: the runs differ in more than the seed and `force` is false, the seeds are equal
