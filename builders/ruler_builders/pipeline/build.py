@@ -111,7 +111,7 @@ def build_folder(
     with folder.locked():
         finished, manifest = _resume(folder, wanted, plan.suite.rows, force=force)
         missing = [name for name in plan.configs if name not in manifest.configs]
-        if finished is not None and not missing and folder.is_whole(finished):
+        if finished is not None and not missing and not any(folder.damaged(finished)):
             return BuiltManifest(**vars(finished), folder=plan.folder, seconds={})
         folder.start(manifest)
         for name, info in manifest.configs.items():

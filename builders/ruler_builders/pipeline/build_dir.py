@@ -106,11 +106,10 @@ class BuildDir:
         """Return the configs whose files are as they were written."""
         return {n: info for n, info in infos.items() if _is_intact(self.path / info.file, info)}
 
-    def is_whole(self, manifest: Manifest) -> bool:
-        """Whether every file that the manifest names is as it was written."""
-        return self.intact(manifest.configs) == manifest.configs and all(
-            _is_intact(self.path / name, info) for name, info in manifest.files.items()
-        )
+    def damaged(self, manifest: Manifest) -> Iterator[str]:
+        """Yield the files that the manifest names and that are missing or not as it says."""
+        files = {info.file: info for info in manifest.configs.values()} | manifest.files
+        return (name for name, info in files.items() if not _is_intact(self.path / name, info))
 
     def choose_seed(self, seed: int | None, *, fresh: bool) -> int:
         """Return the seed of a build; a fresh build resumes with the private seed of its folder.

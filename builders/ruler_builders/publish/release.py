@@ -24,7 +24,7 @@ from ruler_builders.publish.plan import Plan, Target, closed_licences, make_plan
 from ruler_builders.publish.siblings import label, listed, put_index
 from ruler_builders.publish.version_rules import Version
 from ruler_data.errors import RulerError, UsageError
-from ruler_data.files import offline, sha256_file
+from ruler_data.files import offline
 from ruler_data.hub.client import UNREACHABLE, is_reachable, token
 from ruler_data.hub.download import check_blobs
 from ruler_data.hub.repo import (
@@ -259,7 +259,7 @@ def _readable(
     for option, applies, why in GUARDS:
         if getattr(manifest, applies) and option not in allowed:
             raise UsageError(folder, f"{why}, or give --{option.replace('_', '-')}")
-    for name in _damaged(folder, manifest):
+    for name in BuildDir(folder).damaged(manifest):
         what = f"verification failed: {name}: is missing or not as in the manifest"
         raise RulerError(folder, f"{what}; build it again, then publish")
     shown = replace(manifest, data_version=str(version or manifest.data_version))
@@ -269,16 +269,6 @@ def _readable(
         for fault in card_faults(card):
             raise RulerError(where, "README.md: the Hub would refuse the card", fault)
     return manifest
-
-
-def _damaged(folder: Path, manifest: Manifest) -> Iterator[str]:
-    """Yield the files that are not as the manifest says."""
-    intact = BuildDir(folder).intact(manifest.configs)
-    yield from (info.file for name, info in manifest.configs.items() if name not in intact)
-    for name, info in manifest.files.items():
-        path = folder / name
-        if not path.is_file() or sha256_file(path) != info.sha256:
-            yield name
 
 
 def _check_access() -> None:
