@@ -6,10 +6,11 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import BinaryIO
 
 import platformdirs
 
@@ -48,17 +49,28 @@ def write_bytes(path: Path, data: bytes) -> None:
     Raises:
         RulerError: it cannot be written.
     """
+    with replacing(path, lambda: f"it needs {len(data):,} bytes; ") as file:
+        file.write(data)
+
+
+@contextmanager
+def replacing(path: Path, need: Callable[[], str]) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of `path` once it is written and on the disk.
+
+    Raises:
+        RulerError: it cannot be written; `need` says how much space it needs, for a full disk.
+    """
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with partial.open("wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
         sync_folder(path.parent)
     except OSError as error:
-        raise unwritable(path, error, f"it needs {len(data):,} bytes; ") from error
+        raise unwritable(path, error, need()) from error
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -5,7 +5,6 @@ The layout was measured: zstd instead of the snappy that `push_to_hub` writes (3
 checksums, and row groups small enough to start streaming from.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ruler_data.files import sha256_file, sync_folder, unwritable
+from ruler_data.files import replacing, sha256_file
 from ruler_data.manifest import ConfigInfo
 from ruler_data.parquet import CANARY, SCHEMA, to_table
 from ruler_data.row import PackedRow, Row, RowDigest, utf8
@@ -59,34 +58,24 @@ def write_rows(
         lengths.append(row.length)
         return row
 
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            writer = _Writer(file, SCHEMA, **parquet_options(task))
-            writer.add_key_value_metadata({"canary": CANARY})
-            for group in row_groups(map(seen, rows)):
-                text_bytes += group.nbytes
-                writer.write_table(group, row_group_size=len(group))
-                del group  # frees its memory for the next one
-            writer.close()
-            file.flush()
-            os.fsync(file.fileno())
-        info = ConfigInfo(
-            file=f"{path.parent.name}/{path.name}",
-            bytes=partial.stat().st_size,
-            sha256=sha256_file(partial),
-            **row_figures(digest, lengths, length),
-        )
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        need = text_bytes * expected // max(len(lengths), 1) // 1_000_000 + 1
-        space = f"its {expected} rows need up to {need} MB; "
-        raise unwritable(path, error, space) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return info
+    def need() -> str:
+        most = text_bytes * expected // max(len(lengths), 1) // 1_000_000 + 1
+        return f"its {expected} rows need up to {most} MB; "
+
+    with replacing(path, need) as file:
+        writer = _Writer(file, SCHEMA, **parquet_options(task))
+        writer.add_key_value_metadata({"canary": CANARY})
+        for group in row_groups(map(seen, rows)):
+            text_bytes += group.nbytes
+            writer.write_table(group, row_group_size=len(group))
+            del group  # frees its memory for the next one
+        writer.close()
+    return ConfigInfo(
+        file=f"{path.parent.name}/{path.name}",
+        bytes=path.stat().st_size,
+        sha256=sha256_file(path),
+        **row_figures(digest, lengths, length),
+    )
 
 
 def row_groups(rows: Iterable[Row | PackedRow]) -> Iterator[pa.Table]:
