@@ -185,7 +185,7 @@ def released_version(revision: str) -> str | None:
     return match[1] if match else None
 
 
-def quote(text: object, limit: int = 60) -> str:
+def quote(text: str, limit: int = 60) -> str:
     r"""Return user input made safe to print in an error: escaped, one line, shortened.
 
     >>> quote("a\nb")

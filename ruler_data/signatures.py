@@ -27,10 +27,11 @@ from typing import (
 )
 
 from ruler_data.errors import UsageError
-from ruler_data.names import quote
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: Characters of a value that a message repeats.
+LONGEST = 60
 #: What a type is called in a message.
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "True or False"}
 
@@ -74,7 +75,7 @@ def checked(function: F) -> F:
             if not (above and below and _fits(value, hint.__origin__)):
                 limits = {"from": low, "to": high}.items()
                 wanted = [f"{word} {limit:,}" for word, limit in limits if limit is not None]
-                what = f"{name} {quote(value)}"
+                what = f"{name} {ascii(value)[:LONGEST]}"
                 raise UsageError(what, " ".join(["give", _words(hint.__origin__), *wanted]))
         return function(*given.args, **given.kwargs)
 

@@ -76,6 +76,7 @@ def test_sources_name_the_four_texts_and_the_samples_without_any_download(cli: C
     for name in ("essays", "squad", "hotpotqa"):
         assert records[name]["where"].startswith("no")
         assert records[f"{name} (sample)"]["licence"] == "CC0-1.0"
+    assert records["mmlu"]["where"] == "no: no download, save mmlu*.jsonl"
     assert len(records["words"]["sha256"]) == 64
 
 

@@ -200,3 +200,11 @@ def test_a_mirror_is_taken_only_with_the_hash_of_the_original(
     made, its = HfTokenizer(folder, "gemma3", origin), load_tokenizer(str(original))
     assert made.info.counts_like(its.info) and made.info.files != its.info.files
     assert made.info.mirror == f"org/mirror at {revision}"
+
+
+def test_what_two_places_lack_alike_is_said_once() -> None:
+    assert REGISTRY["gemma3"].mirror
+    with pytest.raises(UsageError) as refused:
+        load_tokenizer("gemma3")
+    said = str(refused.value)
+    assert said.count("downloads are off") == 1 and len(said) < 200

@@ -107,3 +107,14 @@ def test_without_a_network_it_says_what_to_copy_from_where(
     for address in ("PaulGrahamEssays/", "dev-v2.0.json", "hotpot_dev_distractor_v1.json", "punkt"):
         assert address in shown
     assert "downloads are off" in str(found.failure)
+    (table, *_) = found.__rich__().renderables
+    assert [*table.columns[2].cells] == ["644 kB", "4.4 MB", "46.3 MB", "238 kB"]  # type: ignore[union-attr]
+
+
+def test_the_size_is_that_of_the_files_that_are_here(
+    host: ThreadingHTTPServer, tmp_path: Path
+) -> None:
+    (table, *_) = download_sources(tmp_path / "sources").__rich__().renderables
+    assert [*table.columns[2].cells] == ["0 kB", "0 kB", "0 kB", "238 kB"]  # type: ignore[union-attr]
+    with pytest.raises(RulerError, match="a file; give a folder"):
+        download_sources(tmp_path / "host" / "a.txt")

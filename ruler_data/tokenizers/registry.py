@@ -245,7 +245,7 @@ def _first_available(name: str, hub_id: str, places: list[Callable[[], Found]]) 
     if name not in REGISTRY:
         reasons.append(_known_names(name))
     where = f"tokenizer {quote(name)} ({hub_id})"
-    raise UsageError(where, "; ".join(reasons))
+    raise UsageError(where, "; ".join(dict.fromkeys(reasons)))
 
 
 def _known_names(spec: str) -> str:

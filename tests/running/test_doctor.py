@@ -270,7 +270,7 @@ def test_an_engine_that_cannot_be_imported_is_one_line(
         path.parent.mkdir()
         path.write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    why = "engine vllm is installed but cannot be imported (RuntimeError('operator torchvision"
+    why = "engine vllm is installed but cannot be imported ('RuntimeError: operator torchvision"
     here = ("--data", frozen, "--model", tiny)
     assert why in refusal(evaluate("run", *here, "--out", tmp_path / "run"))
     assert f"note: options: not checked: {why}" in evaluate("doctor", *here).stdout

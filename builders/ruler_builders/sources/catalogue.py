@@ -23,7 +23,7 @@ class SourceSpec:
         licence: SPDX id, or a note if it has none.
         local: patterns for the file name of a local copy; the first match is taken.
         mirrors: of the one file to download: its sha256 by address, in the order to try them.
-        bytes: size of that file, of the first mirror; None if not known.
+        bytes: size of the download, from the first mirror; None without one.
     """
 
     name: str
@@ -85,6 +85,7 @@ CATALOGUE = {
             licence="all rights reserved by the author",
             attribution="Paul Graham, paulgraham.com; collected by Greg Kamradt",
             local=("PaulGrahamEssays*.json", "essays*.json", "PaulGrahamEssays", "essays"),
+            bytes=644_051,
         ),
         SourceSpec(
             name="squad",

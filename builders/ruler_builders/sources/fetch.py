@@ -17,14 +17,16 @@ from rich.table import Table
 from ruler_builders.sources.catalogue import CATALOGUE
 from ruler_builders.sources.essays import PUNKT_URL, check_punkt, download_punkt
 from ruler_builders.sources.library import fetch_pinned
+from ruler_data.errors import UsageError
 from ruler_data.files import Unreachable
-from ruler_data.names import counted
+from ruler_data.names import counted, quote
 from ruler_data.terminal import track
 
 #: Files of a source that are listed one by one if they are missing.
 SHOWN = 3
 #: The sentence model that cuts the essays: its name here, and its folder.
 MODEL, MODEL_FOLDER = "punkt_tab", "nltk_data/tokenizers/punkt_tab/english"
+MODEL_BYTES = 237_757
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Part:
     Attributes:
         path: where it belongs, relative to the folder.
         mirrors: sha256 by address, in the order to try them; empty for an archive.
-        bytes: its size; None if it is not here and the size is not known.
+        bytes: its size; None if it is not here.
         reason: why it is not here; empty if it is.
     """
 
@@ -78,13 +80,15 @@ class Downloads:
 
     def __rich__(self) -> Group:
         """Return a line for each source, and for each missing file its address and place."""
-        table, lines = Table("source", "files", "MB", "licence", "from", box=None), list[str]()
+        table, lines = Table("source", "files", "size", "licence", "from", box=None), list[str]()
+        known = {MODEL: MODEL_BYTES} | {name: spec.bytes or 0 for name, spec in CATALOGUE.items()}
         for name in dict.fromkeys(part.source for part in self.parts):
             parts = [part for part in self.parts if part.source == name]
             lost = [part for part in parts if part.reason]
-            size, url = sum(part.bytes or 0 for part in parts) / 1e6, next(iter(parts[0].mirrors))
-            here = f"{len(parts) - len(lost)} of {len(parts)}"
-            table.add_row(name, here, f"{size:.1f}", parts[0].licence, url.split("/")[2])
+            size = known[name] if lost else sum(part.bytes or 0 for part in parts)
+            shown = f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+            here, url = f"{len(parts) - len(lost)} of {len(parts)}", next(iter(parts[0].mirrors))
+            table.add_row(name, here, shown, parts[0].licence, url.split("/")[2])
             if len(lost) > SHOWN:
                 place = url.rsplit("/", 1)[0]
                 lines.append(f"{name}/: {len(lost)} files from {place}/ (--json lists each)")
@@ -97,15 +101,19 @@ def download_sources(folder: Path | str) -> Downloads:
     """Download all sources, check them, and say what is still missing.
 
     Raises:
+        UsageError: the folder is a file.
         RulerError: a file has other content than the pinned one, or cannot be written.
     """
+    folder, found = Path(folder), list[Part]()
+    if folder.exists() and not folder.is_dir():
+        option = f"--download {quote(str(folder))}"
+        raise UsageError(option, "a file; give a folder")
     wanted = [
-        Part(spec.name, spec.licence, spec.place(mirrors), mirrors, spec.bytes)
+        Part(spec.name, spec.licence, spec.place(mirrors), mirrors)
         for spec in CATALOGUE.values()
         for mirrors in spec.downloads
     ]
     wanted.append(Part(MODEL, "Apache-2.0", MODEL_FOLDER, {PUNKT_URL: ""}))
-    folder, found = Path(folder), list[Part]()
     for part in track(wanted, "sources"):
         # A host that did not answer is not waited for again.
         silent = found[-1].reason if found and found[-1].source == part.source else ""

@@ -262,7 +262,12 @@ def _record(spec: SourceSpec, folder: Path | None) -> dict[str, str]:
     if not paths and cached.is_dir():
         paths, where = sorted(path for path in cached.iterdir() if path.is_file()), str(cached)
     if not paths:
-        return _entry(spec.info("", pinned=False), "no: downloaded when first needed")
+        missing = (
+            "downloaded when first needed"
+            if spec.downloads
+            else f"no download, save {spec.local[0]}"
+        )
+        return _entry(spec.info("", pinned=False), f"no: {missing}")
     sha256 = sha256_of(paths)
     return _entry(spec.info(sha256, pinned=sha256 in spec.pinned), where)
 

@@ -55,7 +55,8 @@ def prepare(
     try:
         from vllm.engine.arg_utils import EngineArgs
     except Exception as error:  # e.g. RuntimeError of a torchvision for another torch
-        msg = f"engine vllm is installed but cannot be imported ({quote(error, 200)})"
+        why = quote(f"{type(error).__name__}: {error}", 200)
+        msg = f"engine vllm is installed but cannot be imported ({why})"
         raise NotInstalled(msg) from error
 
     options = config.options
