@@ -214,7 +214,7 @@ BAD: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (edited(configs={"vt_4096": 3}), "not a results file: configs.vt_4096"),
     (lambda _: {}, "not a results file: run: Field required"),
     (of_config(rows=5), "vt_4096: 5 rows, 50 scores"),
-    (of_config(scores=[1.0, 2.0] * 25), "a score is not between 0 and 1"),
+    (of_config(scores=[1.0, 2.0] * 25), "scores.1: Input should be less than or equal to 1"),
     (of_config(missing=[1]), "the rows without a score are not the failed and missing ones"),
     (of_config(depth={"pieces": [1], "shown": [1], "rows": [1]}), "depth does not have 10 cells"),
     (of_config(scores=[None] * 50, missing=[*range(50)]), "no row has a score"),

@@ -142,7 +142,7 @@ FORGERIES: dict[str, tuple[Callable[[Path], object], str]] = {
     "floor": (of_config("floor", lambda _: None), f"{VT}.floor"),
     "parameters": (of_config("params", lambda _: {"hops": 9}), f"{VT}.params"),
     "category": (of_config("category", lambda _: "retrieval"), f"{VT}.category"),
-    "noise": (in_field("noise", value=-1.0), "noise is -1.0, a variance of scores is from 0 to 1"),
+    "noise": (in_field("noise", value=-1.0), "noise: Input should be greater than"),
     "model": (in_field("run", "model", value="org/better"), "run.model: 'org/better' is claimed"),
     "revision": (in_field("run", "model_revision", value="1" * 40), "run.model_revision"),
     "protocol": (in_field("run", "protocol", value="base"), "run.protocol: 'base' is claimed"),

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes
@@ -32,6 +32,8 @@ LARGEST = 1 << 28
 SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 #: Cells that depth is counted in.
 BINS = 10
+#: A score, a mean of scores or a variance of them.
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Param = bool | int | float | str  # of a task
 #: A score of a row, by name.
 ScoreName = Literal["official", "exact", "f1"]
@@ -121,7 +123,7 @@ class ConfigResult:
     category: str
     metric: str
     rows: int
-    scores: tuple[float | None, ...]
+    scores: tuple[Share | None, ...]
     characters: tuple[int | None, ...]
     tokens: tuple[int | None, ...]
     truncated: tuple[int, ...]
@@ -133,10 +135,10 @@ class ConfigResult:
     params: dict[str, Param] = field(default_factory=dict)
     question_digest: str = ""
     same_questions_as: str | None = None
-    exact: tuple[float | None, ...] = ()
-    f1: tuple[float | None, ...] = ()
+    exact: tuple[Share | None, ...] = ()
+    f1: tuple[Share | None, ...] = ()
     headline: ScoreName = "official"
-    samples: tuple[float, ...] = ()
+    samples: tuple[Share, ...] = ()
     floor: Floor | None = None
     questions: str = ""
     cost: Cost | None = None
@@ -220,7 +222,7 @@ class Results:
     validity: Validity | None = None
     chat_template: str = ""
     window: tuple[int | None, int | None] = (None, None)
-    noise: float = 0.0
+    noise: Share = 0.0
     files: dict[str, tuple[int, str]] = field(default_factory=dict)
     claimed: str = ""
     name: str = ""
@@ -343,8 +345,6 @@ def _problem(results: Results) -> str | None:
     """Return why results cannot be used; None if they can."""
     if results.format != FORMAT:
         return f"format {results.format}, this version reads {FORMAT}"
-    if not 0 <= results.noise <= 1:
-        return f"noise is {results.noise}, a variance of scores is from 0 to 1"
     for name, config in results.configs.items():
         if problem := _inconsistency(config):
             return f"{name}: {problem}"
@@ -355,15 +355,10 @@ def _inconsistency(config: ConfigResult) -> str | None:
     """Return what contradicts the rest of a config's results; None if nothing does."""
     if len(config.questions) not in (0, 16 * config.rows):
         return f"{config.rows} rows, {len(config.questions)} characters of questions"
-    if not all(0 <= mean <= 1 for mean in config.samples):
-        return "the mean of a sample is not between 0 and 1"
     for column in ("scores", "characters", "tokens", "exact", "f1"):
         count = len(getattr(config, column))
         if count != config.rows and (count or column not in ("exact", "f1")):
             return f"{config.rows} rows, {count} {column}"
-    scores = (*config.scores, *config.exact, *config.f1)
-    if not all(score is None or 0 <= score <= 1 for score in scores):
-        return "a score is not between 0 and 1"
     if config.scored and None not in config.scores and None in config.headline_scores:
         return f"the headline is {config.headline}, and there are no such scores"
     if config.scores.count(None) != len(config.failed) + len(config.missing):
