@@ -48,7 +48,7 @@ def test_a_build_from_python_has_the_bytes_of_the_command_and_returns_its_manife
         ({"tasks": ["no"]}, "no such task"),
         ({"suite": "no"}, "no such suite"),
         ({"rows": 0}, "rows 0: give a whole number from 1"),
-        ({"lengths": [0]}, "is not a config"),
+        ({"lengths": [0]}, "not a number of tokens"),
         ({"lengths": [20_000_000]}, "use a shorter length"),
         ({"fresh": True, "seed": 7}, "leave out --seed 7"),
     ],
