@@ -111,8 +111,8 @@ def test_letters_that_the_output_cannot_hold_are_replaced(
         (("x" * 300,), ["'xxx", "TASK_LENGTH"]),
         (("vt_4096", "6"), ["0 to 5", "6"]),
         (("vt_4096", "99999999999999999999"), ["0 to 5"]),
-        (("vt_4096", "--", "-1"), ["'index'"]),
-        (("vt_4096", "one"), ["'index'"]),
+        (("vt_4096", "--", "-1"), ["index '-1'"]),
+        (("vt_4096", "one"), ["index 'one'"]),
     ],
 )
 def test_a_row_that_is_not_there_is_refused_and_those_that_are_are_named(
