@@ -27,7 +27,7 @@ Bundle = tuple[BuildPlan, dict[str, bytes]]
 def pack(plan: BuildPlan, context: BuildContext) -> Bundle:
     """Pack what a build has loaded: files of its tokenizer, sources and sentences."""
     info, library = context.tokenizer.info, context.sources.library
-    kept = cache_dir("tokenizers", info.fingerprint)
+    kept = cache_dir("tokenizers", info.fingerprint, info.name)
     paths = {f"{info.name}/{path.name}": path for path in kept.glob("*")}
     for name, used in (library.used | context.upstream.used).items():
         folder = f"sources/{name}" if len(used) > 1 else "sources"  # a folder is found by its name
