@@ -121,8 +121,11 @@ def _of_rest(row: Row, task: Task, text: str, own: str, named: exact.Named) -> s
 
 def _spelled(gold: str, text: str) -> bool:
     """Whether a text spells a gold answer with other separators: 1,234,567 or q z k r a."""
-    spaced = r"[\W_]{0,3}".join(re.sub(r"\W", "", gold))
-    return len(gold) > 4 and bool(re.search(rf"(?<![^\W_]){spaced}(?![^\W_])", text))
+    letters = re.sub(r"\W", "", gold)
+    if len(gold) < 5 or letters not in re.sub(r"[\W_]", "", text):  # most; no pattern for each
+        return False
+    spaced = r"[\W_]{0,3}".join(letters)
+    return re.search(rf"(?<![^\W_]){spaced}(?![^\W_])", text) is not None
 
 
 def _any(*texts: str) -> str:
@@ -130,6 +133,7 @@ def _any(*texts: str) -> str:
 
 
 _NO = rf"(?:\b{_any(WORDING['no'])}\b(?!-)|n['\u2019]t\b)"
+_ANY_NO = re.compile(rf"(?i){_NO}")
 _FIND = rf"\b{_any(WORDING['find'])}"
 _DENIAL = re.compile(
     rf"(?i){_NO}[^.!?\n]{{0,70}}{_FIND}|{_FIND}[^.!?,\n]{{0,40}}{_NO}|\b{_any(WORDING['sorry'])}\b|"
@@ -156,7 +160,7 @@ def _denies(text: str, *, names: bool = True) -> bool:
     if _is_bare(text) or _DENIAL.search(text):
         return True
     few = len(re.findall(r"[^.!?\n]*\w[^.!?\n]*", text)) < _FEW
-    return not names and few and bool(re.search(rf"(?i){_NO}", text))
+    return not names and few and bool(_ANY_NO.search(text))
 
 
 _META = re.compile(rf"\b{_any(WORDING['meta'])}\b|{_any(WORDING['meta_unspaced'])}", re.IGNORECASE)
@@ -262,7 +266,7 @@ _NUMBERS |= {word: 10 * number for number, word in enumerate(WORDING["tens"].spl
 _SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6}
 _ROMAN = {word: str(number) for number, word in enumerate(WORDING["roman"].split(), 2)}
 _AND = rf"(?:(?:[ -]| and ){_any(*_NUMBERS, *_SCALES)})"
-_COUNT = rf"(?:\d+{_AND}|{_any(*_NUMBERS)}){_AND}*"
+_COUNT = re.compile(rf"(?i)(?<![\d.,])\b(?:\d+{_AND}|{_any(*_NUMBERS)}){_AND}*\b")
 
 
 def _in_digits(text: str) -> str:
@@ -284,7 +288,7 @@ def _in_digits(text: str) -> str:
         return str(total + part)
 
     text = re.sub(r"\b[IVX]{2,}\b", lambda match: _ROMAN.get(match[0], match[0]), text)
-    return re.sub(rf"(?i)(?<![\d.,])\b{_COUNT}\b", digits, text)
+    return _COUNT.sub(digits, text)
 
 
 def _names(text: str, asked: Sequence[str]) -> Iterator[str]:
