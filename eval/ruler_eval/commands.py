@@ -229,7 +229,7 @@ def status(run: RunFolderArgument) -> Run:
 @checked
 def repeat(
     run: RunFolderArgument,
-    rows: Annotated[int, Option(help="Rows to generate again, drawn at random.")] = 40,
+    rows: Annotated[int, Option(help="Rows to generate again, drawn at random.", min=1)] = 40,
     *,
     tensor_parallel: Annotated[
         int | None, Option(help="Another number of GPUs for one copy.", min=1)

@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import reader_of
 from ruler_data.names import counted
 from ruler_data.row import Row
-from ruler_eval.answers import Answer, Key, score_answer
+from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
 from ruler_eval.reasoning import opens
@@ -38,7 +38,6 @@ FILES = "repeat-*.json"
 ALPHA = 0.05
 
 Interval = tuple[float, float]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def interval(mean: float, number: int) -> Interval:
@@ -162,9 +161,6 @@ def repeat(
     options: Iterable[str] | Mapping[str, Any] | None = None,
 ) -> Repeat:
     """Generate rows of a run again; see `ruler_eval.commands.repeat`."""
-    if rows < 1:
-        option = f"--rows {rows}"
-        raise UsageError(option, "give at least 1")
     info, run = read_info(folder), RunFolder(folder)
     start = next((one for one in reversed([*run.starts()]) if "arguments" in one), None)
     if start is None:

@@ -246,7 +246,7 @@ def gate(
     """Test that a run is not worse than a baseline.
 
     The exit status is 0 for not worse, 1 for worse, 3 for cannot tell, 2 if the test could not run.
-    Rows that the run lacks count as wrong where they would pass it, and else as right.
+    For "not worse", rows that the run lacks count as wrong; for "worse", as right.
 
         ruler-eval gate runs/new --baseline runs/old --margin 1
         ruler-eval gate --plan --baseline runs/old --margin 1 --model org/new --gpu h100

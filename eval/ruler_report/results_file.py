@@ -11,16 +11,16 @@ import math
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_bytes
 from ruler_data.manifest import Floor
 from ruler_data.names import parse_config, quote
 from ruler_data.version import __version__
-from ruler_eval.answers import Answer, Validity
+from ruler_eval.answers import Answer, Share, Validity
 from ruler_eval.run_dir import RunInfo
 
 #: Version of the layout of the file.
@@ -32,8 +32,6 @@ LARGEST = 1 << 28
 SCHEMA_ID = f"urn:ruler-data:results:{FORMAT}"
 #: Cells that depth is counted in.
 BINS = 10
-#: A score, a mean of scores or a variance of them.
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Param = bool | int | float | str  # of a task
 #: A score of a row, by name.
 ScoreName = Literal["official", "exact", "f1"]

@@ -272,7 +272,7 @@ def token() -> str | None:
     """Return the token that is sent with requests; None without one that can be read.
 
     Raises:
-        RulerError: a trusted publisher's (`HF_OIDC_RESOURCE`) cannot be had.
+        RulerError: the token of a trusted publisher (`HF_OIDC_RESOURCE`) is not available.
     """
     try:
         return get_token()

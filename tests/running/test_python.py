@@ -124,16 +124,21 @@ def test_a_function_that_fails_leaves_its_rows_unscored_with_the_reason(
     )
 
 
-def test_the_command_imports_the_function_and_passes_its_options(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mykv.py").write_text(
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user, whose modules no other test finds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    return tmp_path
+
+
+def test_the_command_imports_the_function_and_passes_its_options(frozen: Path, here: Path) -> None:
+    (here / "mykv.py").write_text(
         "def generate(requests, times=1):\n"
         "    for request in requests:\n"
         "        yield ' '.join(request.row.outputs * times)\n"
     )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     arguments = (
         "run",
         "--data",
@@ -150,8 +155,8 @@ def test_the_command_imports_the_function_and_passes_its_options(
         *arguments, "function=mykv:generate", "--option", "times=2", "--option", "batch=4"
     )
     assert done.returncode == 0, done.stderr
-    assert all(str(line["text"]).count(" ") in (5, 9) for line in lines(tmp_path / "run"))
-    info = json.loads((tmp_path / "run" / "run.json").read_text())["engine_info"]
+    assert all(str(line["text"]).count(" ") in (5, 9) for line in lines(here / "run"))
+    info = json.loads((here / "run" / "run.json").read_text())["engine_info"]
     assert (info["function"], info["arguments"], info["batch"]) == (
         "mykv:generate", {"times": 2}, 4,
     )  # fmt: skip
@@ -162,26 +167,19 @@ def test_the_command_imports_the_function_and_passes_its_options(
     assert "needs one function" in refusal(evaluate(*arguments, "batch=2"))
 
 
-def test_with_json_what_a_function_prints_is_on_standard_error(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = tmp_path / "loudkv.py"
+def test_with_json_what_a_function_prints_is_on_standard_error(frozen: Path, here: Path) -> None:
+    module = here / "loudkv.py"
     module.write_text("def generate(requests):\n    print('hello')\n    return ['a']\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
     options = ("--engine", "python", "--option", "function=loudkv:generate", "--rows", 1)
     done = evaluate("run", "--data", frozen, *options, "--out", "run", "--json")
     assert json.loads(done.stdout)["answered"] == 2 and "hello" in done.stderr
 
 
 def test_a_function_that_failed_on_every_row_is_mended_and_run_again(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    frozen: Path, here: Path
 ) -> None:
-    module = tmp_path / "badkv.py"
+    module = here / "badkv.py"
     module.write_text("def generate(requests):\n    raise ValueError('boom')\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     command = (
         "run", "--data", frozen, "--engine", "python", "--rows", 1, "--out", "run", "--option",
         "function=badkv:generate",
@@ -191,7 +189,7 @@ def test_a_function_that_failed_on_every_row_is_mended_and_run_again(
     module.write_text("def generate(requests):\n    return ['mended' for _ in requests]\n")
     del sys.modules["badkv"]
     assert evaluate(*command).returncode == 0
-    assert [line["text"] for line in lines(tmp_path / "run") if not line["error"]] == ["mended"] * 2
+    assert [line["text"] for line in lines(here / "run") if not line["error"]] == ["mended"] * 2
     module.write_text("def generate(requests):\n    return ['other' for _ in requests]\n")
     del sys.modules["badkv"]
     assert "holds another run" in refusal(evaluate(*command))

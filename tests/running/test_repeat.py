@@ -114,7 +114,7 @@ def test_a_folder_that_cannot_be_repeated_is_refused(frozen: Path, tmp_path: Pat
     with pytest.raises(UsageError, match="has no run"):
         repeat(tmp_path)
     ruler_eval.run(frozen, generate=flipping(9), out=tmp_path / "run", rows=1)
-    with pytest.raises(UsageError, match="--rows -5: give at least 1"):
+    with pytest.raises(UsageError, match="rows -5: give a whole number from 1"):
         repeat(tmp_path / "run", -5)
     (tmp_path / "run" / "repeat-x.json").write_text("{}")
     with pytest.raises(RulerError, match=r"repeat-x\.json: not a repetition"):

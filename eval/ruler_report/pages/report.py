@@ -167,7 +167,7 @@ def build(
         those = [results[place] for place in places]
         return pair_table(those, [labels[place] for place in places], force=force)
 
-    # Claims stand in a table of their own: they change nothing between runs that are proved.
+    # Claimed runs have their own table, so that they do not change what is said of proved ones.
     apart = [place for place, one in enumerate(results) if one.claimed and not claimed]
     ranked = [place for place in range(len(runs)) if place not in apart]
     for group in (ranked, apart):
