@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,12 +15,13 @@ VENV = Path(sys.executable).parents[1]
 
 
 def make(*arguments: object) -> Done:
-    """Run make with the environment that these tests run in, taken as it is."""
-    ready = ("-o", f"{VENV}/.build", f"VENV={VENV}")
-    return subprocess.run(
-        ["make", *ready, *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False,
-    )  # fmt: skip
+    """Run make with the environment that these tests run in, where nothing has been built."""
+    ready = ("-f", ROOT / "Makefile", "-o", f"{VENV}/.build", f"VENV={VENV}")
+    with TemporaryDirectory() as empty:
+        return subprocess.run(
+            ["make", *map(str, (*ready, *arguments))],
+            cwd=empty, capture_output=True, text=True, timeout=HANG, check=False,
+        )  # fmt: skip
 
 
 @pytest.mark.slow
