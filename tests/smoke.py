@@ -38,7 +38,8 @@ LOAD = """
 import sys
 from datasets import load_dataset
 rows = load_dataset(sys.argv[1], "vt_1024", split="test", revision="v1.0.0", streaming=STREAMING)
-print(sum(1 for _ in rows), next(iter(rows))["outputs"][0])
+first = [row["outputs"][0] for row in rows]  # one pass: a reader that stops early may abort at exit
+print(len(first), first[0])
 """
 
 
