@@ -41,6 +41,7 @@ def test_tables_are_booktabs_with_as_many_cells_as_columns(paper: Path) -> None:
     assert r"org/a\_b" in text and r"81.2" not in text
     bare = re.sub(r"\\\\|\\[{}]", "", text)
     assert bare.count("{") == bare.count("}")
+    assert not re.search(r"\d--[-+]", text)  # two minus signs would be set as one dash
 
 
 def test_every_figure_is_there_as_pdf_and_svg(paper: Path) -> None:

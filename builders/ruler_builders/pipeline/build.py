@@ -102,6 +102,11 @@ def build_folder(
     folder.check()
     context = open_context(plan, warn)
     wanted = empty_manifest(plan, context)
+    if absent := context.sources.library.missing:
+        warn(
+            f"not available: {', '.join(absent)} ({next(iter(absent.values()))}); the SAMPLE "
+            "corpus stands in, which is not comparable with RULER; give --sources DIR"
+        )
     if plan.edition == BALANCED:
         _check_texts(plan, context)
         _check_lengths(plan, context)

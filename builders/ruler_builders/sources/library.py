@@ -42,7 +42,7 @@ class Library:
     Args:
         folder: the user's real sources; None for RULER_SOURCES, if that is set.
         kind: `real` requires the real sources, `sample` takes only samples, `auto` takes the
-            sample of a source that is not available, and warns.
+            sample of a source that is not available.
         strict: refuse a local file that is not the pinned one.
         warn: called with each warning.
         haystack: folder of the user's own texts, or None.
@@ -71,6 +71,8 @@ class Library:
         self.own = find_user_texts(haystack) if haystack else None
         #: The files of each real source that was read.
         self.used: dict[str, list[Path]] = {}
+        #: Why each source whose sample was taken instead is not available.
+        self.missing: dict[str, str] = {}
 
     @cached_property
     def essays(self) -> tuple[tuple[str, ...], SourceInfo]:
@@ -157,10 +159,7 @@ class Library:
                 remedy = f"{where} ({files}), or give --sources-kind sample"
                 raise RulerError(what, f"{error}; {remedy}") from error
             self._network = False  # do not wait for other hosts as well
-            self._warn(
-                f"{what}: building from the SAMPLE corpus instead, which is not comparable with "
-                "RULER; give --sources DIR"
-            )
+            self.missing[name] = str(error)
             return sampler(), packaged_info(name)
         self.used[name] = paths
         return content, spec.info(sha256, detail, pinned=sha256 in spec.pinned)
