@@ -3,12 +3,14 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ruler_report
 from ruler_data import RulerError, UsageError
+from ruler_report.pages.report import build
 from tests.results import coin, results_of
 from tests.running.processes import evaluate
 from tests.test_contamination import run_of
@@ -90,6 +92,25 @@ def test_forced_comparisons_and_unscored_rows_are_noted() -> None:
     assert left_out.endswith(": cwe_4096")
     assert all(note in str(comparison) for note in comparison.notes)
     assert all(note in Page(comparison._repr_html_()).said for note in comparison.notes)
+
+
+def test_a_length_without_any_answer_takes_part_in_bounds_alone() -> None:
+    run = results_of({"vt_4096": [None] * 4, "vt_8192": [1.0, 1.0, None, 1.0]})
+    made = build([run], medium="page")
+    summary = made.runs[0].summary
+    assert (
+        summary.mean is not None
+        and str(summary.mean).startswith("[")
+        and "own" not in summary.effective
+    )
+    (lengths,) = (one for one in made.pictures if one.name == "lengths")
+    assert lengths.alt == "Mean score over all tasks, in percent: model-7b 100.0 at 8K."
+
+
+def test_a_baseline_that_has_a_name_in_the_report_stands_there_once() -> None:
+    first, second = run_of("a", 0.95), run_of("b", 0.6)
+    made = build([second, replace(first, name="full")], baseline=first, medium=None)
+    assert [run.label for run in made.runs] == ["full", "org/model-7b"]
 
 
 def test_a_contamination_test_shows_its_verdict() -> None:

@@ -140,7 +140,7 @@ def by_length(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     threshold = THRESHOLDS[groups.pop()][OVERALL] if len(groups) == 1 else None
 
     def lines(columns: Iterable[Mapping[int, Estimate]]) -> list[Line]:
-        return [{math.log2(length): one[length] for length in sorted(one)} for one in columns]
+        return [{math.log2(n): one[n] for n in sorted(one) if one[n].known} for one in columns]
 
     trained = [limit and math.log2(limit) for limit in (r.results.trained_length for r in runs)]
     tasks, overall = tasks_of(runs), lines(run.summary.overall for run in runs)
@@ -166,9 +166,12 @@ def tasks_of(runs: Sequence[ScoredRun]) -> list[str]:
     return list(dict.fromkeys(task for run in runs for task in run.summary.tasks))
 
 
-def dots(runs: Sequence[ScoredRun]) -> Drawing:
-    """Return the scores of every task as dots, those of a task joined: a dumbbell of two runs."""
-    tasks = {task: [run.summary.by_task.get(task) for run in runs] for task in tasks_of(runs)}
+def dots(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+    """Yield the scores of every task as dots, those of a task joined: a dumbbell of two runs."""
+    rows = {
+        task: [_known(run.summary.by_task.get(task)) for run in runs] for task in tasks_of(runs)
+    }
+    tasks = {task: cells for task, cells in rows.items() if any(cells)}
     names = ", ".join(shown_name(run.label) for run in runs)
     scores = (
         f"{task} " + " and ".join(f"{cell.value:.1f}" for cell in cells if cell)
@@ -179,7 +182,9 @@ def dots(runs: Sequence[ScoredRun]) -> Drawing:
     )
     alt = f"Score in percent, by run ({names}): {'; '.join(scores)}."
     size = (4.6, 0.5 + 0.24 * len(tasks))
-    return Drawing("tasks", title, alt, [partial(_draw_dots, tasks=tasks)], size, names_of(runs))
+    if tasks:
+        draw = partial(_draw_dots, tasks=tasks)
+        yield Drawing("tasks", title, alt, [draw], size, names_of(runs))
 
 
 def _draw_dots(axes: Axes, tasks: Mapping[str, Sequence[Estimate | None]]) -> None:
@@ -247,7 +252,7 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
     ticks = {value: f"{value:,g}" for value in dict.fromkeys((*shown, values[-1]))}
 
     def lines(of: Callable[[ScoredRun], Estimate | None]) -> list[Line]:
-        every = [{x: of(run) for x, run in group.items()} for group in groups.values()]
+        every = [{x: _known(of(run)) for x, run in group.items()} for group in groups.values()]
         return [{x: cell for x, cell in line.items() if cell} for line in every]
 
     overall = lines(lambda run: run.summary.mean)
@@ -286,7 +291,11 @@ SPEEDS: Mapping[str, Callable[[Cost], float | None]] = {
 
 
 def _exactly(value: float | None) -> Estimate | None:
-    return None if value is None else Estimate(value, value, value, 0, 0)
+    return None if value is None else Estimate(value, value, value, 1, 1)
+
+
+def _known(cell: Estimate | None) -> Estimate | None:
+    return cell if cell and cell.known else None
 
 
 def _scaled(cell: Estimate, by: float) -> Estimate:

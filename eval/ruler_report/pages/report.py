@@ -145,7 +145,9 @@ def build(
     `medium` is what pictures are for; without it there are none. `claimed` runs are ranked only if
     the user says so.
     """
-    if baseline:
+    if baseline:  # the same run may be there with a name
+        same = (one for one in results if replace(one, name="", attributes={}) == baseline)
+        baseline = next(same, baseline)
         results = [baseline, *(one for one in results if one != baseline)]
     first = results[0]
     for one in results:
@@ -328,7 +330,7 @@ def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Sec
     yield Section("Tasks by length", curves.by_length(runs))
     yield Section(
         "Tasks",
-        [curves.dots(runs)],
+        curves.dots(runs),
         [tables.task_means(runs), tables.tasks_at_longest(runs)],
         folded="Numbers",
     )

@@ -33,7 +33,7 @@ Key = tuple[str | None, int | None]
 class Estimate:
     """A mean score in percent with its 95 % interval; `scored` of the `asked` rows are in it.
 
-    If no row is, only the bounds are known, and the value is their middle.
+    If no row is, or a config of it has none that is, `scored` is 0 and only the bounds are known.
 
     >>> print(Estimate(81.25, 79.04, 83.2, 6500, 6500), Estimate(50.0, 0.0, 100.0, 0, 500))
     81.2 [79.0, 83.2] [0.0, 100.0]
@@ -45,9 +45,13 @@ class Estimate:
     scored: int
     asked: int
 
+    @property
+    def known(self) -> bool:
+        """Whether there is a value, and not the bounds alone."""
+        return self.scored > 0 or self.value == 0
+
     def __str__(self) -> str:
-        known = self.scored > 0 or self.value == 0
-        return f"{self.value:.1f} " * known + f"[{self.low:.1f}, {self.high:.1f}]"
+        return f"{self.value:.1f} " * self.known + f"[{self.low:.1f}, {self.high:.1f}]"
 
 
 class ScoreStack:
@@ -139,7 +143,7 @@ class ScoreStack:
                     _weighted(self._means[run], groups, lengths),
                     100 * float(lows[place]),
                     100 * float(highs[place]),
-                    sum(cell.scored for cell in cells),
+                    sum(cell.scored for cell in cells) * all(cell.scored for cell in cells),
                     sum(cell.rows for cell in cells),
                 )
         return found

@@ -386,7 +386,7 @@ def _effective_lengths(
     thresholds = THRESHOLDS[group]
     if suite == RULER and set(table.tasks) == set(TASKS) and means:
         yield OVERALL, table.effective(table.tasks, thresholds[OVERALL])
-    if len(means) > 1:
+    if len(means) > 1 and means[min(means)].known:
         threshold = OWN_SHARE * means[min(means)].value
         yield OWN, table.effective(table.tasks, threshold, own=True)
     for category in CATEGORIES:
