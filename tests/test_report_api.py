@@ -104,7 +104,7 @@ def test_a_length_without_any_answer_takes_part_in_bounds_alone() -> None:
         and "own" not in summary.effective
     )
     (lengths,) = (one for one in made.pictures if one.name == "lengths")
-    assert lengths.alt == "Mean score over all tasks, in percent: model-7b 100.0 at 8K."
+    assert lengths.alt == "Mean score over all tasks, in percent: org/model-7b 100.0 at 8K."
 
 
 def test_a_baseline_that_has_a_name_in_the_report_stands_there_once() -> None:
