@@ -68,7 +68,7 @@ def differences(
         rows, columns = [*one.tasks, "all tasks"], [*map(format_length, one.lengths), "mean"]
         keys = [[(task, length) for length in (*one.lengths, None)] for task in (*one.tasks, None)]
         cells = [[one.differences[key] for key in row] for row in keys]
-        values = np.array([[cell.value for cell in row] for row in cells])
+        values = np.array([[cell.value if cell.shown else np.nan for cell in row] for row in cells])
         texts = [[_points(cell) for cell in row] for row in cells]
         panels.append(Heat(shown_name(name, 30), values, rows, columns, texts, (-50.0, 50.0)))
         words.append(f"{shown_name(name)} {one.overall}")
@@ -82,7 +82,11 @@ def differences(
 
 def _points(cell: Difference) -> str:
     rounded = round(cell.value)
-    return (f"{rounded:+d}" if rounded else "0") + "*" * (cell.verdict != CANNOT_TELL)
+    return (
+        ""
+        if not cell.shown
+        else (f"{rounded:+d}" if rounded else "0") + "*" * (cell.verdict != CANNOT_TELL)
+    )
 
 
 def depth_maps(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:

@@ -14,7 +14,7 @@ from ruler_data.names import quote
 from ruler_eval import run_dir
 from ruler_eval.prompts import PROTOCOLS
 from ruler_eval.run_dir import RunInfo
-from ruler_report.format import format_length, format_p, format_signed, visible
+from ruler_report.format import format_length, format_p, visible
 from ruler_report.results_file import Cost, Results, Run, ScoreName, read_results
 from ruler_report.stats.cost import cost_of, cost_table
 from ruler_report.stats.pairs import (
@@ -170,7 +170,7 @@ class Comparison(Shown):
             for length in self.lengths:
                 cell = self.differences[task, length]
                 mark = " *" if cell.verdict in (FIRST, SECOND, CONTAMINATED) else ""
-                cells.append((str(cell) if labels else format_signed(cell.value)) + mark)
+                cells.append((str(cell) if labels else cell.shown) + mark)
             mean = self.differences[task, None]
             verdict = names.get(mean.verdict, mean.verdict)
             ps = map(format_p, (mean.p, mean.adjusted))

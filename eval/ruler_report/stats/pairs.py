@@ -42,7 +42,8 @@ class Difference:
         value: the difference; `low` and `high` are its 95 % interval.
         p: the p-value; `adjusted` is corrected for the other tests of its family. Two-sided, but
             one-sided in a test for contamination.
-        rows: the answered rows in each mean; for paired runs the same number twice.
+        rows: the answered rows in each mean, for paired runs the same number twice; 0 if a config
+            in it has none, so that only the bounds are known.
         verdict: what the difference shows.
 
     >>> print(Difference(-7.25, -8.0, -6.5, 0.0001, (500, 500)))
@@ -57,8 +58,13 @@ class Difference:
     adjusted: float = 1.0
     verdict: str = CANNOT_TELL
 
+    @property
+    def shown(self) -> str:
+        """The difference; nothing where only its bounds are known."""
+        return format_signed(self.value) if all(self.rows) else ""
+
     def __str__(self) -> str:
-        return f"{format_signed(self.value)} [{self.low:+.1f}, {self.high:+.1f}]"
+        return f"{self.shown} [{self.low:+.1f}, {self.high:+.1f}]".lstrip()
 
 
 @dataclass(frozen=True)
@@ -282,20 +288,21 @@ def _answered(
 ) -> tuple[Floats, Floats]:
     """Return the differences over answered rows, and their number.
 
-    A config without any counts as the middle of its bounds.
+    A config without any counts as the middle of its bounds, and makes the number 0.
     """
     columns = [stack.lengths.index(length) for length in lengths]
     masks = stack.masks(int(first[0]), int(second[0]), tasks, columns) or ({}, {})
     value, number = np.zeros((2, len(first), len(second)))
+    known = np.ones_like(value)
     for task, (at, weight) in product(tasks, enumerate(lengths.values())):
-        known, low, high = (
+        answered, low, high = (
             [
                 scores[task][runs][:, mask[task][:, at], columns[at]].astype(np.float64)
                 for runs, mask in zip((first, second), masks, strict=True)
             ]
             for scores in (stack.answered, stack.low, stack.high)
         )
-        a, b = known
+        a, b = answered
         middle = [(x + y).mean(axis=1) / 2 for x, y in zip(low, high, strict=True)]
         if masks[0] is masks[1]:
             both = a @ b.T
@@ -303,14 +310,16 @@ def _answered(
             gap = middle[1] - middle[0][:, None]
             value += weight / len(tasks) * np.divide(total, both, out=gap, where=both > 0)
             number += both
+            known *= both > 0
         else:
             means = [
                 np.divide((x * n).sum(axis=1), n.sum(axis=1), out=m, where=n.any(axis=1))
-                for x, n, m in zip(low, known, middle, strict=True)
+                for x, n, m in zip(low, answered, middle, strict=True)
             ]
             value += weight / len(tasks) * (means[1] - means[0][:, None])
             number += b.sum(axis=1)
-    return value, number
+            known *= np.outer(a.any(axis=1), b.any(axis=1))
+    return value, number * known
 
 
 def format_ranks(ranks: Ranks) -> str:
