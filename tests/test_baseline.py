@@ -146,11 +146,13 @@ def test_retention_is_the_ratio_with_an_interval_that_has_the_truth_in_it() -> N
         task, _, length = name.rpartition("_")
         one = found[task, int(length)]
         sums = [sum(score or 0 for score in run.configs[name].scores) for run in (kept, base)]
-        assert one.value == pytest.approx(100 * sums[0] / sums[1])
+        assert one.value is not None and one.value == pytest.approx(100 * sums[0] / sums[1])
         assert one.low < one.value < one.high and one.low < 70 < one.high
     overall = found[None, None]
     assert overall.high - overall.low < found["vt", 4096].high - found["vt", 4096].low
     assert all(one.high == pytest.approx(100, abs=1.5) for one in retention(base, base).values())
+    nothing = results_of({name: [0.0] * 40 for name in CONFIGS})
+    assert str(retention(kept, nothing)[None, None]).startswith("[")
 
 
 def test_floor_and_ceiling_are_flagged() -> None:

@@ -1,6 +1,7 @@
 """Results are derived: forgeries are refused by name, and what is only claimed is marked."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -316,6 +317,16 @@ def test_the_test_engine_is_never_published(sample_build: Path, tmp_path: Path) 
     run = make_run(tmp_path / "run", sample_build, patchy(1.0), FEW, engine="oracle")
     done = evaluate("publish", run, "--repo", "org/preds", "--dry-run", "--data", sample_build)
     assert "its answers are the gold answers, of no model" in one_line(done, 1)
+
+
+def test_a_run_that_is_given_twice_is_one_however_its_folder_is_written(
+    scored: Path, tmp_path: Path
+) -> None:
+    ways = (f"{scored}/", scored / "results.json", os.path.relpath(scored))
+    done = evaluate("leaderboard", scored, *ways, "--name", f"x={scored}/", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (entry,) = json.loads((tmp_path / "leaderboard.json").read_text("utf-8"))["entries"]
+    assert entry["model"] == "x"
 
 
 def test_runs_have_the_names_that_the_user_gives(scored: Path, tmp_path: Path) -> None:

@@ -150,7 +150,9 @@ def test_predictions_on_the_hub_join_the_board(hub: Hub, tmp_path: Path) -> None
     names = ["org/alpha-7B [claimed]", "org/beta-13b [claimed]"]
     assert [one["model"] for one in found["entries"]] == names
     assert all(one["scores"]["all"]["all"][3:5] == [0, 0] for one in found["entries"])
-    done = evaluate("leaderboard", local, local, "--claimed", "--out", tmp_path / "out")
+    done = evaluate(
+        "leaderboard", local, save(tmp_path / "b", RUNS[0]), "--claimed", "--out", tmp_path / "out"
+    )
     found = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
     assert [one["scores"]["all"]["all"][3:5] for one in found["entries"]] == [[1, 2], [1, 2]]
 

@@ -23,6 +23,7 @@ from ruler_report.figures.style import (
 )
 from ruler_report.pages.tables import correlations, depth_grid
 from ruler_report.results_file import Cost, Depth, Results
+from ruler_report.stats.baseline import retention
 from ruler_report.stats.comparison import compare
 from ruler_report.stats.correlation import clustered, correlation_study
 from ruler_report.stats.cost import cost_table
@@ -193,12 +194,26 @@ def test_scores_against_an_option_have_a_line_for_each_method_and_one_without_it
                for name in ("snapkv", "knorm") for r in (0.25, 0.5, 0.75)]  # fmt: skip
     (drawing,) = curves.by_number([of(1.0), *presses])
     assert drawing.series == ["snapkv", "knorm"] and "by compression_ratio" in drawing.title
-    assert drawing.title.endswith("dashed: without compression_ratio")
+    assert drawing.title.endswith("dashed: org/model")
     assert drawing.alt.index("at 0.25") < drawing.alt.index("at 0.75")
     found = texts(render(drawing, "page"))
     assert "retained, in percent" in found
     assert "seconds a row" in found and "tokens a second" in found
     assert not list(curves.by_number([of(1.0), of(0.9, press="snapkv")]))
+
+
+def test_a_picture_shows_the_retention_of_the_table_also_where_runs_have_other_lengths() -> None:
+    def of(ratio: float, *lengths: int) -> ScoredRun:
+        scores = {f"vt_{n}": coin(f"{ratio}", (1 - ratio) * 4096 / n, 40) for n in lengths}
+        return scored(results_of(scores, engine_info={"arguments": {"ratio": ratio}}))
+
+    full, *pressed = runs = [of(0.0, 4096, 8192), of(0.25, 4096), of(0.5, 4096)]
+    (drawing,) = curves.by_number(runs, baseline=full)
+    panels = [one for one in drawing.panels if isinstance(one, curves.Lines)]
+    kept = next(one for one in panels if one.title == "retained, in percent")
+    table = [retention(run.results, full.results)[None, None].value for run in pressed]
+    assert [cell.value for cell in [*kept.lines[0].values()][1:]] == table
+    assert kept.lines[0][0.0].value == 100
 
 
 def test_scores_stand_against_what_the_answers_cost() -> None:

@@ -62,14 +62,16 @@ def derive_named(
         RulerError: as `derive`; or a run has no score at all.
     """
     named: dict[str, str] = {}
+    places: dict[str, Run] = {}
     for entry in names:
         name, _, place = entry.rpartition("=")
         if not (name and place):
             option = f"--name {quote(entry)}"
             raise UsageError(option, "give NAME=RUN, e.g. 'snapkv .5=runs/x'")
-        named[place] = name
-    places = [str(run) for run in runs]
-    numbers: dict[str, dict[str, float]] = {place: {} for place in (*places, *named)}
+        named[folder_of(place)] = name
+        places[folder_of(place)] = place
+    every = {**{folder_of(run): run for run in runs}, **places}  # one that is twice there is one
+    numbers: dict[str, dict[str, float]] = {place: {} for place in every}
     for entry in attributes:
         option = f"--attr {quote(entry)}"
         match = re.fullmatch(r"([^=]+)=([^=]+)(?:=(.+))?", entry)
@@ -79,22 +81,29 @@ def derive_named(
             number = nan
         if match is None or not isfinite(number):
             raise UsageError(option, "give KEY=NUMBER=RUN, e.g. train_length=8192=runs/x")
-        if match[3] and match[3] not in numbers:
+        if match[3] and folder_of(match[3]) not in numbers:
             raise UsageError(option, f"{quote(match[3])} is not one of the runs")
-        for place in [match[3]] if match[3] else numbers:
+        for place in [folder_of(match[3])] if match[3] else numbers:
             numbers[place][match[1]] = number
-    every = [*runs, *(place for place in named if place not in places)]
     found = [
-        replace(derive(run, data), name=named.get(str(run), ""), attributes=numbers[str(run)])
-        for run in every
+        replace(derive(run, data), name=named.get(place, ""), attributes=numbers[place])
+        for place, run in every.items()
     ]
-    for run, one in zip(every, found, strict=True):
+    for run, one in zip(every.values(), found, strict=True):
         if not one.scored:
             name = one.run.model if isinstance(run, Results) else str(run)
             raise RulerError(
                 quote(name, 200), "no row has a score; resume the run, or leave it out"
             )
     return found
+
+
+def folder_of(run: Run) -> str:
+    """Return what tells a run from others: its folder, however it is written."""
+    if isinstance(run, Results):
+        return f"results {id(run)}"
+    path = Path(run)
+    return str((path.parent if path.name == FILENAME else path).resolve())
 
 
 def derive(run: Run, data: str | None = None) -> Results:

@@ -3,8 +3,9 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from statistics import fmean
 from typing import Any
 
@@ -22,10 +23,11 @@ from ruler_report.figures.style import (
 )
 from ruler_report.format import format_length
 from ruler_report.results_file import Cost, Param
+from ruler_report.stats.baseline import retention
 from ruler_report.stats.cost import cost_of
 from ruler_report.stats.depth import shown_by_depth
 from ruler_report.stats.effective_length import OVERALL, THRESHOLDS
-from ruler_report.stats.scores import Estimate
+from ruler_report.stats.scores import Estimate, ScoreStack
 from ruler_report.stats.summary import CATEGORIES, ScoredRun
 from ruler_report.stats.sweeps import Study, format_value
 
@@ -229,12 +231,13 @@ def by_depth(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         yield Drawing("depth", title, alt, panels, (2.6, 1.9), names_of(runs))
 
 
-def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
+def by_number(runs: Sequence[ScoredRun], baseline: ScoredRun | None = None) -> Iterator[Drawing]:
     """Yield score, retention and cost against the training step, or against an option.
 
     An option is a number among those of the engine, e.g. a compression ratio, that differs between
-    runs of one model; other options that differ make a line each, e.g. a method. A run without the
-    option is a dashed line, that of full attention, of which the others retain a share.
+    runs of one model; other options that differ make a line each, e.g. a method. The baseline, or
+    else a run without the option, is a dashed line, that of full attention, of which the others
+    retain a share. Means are over the configs that all runs have.
     """
     name = "training step"
     places = {id(run): float(step) for run in runs if (step := step_of(run)) is not None}
@@ -242,8 +245,11 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         name = _varied(runs)
         places = {id(run): value for run in runs if (value := _option(run, name)) is not None}
     values = sorted({*places.values()})
-    rest = [run for run in runs if id(run) not in places]
-    if len(values) < 2 or len(rest) > (name != "training step"):
+    rest = [run for run in runs if id(run) not in places and run is not baseline]
+    full = baseline or next(iter(rest), None)
+    stack = ScoreStack([run.results for run in runs])
+    tasks, lengths = stack.shared()
+    if len(values) < 2 or len(rest) > (not baseline and name != "training step") or not tasks:
         return
     groups: dict[str, dict[float, ScoredRun]] = {}
     for run in sorted((run for run in runs if id(run) in places), key=lambda run: places[id(run)]):
@@ -255,18 +261,23 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         every = [{x: _known(of(run)) for x, run in group.items()} for group in groups.values()]
         return [{x: cell for x, cell in line.items() if cell} for line in every]
 
-    overall = lines(lambda run: run.summary.mean)
-    full = next((run.summary.mean.value for run in rest if run.summary.mean), None)
-    configs = runs[0].results.configs.values()
-    floors = [100 * config.floor.score for config in configs if config.floor]
-    floor = fmean(floors) if floors else None
-    panels = [Lines("all tasks", overall, ticks, full, floor)]
-    if full:
-        kept = [{x: _scaled(cell, 100 / full) for x, cell in line.items()} for line in overall]
-        panels.append(Lines("retained, in percent", kept, ticks, 100))
+    def means(some: Sequence[str]) -> Callable[[ScoredRun], Estimate | None]:
+        found = stack.estimates((some,), dict.fromkeys(lengths, 1 / len(lengths)))
+        return lambda run: next(m for m, one in zip(found, runs, strict=True) if one is run)
+
+    mean = means(tasks)
+    overall, whole = lines(mean), _known(mean(full)) if full else None
+    floors = [stack.configs[0][key].floor for key in product(tasks, lengths)]
+    floor = 100 * fmean(one.score for one in floors if one) if all(floors) else None
+    dashed = whole.value if whole else None
+    panels = [Lines("all tasks", overall, ticks, dashed, floor)]
+    if full and whole:
+        kept = lines(lambda run: _retained(run, full))
+        top = max([100.0, *(cell.value for line in kept for cell in line.values())])
+        panels.append(Lines("retained, in percent", kept, ticks, 100, top=top))
     for category in CATEGORIES:
-        part = lines(lambda run, name=category: run.summary.by_category.get(name))  # type: ignore[misc]
-        panels += [Lines(category, part, ticks)] if any(part) else []
+        some = [task for task in tasks if runs[0].summary.category_of[task] == category]
+        panels += [Lines(category, lines(means(some)), ticks)] if some else []
     for title, speed in SPEEDS.items():
         part = lines(lambda run, of=speed: _exactly(of(cost_of(run.results))))  # type: ignore[misc]
         if highest := max((cell.value for line in part for cell in line.values()), default=0):
@@ -277,10 +288,18 @@ def by_number(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:
         for series, line in zip(groups, overall, strict=True)
     )
     title = f"Score in percent by {name}, mean over lengths, with 95 % intervals"
-    title += f"; dashed: without {name}" * (full is not None) + "; dotted: floor" * bool(floors)
+    title += f"; dashed: {shown_name(full.label)}" if full and whole else ""
+    title += "; dotted: floor" * (floor is not None)
     series = [*groups] if len(groups) > 1 else ()
     kind = "steps" if name == "training step" else f"option-{slug(name)}"
     yield Drawing(kind, title, f"Mean score over all tasks: {scores}.", panels, (2.9, 1.9), series)
+
+
+def _retained(run: ScoredRun, full: ScoredRun) -> Estimate | None:
+    found = retention(run.results, full.results)[None, None]
+    if found.value is None:
+        return None
+    return Estimate(found.value, found.low, found.high, 1, 1)
 
 
 #: What a panel shows of the cost of a run; None if its journals do not tell.
@@ -296,10 +315,6 @@ def _exactly(value: float | None) -> Estimate | None:
 
 def _known(cell: Estimate | None) -> Estimate | None:
     return cell if cell and cell.known else None
-
-
-def _scaled(cell: Estimate, by: float) -> Estimate:
-    return replace(cell, value=cell.value * by, low=cell.low * by, high=cell.high * by)
 
 
 def by_cost(runs: Sequence[ScoredRun]) -> Iterator[Drawing]:

@@ -183,7 +183,8 @@ def build(
         ordered = [runs[place] for place in (*(ranked[at] for at in order), *apart)]
         standing = [_standing(table, order, ordered)] if len(ranked) > 1 else []
     drawn = medium if can_draw() else None
-    chapters = [("At a glance", "glance", False, _overview(ordered, ranks))]
+    overview = _overview(ordered, ranks, base if baseline else None)
+    chapters = [("At a glance", "glance", False, overview)]
     if comparisons:
         others = [run for run in ordered if run is not base]
         sections = _compared(base, others, comparisons, retained=baseline is not None)
@@ -320,9 +321,11 @@ def _finished(sections: Iterable[Section], medium: Medium | None) -> Iterator[Se
             yield replace(section, drawings=(), pictures=pictures, tables=tables)
 
 
-def _overview(runs: Sequence[ScoredRun], ranks: Sequence[Ranks]) -> Iterator[Section]:
+def _overview(
+    runs: Sequence[ScoredRun], ranks: Sequence[Ranks], baseline: ScoredRun | None
+) -> Iterator[Section]:
     yield Section(tables=[tables.headline(runs, ranks)])
-    yield Section(drawings=curves.by_number(runs))
+    yield Section(drawings=curves.by_number(runs, baseline))
     yield Section(drawings=curves.by_attribute(runs))
     costs = cost_table({run.label: run.results for run in runs})
     title = "How models answered, and at what cost"

@@ -20,7 +20,7 @@ import numpy as np
 
 from ruler_data.errors import UsageError
 from ruler_data.names import counted, parse_config
-from ruler_report.format import format_length
+from ruler_report.format import format_length, format_number
 from ruler_report.results_file import ConfigResult, Results, Run, read_results
 from ruler_report.stats.comparison import (
     Comparison,
@@ -246,19 +246,21 @@ class Retention:
     """A run's mean score in percent of the baseline's, with its 95 % interval.
 
     Attributes:
+        value: None where the baseline scores 0.
         flag: `floor` if the baseline is not shown to be above the floor, so that guessing would
             be retained as well; `ceiling` if both are at the ceiling, so that only a large loss
             would show.
     """
 
-    value: float
+    value: float | None
     low: float
     high: float
     flag: str
 
     def __str__(self) -> str:
         high = f"{self.high:.1f}" if self.high < 100 * MOST else "…"
-        return f"{self.value:.1f} [{self.low:.1f}, {high}] {self.flag}".rstrip()
+        value = format_number(self.value, 1)
+        return f"{value} [{self.low:.1f}, {high}] {self.flag}".strip()
 
 
 def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
@@ -291,8 +293,8 @@ def retention(run: Results, baseline: Results) -> dict[Key, Retention]:
         flag = "ceiling" if 100 * min(base_low.value[0], new_low.value[0]) >= CEILING else ""
         flag = "floor" if base_low.interval()[0][0] <= floor else flag
         base = base_low.value[0] + base_high.value[0]
-        ratio = float((new_low.value[0] + new_high.value[0]) / base) if base else 0.0
-        found[key] = Retention(100 * ratio, 100 * low, 100 * high, flag)
+        ratio = 100 * float((new_low.value[0] + new_high.value[0]) / base) if base else None
+        found[key] = Retention(ratio, 100 * low, 100 * high, flag)
     return found
 
 
