@@ -31,6 +31,7 @@ from ruler_data.version import __version__
 from ruler_eval import journal
 from ruler_eval.answers import Answer, Key, settle
 from ruler_eval.data import DataInfo
+from ruler_eval.redact import redact
 from ruler_eval.sharding import Shard
 
 #: Version of the layout of a run's files.
@@ -173,8 +174,9 @@ class RunFolder:
         with self._writing(), self._lock():
             if path.exists():
                 try:
-                    differing = _differences(json.loads(path.read_bytes()), json.loads(body))
-                except (ValueError, TypeError, RecursionError) as error:
+                    there = self._uncut(dict(json.loads(path.read_bytes())))
+                    differing = _differences(there, json.loads(body))
+                except (ValueError, TypeError, AttributeError, RecursionError) as error:
                     reason = "is not the description of a run; name a new folder"
                     raise UsageError(path, reason) from error
                 if not differing:
@@ -188,6 +190,20 @@ class RunFolder:
                 reason = f"holds {other.name} but no {RUN_FILE}; name a new folder"
                 raise UsageError(self.path, reason)
             write_file(path, body + "\n")
+
+    def _uncut(self, run: dict[str, Any]) -> dict[str, Any]:
+        """Return a description with the texts that earlier versions cut, of paths and ids alike.
+
+        They recorded what follows the last slash; the start of the run has the options whole.
+        """
+        own = (one for one in self.starts() if one.get("fingerprint") == run.get("fingerprint"))
+        options = next(own, {}).get("arguments", {}).get("options", {})
+        for name, given in {"arguments": options, "options": options, **options}.items():
+            there = run.get("engine_info", {}).get(name)
+            for key in there if isinstance(there, dict) and isinstance(given, dict) else ():
+                if key in given and there[key] == Path(str(given[key])).name:
+                    there[key] = given[key]
+        return run
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -296,20 +312,28 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
     >>> _differences({"model": "a", "protocol": "base"}, {"model": "b", "protocol": "base"})
     ["model is 'a' in the folder and 'b' now"]
     """
-    before, now = dict(_leaves(there)), dict(_leaves(here))
+    # Older versions recorded free options, and texts that are redacted now.
+    before, now = (dict(_leaves(redact(one, distinct=True))) for one in (there, here))
     lines: dict[str, str] = {}
     for name in sorted(before | now, key=lambda name: not name.startswith(("data.", "model"))):
-        old, new = (values.get(name, "missing") for values in (before, now))
+        old, new = (ascii(one[name]) if name in one else "missing" for one in (before, now))
         free = name == "fingerprint" or name.removeprefix("engine_info.options.") in FREE
-        if old != new and not free:  # older versions recorded options that are free
-            lines.setdefault(name.partition(".")[0], f"{name} is {old} in the folder and {new} now")
+        if old != new and not free:
+            unlike = (n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b)
+            alike = next(unlike, min(len(old), len(new)))
+            shown = slice(alike - 20, alike + 40) if alike > 40 else slice(60)
+            difference = f"{name} is {old[shown]} in the folder and {new[shown]} now"
+            lines.setdefault(name.partition(".")[0], difference)
     return list(lines.values())
 
 
-def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the name of each value in a description, e.g. `data.seed`, and the value as text."""
+def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the name of each value in a description, e.g. `data.seed`, and the value.
+
+    None is a value of a function's argument; elsewhere it stands for a field that is missing.
+    """
     for name, inner in dict(value).items():
         if isinstance(inner, dict):
             yield from _leaves(inner, f"{prefix}{name}.")
-        elif inner is not None:
-            yield prefix + name, quote(str(inner))
+        elif inner is not None or prefix == "engine_info.arguments.":
+            yield prefix + name, inner

@@ -27,11 +27,11 @@ from ruler_eval import journal
 from ruler_eval.answers import Answer, Key
 from ruler_eval.decide import HELD, Decision, Question
 from ruler_eval.engines import Engine, Request, prepare
-from ruler_eval.engines.interface import published_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
 from ruler_eval.reasoning import opens, split
+from ruler_eval.redact import redact
 from ruler_eval.run_dir import FAILURE, RunFolder, RunInfo, faults, read_info
 from ruler_eval.sharding import Shard, shares_of
 
@@ -60,8 +60,10 @@ class RunJob(Inputs):
             model_revision=self.model.revision,
             protocol=prompts.protocol.name,
             engine=self.config.engine,
-            engine_info=self.engine.info,
-            sampling=sampling | ({"samples": samples} if samples > 1 else {}),
+            engine_info=redact(self.engine.info, distinct=True),
+            sampling=redact(
+                sampling | ({"samples": samples} if samples > 1 else {}), distinct=True
+            ),
             no_context=prompts.no_context,
             frame=prompts.frame(tokenizer) if tokenizer else None,
             model_tokenizer=tokenizer.info.fingerprint if tokenizer else None,
@@ -173,7 +175,6 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | N
         "window": model.window,
         "trained_window": trained_window(model.config),
         **(question.to_record() if question else {}),
-        **published_options(job.config.options, free=True),
         "arguments": {
             **job.config.to_arguments(),
             "model": model.source if model.folder and not model.hub_revision else job.config.model,

@@ -5,7 +5,6 @@ identifies a machine goes into the results: no path, address or secret, and no t
 an example needs.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from ruler_data.terminal import track
 from ruler_eval.answers import Tally
 from ruler_eval.data import Dataset
 from ruler_eval.reasoning import opens
+from ruler_eval.redact import redact
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scoring import ScoredRow, score_rows
 from ruler_report.exact import exact_scores
@@ -230,27 +230,6 @@ def evidence_of(row: Row, task: Task, answer: str, score: float) -> Iterator[tup
             inside = [(text.find(output), output) for output in named if output in text]
             shown[text] = named[min(inside)[1]] if inside else score > 0
         yield cell, shown[text]
-
-
-_SECRET = re.compile(r"\b(?:hf_|sk-|ghp_|glpat-)[A-Za-z0-9_-]{8,}|(?i:bearer\s+)\S+")
-_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_PATH = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\](?:[^\s/\\]+[/\\])+([^\s/\\]*)")
-
-
-def redact(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """Return a JSON value without secrets, addresses and the folders of paths.
-
-    >>> redact({"model": "/home/ann/llama", "url": "http://gpu7:8000/v1", "dtype": "bfloat16"})
-    {'model': 'llama', 'url': '[address]', 'dtype': 'bfloat16'}
-    """
-    if isinstance(value, dict):
-        return {str(key): redact(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redact(item) for item in value]
-    if not isinstance(value, str):
-        return value
-    text = _ADDRESS.sub("[address]", _SECRET.sub("[secret]", value))
-    return _PATH.sub(r"\1", text)
 
 
 def shorten(text: str, limit: int) -> str:

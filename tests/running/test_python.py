@@ -1,6 +1,7 @@
 """Engine `python` and the Python API: any function answers, with all that every run has."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -207,10 +208,44 @@ def test_what_a_partial_gives_a_function_is_part_of_the_run(frozen: Path, tmp_pa
     less = partial(kept, share=0.25)
     less.__name__ = "less"  # type: ignore[attr-defined]  # so that Python keeps it inside the other
     for other in (partial(kept, share=0.25, model=object()), partial(less, model=object())):
-        with pytest.raises(UsageError, match=r"engine_info\.arguments\.share is '0\.5'"):
+        with pytest.raises(UsageError, match=r"engine_info\.arguments\.share is 0\.5"):
             run(frozen, tmp_path, generate=other, configs="vt_2048", rows=1)
     with pytest.raises(UsageError, match="missing a required argument: 'share'; give what it"):
         run(frozen, tmp_path / "other", generate=kept, rows=1)
+
+
+def told(requests: Sequence[Request], path: str = "", ratio: object = 0.5) -> list[str]:
+    return [f"{path} {ratio}"] * len(requests)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"path": "meta-llama/Llama-3.1-8B"}, {"path": "unsloth/Llama-3.1-8B"}),
+        ({"path": "/home/me/ckpt/1000/hf"}, {"path": "/home/me/ckpt/2000/hf"}),
+        ({"path": "hf_secretkey123"}, {"path": "hf_secretkey124"}),
+        ({"path": "x" * 300 + " English"}, {"path": "x" * 300 + " German"}),
+        ({"ratio": "False"}, {"ratio": False}),
+        ({}, {"ratio": None}),
+    ],
+)
+def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
+    frozen: Path, tmp_path: Path, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **first)
+    with pytest.raises(UsageError, match=r"engine_info\.arguments\.\w+ is (.*) in .* and (?!\1)"):
+        run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **second)
+
+
+def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_path: Path) -> None:
+    secrets = {"path": "/home/me/ckpt/hf", "ratio": {"url": "http://h/v1", "key": "hf_secretkey1"}}
+    run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **secrets)
+    text = (tmp_path / "run.json").read_text()
+    assert not any(each in text for each in ("/home", "http", "hf_secret"))
+    arguments = json.loads(text)["engine_info"]["arguments"]
+    assert re.fullmatch(r"hf#[0-9a-f]{16}", arguments["path"])
+    assert arguments["ratio"]["url"].startswith("[address]#")
 
 
 def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:

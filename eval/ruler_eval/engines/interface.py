@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +14,6 @@ from ruler_data.errors import UsageError
 from ruler_data.names import quote
 from ruler_data.row import Row, question_digest
 from ruler_eval.answers import LARGEST, Answer, Key, why_unanswered
-from ruler_eval.run_dir import FREE
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -159,21 +157,6 @@ def read_options(engine: str, kind: type[T], options: Mapping[str, Any]) -> T:
     """Return the options of an engine that takes no others."""
     check_options(engine, (one.name for one in fields(kind)), options)
     return take_options(kind, options)[0]
-
-
-def published_options(options: Mapping[str, Any], *, free: bool | None = None) -> dict[str, Any]:
-    """Return options as a run records them: of a path only its last part.
-
-    With `free`, only those that do not decide on answers, or only those that do.
-
-    >>> published_options({"quantization": "fp8", "download_dir": "/home/me/models"}, free=True)
-    {'download_dir': 'models'}
-    """
-    return {
-        name: Path(value).name if isinstance(value, str) and "/" in value else value
-        for name, value in options.items()
-        if free in (None, name in FREE)
-    }
 
 
 def installed_versions(engine: str, *packages: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
-from ruler_eval.engines.interface import Engine, Request, published_options, read_options
+from ruler_eval.engines.interface import Engine, Request, read_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 
@@ -140,7 +140,7 @@ class Client:
         self.fields = _without_null({**config.sampling, **more, **options.body})
         renamed = {"limit": "max_completion_tokens"} if options.max_completion_tokens else {}
         #: What a run records of the server and how it is asked.
-        self.info = {"api": options.api, "body": published_options(options.body), **renamed}
+        self.info = {"api": options.api, "body": options.body, **renamed}
         self._warn_once = cache(warn)  # of anything once
         self.card: Mapping[str, Any] = {}
         try:

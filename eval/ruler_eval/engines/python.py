@@ -35,7 +35,7 @@ from ruler_data.names import quote
 from ruler_data.terminal import Stopped
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
-from ruler_eval.engines.interface import Engine, Request, published_options, take_options
+from ruler_eval.engines.interface import Engine, Request, take_options
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
 
@@ -109,7 +109,7 @@ def prepare(
         "function": name,
         "source": _source_hash(inner),
         "batch": options.batch,
-        "arguments": published_options({**recorded, **arguments}),
+        "arguments": {**recorded, **arguments},
     }
 
     def generate(requests: Iterator[Request | None]) -> Iterator[Answer]:

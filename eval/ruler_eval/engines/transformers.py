@@ -12,11 +12,11 @@ from ruler_eval.engines.interface import (
     Engine,
     Request,
     installed_versions,
-    published_options,
     read_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model
+from ruler_eval.run_dir import FREE
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def prepare(
     """Return the engine, not loaded."""
     versions = installed_versions("transformers", "transformers", "torch")
     options = read_options("transformers", TransformersOptions, config.options)
-    deciding = published_options(config.options, free=False)
+    deciding = {name: one for name, one in config.options.items() if name not in FREE}
     return Engine(
         partial(_generate, options, config, model, tokenizer),
         info={**versions, "dtype": options.dtype, "options": deciding},

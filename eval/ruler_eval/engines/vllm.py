@@ -25,10 +25,10 @@ from ruler_eval.engines.interface import (
     Request,
     check_options,
     installed_versions,
-    published_options,
 )
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.models import Model, is_recurrent, stretched, text_part
+from ruler_eval.run_dir import FREE
 
 #: Rows that the engine holds at once, unless `max_num_seqs` asks for more; it computes as many of
 #: them as its memory allows.
@@ -84,7 +84,6 @@ def prepare(
     check_options("vllm", EngineArgs.__dataclass_fields__, arguments)
     overrides = stretched(model.config, options.get("hf_overrides", {}))
     arguments |= {"hf_overrides": overrides} if overrides else {}
-    published = published_options(options, free=False)
     return Engine(
         partial(_generate, arguments, config),
         info={
@@ -92,7 +91,7 @@ def prepare(
             "dtype": arguments["dtype"],
             "tensor_parallel": config.tensor_parallel,
             **deciding,
-            "options": {n: v for n, v in published.items() if n not in deciding},
+            "options": {n: v for n, v in options.items() if n not in deciding.keys() | FREE},
         },
         sampling=config.sampling,
         window=model.window,
