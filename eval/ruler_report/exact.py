@@ -31,7 +31,8 @@ from ruler_eval.metrics_ruler2 import chosen_letter
 
 #: Words by language that lists, leads and failures are read by.
 WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
-_FILLER = frozenset(WORDING["filler"].split())
+#: Words that speak of the question, the text, the answer or the speaker.
+SPEECH = frozenset(f"{WORDING['speech']} {WORDING['meta']}".split())
 
 
 class Named(NamedTuple):
@@ -71,10 +72,8 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
             found = _of_ruler2(row, params, _counted_part(task, answer))
         case Vt() | Cwe() | Fwe() | Graph() if all(output.isdigit() for output in gold):
             found = re.findall(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])", text)
-        case Vt() | Graph():
-            found = _variables(row, text)
-        case Cwe() | Fwe() as params:
-            found = _list_words(row, text.lower(), gold, coded=isinstance(params, Fwe))
+        case Vt() | Cwe() | Fwe() | Graph() as params:
+            found = _items(row, params, text, gold)
         case _:
             return None
     every = list(dict.fromkeys(found))
@@ -108,13 +107,13 @@ def _of_ruler2(row: Row, params: Ruler2, answer: str) -> Iterable[str]:
 
 @lru_cache(maxsize=1)
 def lower(context: str) -> str:
-    """Return the context of a row in lower case."""
-    return context.lower()
+    """Return the context of a row in lower case, with plain apostrophes."""
+    return context.lower().replace("\u2019", "'")
 
 
 #: Scripts that put no space between words: kana, Han, Hangul, Thai.
 _UNSPACED = r"[\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
-_DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
+_MARKS = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-") | {0x2018: "'", 0x2019: "'"}
 _RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
 #: What is no text of an answer, and what stands in its place, in this order.
 _STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
@@ -135,7 +134,7 @@ def plain(answer: str) -> str:
     >>> plain(r"**\boxed{QZKRA}**").strip(), plain('{"answer": "QZKRA"}').strip()
     ('QZKRA', '"QZKRA"')
     """
-    text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_DASHES)
+    text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_MARKS)
     if not text.isascii():
         text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
@@ -189,48 +188,44 @@ def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
         yield _WORD.findall(part), label, re.search(r"\d", part) is not None
 
 
-def _variables(row: Row, text: str) -> Iterator[str]:
-    """Yield names of variables or nodes: those of the context, and capitals that look like one."""
-    size, excluded = len(row.outputs[0]), {"VAR", *_WORD.findall(row.question.upper())}
-    for words, label, _ in segments(text):
-        for word in words:
-            name = word.upper()
-            looks_so = word.isupper() and len(name) == size and not label
-            known = looks_so or name in row.outputs
-            if not known and (len(name) >= 5 or word.isupper()):
-                known = any(contains(row.context, f"{mark} {name}") for mark in ("VAR", "->"))
-            if known and name.isascii() and name not in excluded:
-                yield word.lower()
+def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) -> Iterator[str]:
+    """Yield names or words: gold ones anywhere, others of cwe where they are items of a list.
 
-
-def _list_words(row: Row, text: str, gold: set[str], *, coded: bool) -> Iterator[str]:
-    """Yield listed words: gold ones anywhere, others where they stand as items, not in sentences.
-
-    Beside such items, a word alone between commas is one, though the context does not list it.
-    Words of `coded` text count anywhere, and others if they are as long.
+    Beside items, a word alone between commas is one, too, if it is as long as names or coded words.
     """
-    size = len(row.outputs[0])
+    size, asked = len(row.outputs[0]), {"var", *_WORD.findall(row.question.lower())}
+    is_name, is_coded = isinstance(params, Vt | Graph), not isinstance(params, Cwe)
 
-    def is_listed(word: str) -> bool:
-        if coded:
-            return len(word) == size and contains(row.context, word)
-        return f". {word} " in row.context or f". {word}\n" in row.context
+    def is_known(word: str) -> bool:
+        if is_name:
+            marked = (f"{mark} {word.upper()}" for mark in ("VAR", "->"))
+            may_be = word.lower() not in asked and (len(word) >= 5 or word.isupper())
+            return may_be and any(contains(row.context, name) for name in marked)
+        if is_coded:
+            return len(word) == size and contains(row.context, word.lower())
+        return any(f". {word.lower()}{end}" in row.context for end in " \n")
 
     def without_notes(note: re.Match[str]) -> str:
-        return note[0] if any(map(is_listed, _WORD.findall(note[0]))) else ","
+        return note[0] if any(map(is_known, _WORD.findall(note[0]))) else ","
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
     for words, label, counted in segments(_NOTE.sub(without_notes, text)):
-        known = [word for word in words if word in gold or is_listed(word)]
+        known = [
+            word.lower()
+            for word in words
+            if word.lower() in gold
+            or (is_name and not label and word.isupper() and len(word) == size)
+            or is_known(word)
+        ]
         listed.update(known)
-        yield from (word for word in known if coded or word in gold)
+        yield from (word for word in known if is_coded or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
             runs.append([])  # a sentence; after 25 words, a list without separators
         elif known or counted or len(words) != 1:
             runs[-1] += known
-        elif len(words[0]) == size if coded else len(words[0]) > 3:
-            runs[-1] += {*words} - _FILLER
+        elif not is_name and (len(words[0]) == size if is_coded else len(words[0]) > 3):
+            runs[-1] += {words[0].lower()} - SPEECH
     for run in runs:
         if len(run) > 1 or not listed.isdisjoint(run):
             yield from filter(str.isascii, run)
