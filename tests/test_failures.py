@@ -61,6 +61,39 @@ def test_the_answer_without_context_marks_parametric_knowledge() -> None:
     assert failure_of(row("qa_1"), task, "Zanzibar.", 0.0, "Madrid") == "not in the context"
 
 
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ("18 May 1756", None),
+        ("It was on 18 May 1756.", None),
+        ("18 May 1756, and not 1763", "more than the gold answers"),
+        ("18 May 1756 or 1666", None),  # no year of the context
+        ("1756-05-18", "right, in another form"),
+        ("18. Mai 1756", "right, in another form"),
+        ("May 18", "incomplete"),
+        ("1763", "wrong, from the context"),
+        ("1815", "not in the context"),
+        ("I could not find the year of that war.", "refusal"),
+    ],
+)
+def test_a_date_is_read_in_every_form_and_looked_up_in_the_context(
+    said: str, label: str | None
+) -> None:
+    text = "Document 1:\nWar was declared on 18 May 1756 in London. It ended in 1763."
+    asked = "Question: When was the war declared?"
+    one = Row(0, "qa_1", text, asked, " Answer:", ("18 May 1756",), 32, 4096, ())
+    score = score_row(one, TASKS["qa_1"], said)
+    assert failure_of(one, TASKS["qa_1"], said, score, None) == label
+
+
+@pytest.mark.parametrize("longer", ["{}8", "4{}", "{}{}"])
+def test_a_longer_value_around_the_gold_one_is_more_than_the_gold_answers(longer: str) -> None:
+    one, task = row("niah_single_1"), TASKS["niah_single_1"]
+    said = longer.format(*one.outputs * 2)
+    assert score_row(one, task, said) == 1 and exact_scores(one, task, said, 1.0)[0] == 0
+    assert failure_of(one, task, said, 1.0, None) == "more than the gold answers"
+
+
 @pytest.mark.parametrize("task", ["niah_multivalue", "vt", "cwe", "qa_1"])
 def test_evidence_is_shown_where_its_answer_is_named(task: str) -> None:
     one = row(task)

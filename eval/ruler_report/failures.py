@@ -21,12 +21,12 @@ from ruler_report.exact import SPEECH, WORDING, contains, lower, plain
 #: The meaning of each label, in the order in which a report lists them.
 MEANINGS: dict[str, str] = {
     "empty": "no letter and no digit",
-    "refusal": "the model declines, or says that the answer is not there, and names no other",
+    "refusal": "the model declines, or says that the answer is not there",
     "right, in another form": "the gold answer as the official score misses it: 1,234,567",
-    "incomplete": "some gold answers, or the beginning of one, and nothing else of their kind",
-    "more than the gold answers": "all gold answers and others: score 100, exact score 0",
+    "incomplete": "some gold answers, or a part of one, and nothing else of their kind",
+    "more than the gold answers": "score 100, exact score 0: others beside all gold answers",
     "copied from the example": "at least half of what it names is the example's answer",
-    "wrong, from the context": "another needle, variable, word or document; yes for no",
+    "wrong, from the context": "another needle, variable, word or phrase; yes for no",
     "as without context": "the same answer as the run without context gave",
     "not in the context": "what it names beside gold answers is not in the context",
     "no answer": "names nothing of the kind asked for: chatter, a plan, code, the question again",
@@ -201,12 +201,12 @@ def _of_free_words(row: Row, answer: str, own: str) -> str:
     is_asked = 2 * len(said) >= len(asked) and _covers(asked, said, eq)
     if is_asked or _PLAN.search(short):
         return OTHER
-    if len(short) < 10 * _LONG and _is_in(context, short.lower()):
+    if len(short) < 10 * _LONG and contains(context, short.lower()):
         return CONTEXT
     if _denies(own):
         return REFUSAL
     names = [*_names(short, asked)]
-    if 2 * len("".join(name for name in names if _is_in(context, name))) > len("".join(names)):
+    if 2 * len("".join(name for name in names if contains(context, name))) > len("".join(names)):
         return CONTEXT
     if names:
         return ABSENT
@@ -221,7 +221,7 @@ def _names_more(row: Row, answer: str) -> bool:
     """Whether a right answer in free words has other names, numbers or items of the context."""
     text, context, asked = _ASIDES.sub("", plain(answer)), lower(row.context), _asked(row)
     gold = [word for output in row.outputs for word in _folded(output)]
-    known = gold if _covers(asked, gold, eq) else [*asked, *gold]
+    known = [*asked, *gold]
     items = _ITEM.split(text) if len(_words(text)) <= 4 * _FEW else []
     items = [item.strip(" .").lower() for item in items if {*_folded(item)} - {*SPEECH, *known}]
     return not {*gold} <= {"yes", "no"} and any(
@@ -351,11 +351,6 @@ def _names(text: str, asked: Collection[str]) -> Iterator[str]:
         name = " ".join(words).strip(".,")
         if not _covers(asked, _folded(name), _alike):
             yield name
-
-
-def _is_in(text: str, words: str) -> bool:
-    """Whether a text contains words; only short ones must be whole, since answers are cut."""
-    return words in text if len(words) >= _LONG else contains(text, words)
 
 
 def example_end(row: Row, task: Task) -> int:
