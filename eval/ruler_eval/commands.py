@@ -201,6 +201,9 @@ def run(
         one = "one process and one answer to each row"
         msg = f"--until-decided is for {one}: no --shard, --data-parallel, --samples, ray"
         raise UsageError(msg)
+    if generate is not None and data_parallel > 1:
+        msg = "generate: a function runs in one process; give --option function=package.module:name"
+        raise UsageError(msg)
     folder = RunFolder(named_path(out)).checked()
     job = open_job(config)
     if data_parallel == 1:

@@ -1,10 +1,13 @@
 """The options of a run, checked as far as no file is needed, and how their texts are read."""
 
 import json
+import os
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
-from functools import cached_property
+from functools import cached_property, partial
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +20,8 @@ from ruler_eval.prompts import PROTOCOLS, PromptFormat, ProtocolName
 
 #: Engines; each is a module of `ruler_eval.engines` with a function `prepare`.
 EngineName = Literal["vllm", "transformers", "openai", "ray", "python", "oracle"]
+#: Values that Python has and JSON has not.
+_PYTHON = re.compile(r"True|False|None|[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, int] | None:
@@ -43,14 +48,33 @@ def parse_rows(rows: str | int | Mapping[int, int] | None) -> int | dict[int, in
     return found
 
 
-def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return options, which may be written NAME=VALUE, by name; values are JSON, or plain text.
+def plain(value: Any) -> Any:  # noqa: ANN401 - any value of an option
+    """Return a value as JSON has it: a path as a text, a number of numpy as one of Python.
 
-    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}'])
-    {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}}
+    >>> plain({"path": Path("models/x"), "on": True})
+    {'path': 'models/x', 'on': True}
+    """
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return int(value) if isinstance(value, Integral) else float(value)
+    return value
+
+
+def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return options, which may be written NAME=VALUE, by name.
+
+    A value is JSON, or one of Python's True, False, None, .5 and 5., or else a text.
+
+    >>> parse_options(["max_num_seqs=8", "dtype=float32", 'hf_overrides={"a": 1}', "ratio=.5"])
+    {'max_num_seqs': 8, 'dtype': 'float32', 'hf_overrides': {'a': 1}, 'ratio': 0.5}
     """
     if isinstance(texts, Mapping):
-        return dict(texts)
+        return {name: plain(value) for name, value in texts.items()}
     options: dict[str, Any] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -60,8 +84,12 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
         try:
             options[name] = json.loads(value)
         except (ValueError, RecursionError):
-            options[name] = value
+            options[name] = literal_eval(value) if _PYTHON.fullmatch(value) else value
     return options
+
+
+def _read(parse: Callable[..., Any], option: str) -> BeforeValidator:
+    return BeforeValidator(partial(parse, option=option))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +101,9 @@ class EvalConfig:
     engine: EngineName = "vllm"
     protocol: ProtocolName = "completion"
     revision: str | None = None
-    configs: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = ()
-    tasks: Annotated[tuple[str, ...], BeforeValidator(parse_names)] = ()
-    lengths: Annotated[tuple[int, ...], BeforeValidator(parse_lengths)] = ()
+    configs: Annotated[tuple[str, ...], _read(parse_names, "--configs")] = ()
+    tasks: Annotated[tuple[str, ...], _read(parse_names, "--tasks")] = ()
+    lengths: Annotated[tuple[int, ...], _read(parse_lengths, "--lengths")] = ()
     rows: Annotated[int | dict[int, int] | None, BeforeValidator(parse_rows)] = None
     options: Annotated[dict[str, Any], BeforeValidator(parse_options)] = field(default_factory=dict)
     extra_tokens: NonNegativeInt | None = None
@@ -115,6 +143,9 @@ class EvalConfig:
             f"top_p {self.top_p}: needs a temperature over 0": self.top_p is not None and greedy,
             "temperature: engine python samples by itself; give its function an --option": python
             and self.temperature is not None,
+            f"generate: engine {self.engine} calls no function; leave --engine out": (
+                self.generate is not None and not python
+            ),
             f"samples {self.samples}: greedy answers are all the same; add a temperature": (
                 repeats_itself
             ),
@@ -130,6 +161,7 @@ class EvalConfig:
         """Return the arguments of `run` that give the same, as JSON values; without a function."""
         known = {one.name: getattr(self, one.name) for one in fields(self)}
         del known["generate"]
+        known |= {name: known[name] or None for name in ("configs", "tasks", "lengths")}
         return json.loads(json.dumps(known, default=str))  # type: ignore[no-any-return]
 
     @property

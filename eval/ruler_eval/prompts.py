@@ -11,7 +11,7 @@ second BOS before text.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ruler_data.errors import UsageError
@@ -55,8 +55,13 @@ class PromptFormat:
 
     def parts(self, row: Row) -> tuple[str, str]:
         """Return the user's turn, and the text that opens the answer."""
-        content = row.question if self.no_context else row.context + row.question
-        return content, row.answer_prefix if self.protocol.prefix else ""
+        row = self.shown(row)
+        return row.context + row.question, row.answer_prefix
+
+    def shown(self, row: Row) -> Row:
+        """Return a row without the parts that its prompt leaves out."""
+        row = replace(row, context="", evidence=()) if self.no_context else row
+        return row if self.protocol.prefix else replace(row, answer_prefix="")
 
     def ids(self, tokenizer: PromptTokenizer, row: Row) -> list[int]:
         """Return the token ids of a row's prompt."""

@@ -168,7 +168,9 @@ def repeat(
     before = {key: one for key, one in run.answers().items() if one.error is None}
     if not before:
         raise UsageError(folder, "no row of it is answered; run it first")
-    arguments, changes = start["arguments"], parse_options(options)
+    arguments, changes = dict(start["arguments"]), parse_options(options)
+    for name in ("configs", "tasks", "lengths"):  # earlier versions recorded [] for all
+        arguments[name] = arguments.get(name) or None
     given = {"tensor_parallel": tensor_parallel} if tensor_parallel else {}
     arguments |= {"data": start["data"], "base_url": base_url, "generate": generate, **given}
     job = open_job(EvalConfig.of({**arguments, "options": arguments["options"] | changes}))

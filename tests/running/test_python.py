@@ -1,6 +1,7 @@
 """Engine `python` and the Python API: any function answers, with all that every run has."""
 
 import json
+import linecache
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ruler_eval
@@ -15,6 +17,7 @@ from ruler_data import Row, UsageError
 from ruler_data.names import counted
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval import Generation, Request
+from ruler_eval.data import open_dataset
 from tests.running.processes import all_keys, evaluate, keys, lines, refusal
 
 
@@ -238,6 +241,76 @@ def test_a_run_with_another_option_never_takes_the_answers_of_the_first(
         run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **second)
 
 
+def cell(folder: Path, number: int, body: str) -> Any:  # noqa: ANN401 - a function
+    """Define `generate` in a cell of a notebook, whose text IPython keeps in `linecache`."""
+    name = f"{folder}/{number}.py"
+    source = f"def generate(requests):\n    return [{body}] * len(requests)\n"
+    if number:
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(source, name, "exec"), names)
+    return names["generate"]
+
+
+@pytest.mark.parametrize("numbers", [(1, 2), (0, 0)], ids=["notebook", "no source"])
+def test_a_function_that_changed_without_a_file_is_another_run(
+    frozen: Path, tmp_path: Path, numbers: tuple[int, int]
+) -> None:
+    first, second = numbers
+    for _ in range(2):
+        run(frozen, tmp_path, generate=cell(tmp_path, first, "'a'"), tasks="vt", rows=1)
+    with pytest.raises(UsageError, match=r"engine_info\.source is 'sha256:"):
+        run(frozen, tmp_path, generate=cell(tmp_path, second, "'b'"), tasks="vt", rows=1)
+
+
+def test_a_function_whose_code_cannot_be_read_is_told(
+    frozen: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(frozen, tmp_path, generate=len, tasks="vt", rows=1)
+    assert "builtins:len: its code cannot be read" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("protocol", ["completion", "chat"])
+@pytest.mark.parametrize("no_context", [True, False])
+def test_a_function_sees_of_a_row_only_what_its_prompt_has(
+    frozen: Path, tmp_path: Path, protocol: str, no_context: bool
+) -> None:
+    seen: list[Request] = []
+
+    def look(requests: Sequence[Request]) -> list[str]:
+        seen.extend(requests)
+        return gold(requests)
+
+    done = run(
+        frozen, tmp_path, generate=look, protocol=protocol, no_context=no_context, tasks="vt"
+    )
+    for request in seen:
+        row = request.row
+        assert bool(row.context) is bool(row.evidence) is not no_context
+        assert bool(row.answer_prefix) is (protocol == "completion")
+        assert request.prompt.count("VAR") == row.prompt.count("VAR")
+    digests = {record["question_digest"] for record in done.to_records()}
+    assert digests == set(open_dataset(str(frozen)).questions("vt_2048"))
+
+
+def test_values_of_python_and_numpy_are_options_and_figures(frozen: Path, tmp_path: Path) -> None:
+    seen: list[object] = []
+
+    def look(requests: Sequence[Request], **options: object) -> list[Generation]:
+        seen.append(options)
+        return [Generation("a", tokens=np.int64(3), calls=np.int32(2))]  # type: ignore[arg-type]
+
+    given = {"path": Path("a/b"), "n": np.int64(1), "x": [np.float32(0.5)], "on": True}
+    done = run(frozen, tmp_path, generate=look, tasks="vt", rows=1, **given)
+    assert done.to_records()[0]["answer_tokens"] == 3 and done.to_records()[0]["calls"] == 2
+    assert seen == [{"path": "a/b", "n": 1, "x": [0.5], "on": True}]
+    texts = ["compress=False", "on=true", "path=None", "ratio=.5", "n=5.", "x=FALSE"]
+    run(frozen, tmp_path / "texts", generate=look, tasks="vt", rows=1, options=texts)
+    assert seen[1] == {
+        "compress": False, "on": True, "path": None, "ratio": 0.5, "n": 5.0, "x": "FALSE",
+    }  # fmt: skip
+
+
 def test_a_run_is_described_without_paths_addresses_and_keys(frozen: Path, tmp_path: Path) -> None:
     secrets = {"path": "/home/me/ckpt/hf", "ratio": {"url": "http://h/v1", "key": "hf_secretkey1"}}
     run(frozen, tmp_path, generate=told, configs="vt_2048", rows=1, **secrets)
@@ -274,6 +347,12 @@ def test_a_run_shows_as_a_table(frozen: Path, tmp_path: Path) -> None:
         ({"generate": gold, "rows": "512:3"}, "'512' is not in"),
         ({"generate": gold, "weights": object()}, "cannot be called"),
         ({"engine": "oracle"}, "model is missing"),
+        ({"generate": gold, "engine": "oracle", "model": "m"}, "oracle calls no function; leave"),
+        ({"generate": gold, "data_parallel": 2}, "a function runs in one process; give --option"),
+        ({"generate": gold, "tasks": []}, "--tasks is empty; give names, or `all`"),
+        ({"generate": gold, "tasks": ""}, "--tasks is empty"),
+        ({"generate": gold, "configs": []}, "--configs is empty"),
+        ({"generate": gold, "lengths": []}, "--lengths is empty"),
         ({"generate": gold, "temperature": 0.5}, "python samples by itself"),
         ({"engine": "openai", "model": "m", "samples": 2}, "greedy answers are all the same"),
         ({"engine": "openai", "model": "m", "top_p": 0.9}, r"top_p 0\.9: needs a temperature"),

@@ -29,7 +29,8 @@ class Request:
 
     Attributes:
         config: e.g. `vt_4096`.
-        row: the frozen row; its context and its question are separate.
+        row: the frozen row; its context and its question are separate. A function gets it without
+            what the prompt leaves out.
         ids: token ids of the prompt, as rendered here.
         max_tokens: tokens that the answer may take.
         prompt: the prompt as text, only for engine `python`; a BOS that the tokenizer adds itself

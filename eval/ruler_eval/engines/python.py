@@ -22,9 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from pkgutil import resolve_name
+from types import CodeType
 from typing import Any, cast
 
 from pydantic import PositiveInt
@@ -32,12 +34,13 @@ from pydantic import PositiveInt
 from ruler_data.errors import UsageError
 from ruler_data.files import sha256_file
 from ruler_data.names import quote
-from ruler_data.terminal import Stopped
+from ruler_data.terminal import Stopped, warn
 from ruler_data.tokenizers import PromptTokenizer
 from ruler_eval.answers import Answer
 from ruler_eval.engines.interface import Engine, Request, take_options
-from ruler_eval.eval_config import EvalConfig
+from ruler_eval.eval_config import EvalConfig, plain
 from ruler_eval.models import Model
+from ruler_eval.prompts import PromptFormat
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ def prepare(
     recorded = json.loads(json.dumps(given, default=lambda value: type(value).__name__))
     info = {
         "function": name,
-        "source": _source_hash(inner),
+        "source": _source_hash(inner, name),
         "batch": options.batch,
         "arguments": {**recorded, **arguments},
     }
@@ -118,17 +121,21 @@ def prepare(
             for request in filter(None, requests)
         )
         while batch := list(islice(rendered, options.batch)):
-            yield from _predict(partial(function, **arguments), batch)
+            yield from _predict(partial(function, **arguments), batch, config.prompts)
 
     return Engine(generate, info, sampling={}, window=model.window)
 
 
-def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
+def _predict(function: Function, batch: list[Request], prompts: PromptFormat) -> Iterator[Answer]:
     """Yield the answer to each request, in order, from one call of the function."""
     started, reason = time.monotonic(), ""
     try:
         # Copies, which a function may change: the records are of what was rendered here.
-        found = function([replace(request, ids=[*request.ids]) for request in batch])
+        copies = [
+            replace(request, ids=[*request.ids], row=prompts.shown(request.row))
+            for request in batch
+        ]
+        found = function(copies)
         results = [found] if isinstance(found, ONE) else list(found)
         if len(results) != len(batch):
             reason = f"the function returned {len(results)} results for {len(batch)} requests"
@@ -145,20 +152,43 @@ def _predict(function: Function, batch: list[Request]) -> Iterator[Answer]:
     for request, result in zip(batch, results, strict=True):
         one = Generation(result) if isinstance(result, str) else result
         if isinstance(one, Generation) and isinstance(one.text, str):
-            more = {name: getattr(one, name) for name in ("reasoning", "calls", "total_tokens")}
-            yield request.answered(one.text, one.finish_reason, one.tokens, seconds, **more)
+            names = ("reasoning", "calls", "total_tokens")
+            more = {name: plain(getattr(one, name)) for name in names}
+            yield request.answered(one.text, one.finish_reason, plain(one.tokens), seconds, **more)
         else:
             kind = type(getattr(one, "text", one)).__name__
             yield request.failed(f"the function returned {kind}, not text or a Generation")
 
 
-def _source_hash(function: object) -> str | None:
-    """Return the sha256 of the file that a function is written in; None if it is in no file."""
-    try:
+def _source_hash(function: object, name: str) -> str | None:
+    """Return the sha256 of the file that a function is written in.
+
+    Where there is none, that of its own source, e.g. in a notebook's cell, or of its compiled code;
+    None if there is neither.
+    """
+    routine = function if inspect.isroutine(function) else type(function).__call__
+    with suppress(TypeError, OSError):
         file = inspect.getsourcefile(function if inspect.isroutine(function) else type(function))
         return "sha256:" + sha256_file(Path(file or ""))
+    try:
+        text = inspect.getsource(routine)
     except (TypeError, OSError):
-        return None
+        if (code := getattr(routine, "__code__", None)) is None:
+            warn(f"{name}: its code cannot be read; if it changes, a resumed run does not notice")
+            return None
+        text = _compiled(code)
+    return "sha256:" + sha256(text.encode()).hexdigest()
+
+
+def _compiled(code: CodeType) -> str:
+    """Return compiled code as a text, the same in every process of one version of Python."""
+    constants = [
+        _compiled(one)
+        if isinstance(one, CodeType)
+        else repr(sorted(one, key=repr) if isinstance(one, frozenset) else one)
+        for one in code.co_consts
+    ]
+    return repr((code.co_code, code.co_names, constants))
 
 
 def _load(spec: str) -> Function:
