@@ -1,12 +1,15 @@
 """The Python API: what the page of it shows runs, and what it exports is there and light."""
 
+import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +22,16 @@ from ruler_data.signatures import options_of
 from tests.conftest import ROOT
 
 PACKAGES = ["ruler_data", "ruler_builders", "ruler_eval", "ruler_report"]
-#: What an import of a package must not load.
-HEAVY = {"torch", "pyarrow", "numpy", "tokenizers", "transformers", "vllm", "ray", "matplotlib"}
+#: What neither an import of a package nor a program's table of commands may load.
+HEAVY = {
+    "torch", "pyarrow", "numpy", "tokenizers", "transformers", "vllm", "ray", "matplotlib", "scipy",
+    "pydantic", "jinja2", "huggingface_hub", "nltk", "wonderwords", "datasets", "pandas",
+}  # fmt: skip
+LIGHT = f"""
+import sys, ruler_cli, ruler_builders.__main__, {", ".join(PACKAGES)}
+ruler_builders.__main__.table()
+print(*sys.modules)
+"""
 
 
 @pytest.mark.slow
@@ -43,11 +54,12 @@ def test_every_exported_name_is_there(package: str) -> None:
         assert getattr(module, name).__doc__ or name.isupper() or name == "__version__"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_an_import_loads_nothing_heavy(package: str) -> None:
-    code = f"import sys, {package}; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
-    assert not HEAVY & set(loaded.split())
+def test_imports_and_help_load_nothing_heavy_and_no_builder() -> None:
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not HEAVY & loaded
+    builders = {name for name in loaded if name.startswith("ruler_builders.")}
+    assert builders == {"ruler_builders.__main__", "ruler_builders.commands"}
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -88,3 +100,35 @@ def test_a_value_that_does_not_fit_is_named_with_what_to_give() -> None:
         ruler_builders.build(lengths=4096)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"^data_parallel 0: give a whole number from 1$"):
         ruler_eval.run("x", out="y", data_parallel=0)
+
+
+NOTEBOOK = ROOT / "docs" / "tour.ipynb"
+
+
+def execute(source: str, names: dict[str, Any]) -> object:
+    """Run a cell as a notebook does; return the value of its last expression."""
+    *body, last = ast.parse(source).body
+    exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)
+    if isinstance(last, ast.Expr):
+        return eval(compile(ast.Expression(last.value), str(NOTEBOOK), "eval"), names)
+    exec(compile(ast.Module([last], []), str(NOTEBOOK), "exec"), names)
+    return None
+
+
+@pytest.mark.slow
+def test_every_cell_of_the_notebook_runs_and_shows_what_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    shown = []
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            value = execute("".join(cell["source"]), names)
+            html = getattr(value, "_repr_html_", lambda: "")()
+            shown.append((html, repr(value)))
+    assert len(shown) == 10
+    for html, text in shown:
+        assert html or text.strip("'\"")
+        assert len(text.splitlines()) <= 40, text
+    assert (tmp_path / "report" / "index.html").is_file()

@@ -24,10 +24,6 @@ TEMPLATES = {
     "loops": "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
     "multiplies": "{{ 'a' * 10**11 }}",
     "is folded when it is compiled": "{% if false %}{{ 'a' * 10**11 }}{% endif %}",
-    "doubles": (
-        "{% set n = namespace(x='a' * 16) %}{% for i in range(40) %}{% set n.x = n.x ~ n.x %}"
-        "{% endfor %}{{ n.x }}"
-    ),
     "is long": "{{ 'a' * 20000000 }}",
 }
 

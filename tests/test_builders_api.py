@@ -1,7 +1,5 @@
 """`ruler_builders.build` and `verify`: the commands' work, from Python."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -90,30 +88,3 @@ def test_a_report_shows_itself(builds: Builds, tmp_path: Path) -> None:
     assert report.to_records() == [{"where": "<b>.txt", "finding": "not in the manifest"}]
     assert "1 finding" in repr(report)
     assert "<td>&lt;b&gt;.txt</td>" in report._repr_html_()
-
-
-def test_every_exported_name_exists_and_importing_the_package_loads_nothing() -> None:
-    assert all(hasattr(ruler_builders, name) for name in ruler_builders.__all__)
-    heavy = ("pyarrow", "numpy", "huggingface_hub")
-    code = f"import sys, ruler_builders; print([m for m in {heavy} if m in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
-
-
-def test_the_help_of_the_program_loads_no_builder() -> None:
-    code = (
-        "import sys, ruler_builders.__main__ as program; program.table(); "
-        "print(sorted(m for m in sys.modules if m.startswith('ruler_builders.')))"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "['ruler_builders.__main__', 'ruler_builders.commands']"
-
-
-def test_a_build_does_not_import_pandas(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from ruler_builders import build\n"
-        "build('mistral', tasks='vt,cwe', lengths='1024', rows=1, sources_kind='sample', "
-        f"out=Path({str(tmp_path / 'out')!r}))\nprint('pandas' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"

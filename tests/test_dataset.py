@@ -1,14 +1,11 @@
 """`ruler_data.load`: rows by config, from a folder or the Hub, checked before they are read."""
 
-import subprocess
-import sys
 from html import escape
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-import ruler_data
 from ruler_data import TASKS, RulerError, UsageError, load
 from ruler_data.dataset import Rows
 from ruler_data.hub.download import Release
@@ -156,12 +153,3 @@ def test_a_release_downloads_only_the_configs_that_are_asked_for(
     assert fetched == [] and VT in dataset
     assert isinstance(dataset[VT], Rows) and fetched == [[VT]]
     assert repr(dataset[VT]) == "<Rows vt_1024: 3 rows of org/ruler v1.0.0>"
-
-
-def test_an_import_of_the_package_loads_nothing_heavy() -> None:
-    code = (
-        "import sys, ruler_data; print(*{'numpy', 'pyarrow', 'pydantic', 'rich'} & {*sys.modules})"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == ""
-    assert ruler_data.load is load

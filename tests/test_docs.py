@@ -18,14 +18,18 @@ import yaml
 
 import ruler_data
 from ruler_builders.__main__ import table
+from ruler_builders.card import excerpt
 from ruler_cli import commands
-from ruler_data import TASKS
+from ruler_data import TASKS, Row
+from ruler_data.suites import Suite, packaged
+from ruler_data.tasks import Task
 from ruler_data.tokenizers.registry import ALIASES, REGISTRY
 from ruler_data.version import RELEASES
 from ruler_report.results_file import schema
 from ruler_report.stats.summary import Summary
 from tests.commands import PROGRAMS, call
 from tests.conftest import ROOT
+from tests.rows import make
 from tests.test_golden import compare
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -111,11 +115,6 @@ def test_versions_agree() -> None:
     assert re.findall(r"^### (\S+)", data, re.MULTILINE)[0] == ruler_data.DATA_VERSION
 
 
-def test_everything_that_the_contract_exports_exists() -> None:
-    assert sorted(ruler_data.__all__) == sorted(set(ruler_data.__all__))
-    assert all(hasattr(ruler_data, name) for name in ruler_data.__all__)
-
-
 def test_make_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     phony = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)
@@ -124,14 +123,6 @@ def test_make_help_lists_every_target() -> None:
     assert all(
         re.search(rf"^  {target}\b", said.stdout, re.MULTILINE) for target in phony[1].split()
     )
-
-
-def test_the_evaluator_imports_without_what_only_builders_need() -> None:
-    heavy = ("nltk", "wonderwords", "torch", "datasets", "matplotlib", "scipy")
-    loaded = f"print([m for m in {heavy} if m in sys.modules])"
-    code = f"import sys, ruler_cli, ruler_eval, ruler_data; {loaded}"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda p: p.name)
@@ -194,3 +185,57 @@ def test_the_wheel_holds_four_packages_and_the_templates(tmp_path: Path) -> None
         assert any(name.startswith(f"ruler_builders/domains/{domain}/") for name in names)
     assert "ruler_report/published/paper-2024-08.csv" in names
     assert "ruler_report/pages/templates/report.html.j2" in names
+
+
+SUITES = {name: suite for name, suite in packaged().items() if name != "ruler"}
+LENGTH = 4096
+#: Characters around what matters.
+AROUND = 90
+
+TOP = """\
+# A row of each suite
+
+Written by `make regold` from built rows: row 0 at 4,096 tokens, with the sample corpus and the
+`mistral` tokenizer. `[...]` marks omitted text. For a sweep, only the last task is shown.
+[suites.md](suites.md) says what each suite is for.
+"""
+
+
+def shown(suite: Suite) -> list[Task]:
+    """Return the tasks that tell what a suite is about."""
+    own = [task for task in suite.tasks.values() if task.name not in TASKS]
+    return (own[-1:] if suite.name.startswith("sweep_") else own) or [*suite.tasks.values()][:1]
+
+
+def example(task: Task, row: Row) -> str:
+    """Return a row, shortened, as Markdown that nothing in it can break."""
+    text = excerpt(row, AROUND) + row.question + row.answer_prefix
+    answers = ", ".join(f"`{output}`" for output in row.outputs)
+    fenced = text.replace("```", "``")
+    return f"### {task.name}\n\n{task.about}\n\n```text\n{fenced}\n```\n\nGold answers: {answers}\n"
+
+
+def section(suite: Suite) -> str:
+    """Return what the page says of a suite."""
+    tasks = shown(suite)
+    command = (
+        f"ruler-data build --suite {suite.name}\n"
+        f"ruler-data show dist/mistral-{suite.name} {tasks[0].name}_{LENGTH} 0"
+    )
+    parts = [f"## {suite.name}\n\n{suite.about}\n\n```sh\n{command}\n```\n"]
+    parts += [example(task, make("mistral", task.name, 0, LENGTH)) for task in tasks]
+    return "\n".join(parts)
+
+
+def test_the_examples_of_suites_are_rows_as_they_are_built() -> None:
+    page = "\n".join([TOP, *map(section, SUITES.values())])
+    lines = (line.rstrip() for line in page.splitlines())
+    compare("../../docs/suites-rows.md", "\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_suite_is_documented_with_its_tasks(name: str) -> None:
+    text = (ROOT / "docs" / "suites.md").read_text(encoding="utf-8")
+    [line] = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+    own = [task for task in SUITES[name].tasks if task not in TASKS]
+    assert not own or f"`{own[0]}`" in line

@@ -1,18 +1,32 @@
 """The exact score: written out by hand for every family, and what must hold for any row."""
 
+import json
 import random
+import re
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ruler_builders.pipeline.fit import make_row
 from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
 from ruler_data.tasks import Niah, Task
 from ruler_eval.metrics import clean, score_row
 from ruler_report.exact import exact_scores
-from tests.rows import make
+from ruler_report.failures import MEANINGS, PARAMETRIC, failure_of
+from ruler_report.results_file import BINS, ConfigResult, read_results, write_results
+from ruler_report.scoring import evidence_of
+from ruler_report.stats.comparison import compare
+from ruler_report.stats.summary import summarize
+from tests.labelled_answers import RIGHT, labelled_answers
+from tests.rows import counted, make, target
+from tests.running.processes import evaluate
+from tests.runs import golden, make_run, refused
 
 ALL = {name: task for suite in packaged().values() for name, task in suite.tasks.items()}
 
@@ -218,3 +232,183 @@ def test_order_and_repetition_do_not_matter(seed: int) -> None:
         row = row_of(name)
         said = ", ".join(rng.choices(row.outputs, k=3) + rng.sample(row.outputs, len(row.outputs)))
         assert exact_scores(row, ALL[name], said, 1.0) == (1.0, 1.0)
+
+
+CONFIGS = ("niah_multikey_1_4096", "vt_4096", "niah_multiquery_4096")
+
+
+def listing(_config: str, row: Row) -> str:
+    """List every candidate of the context: variables, numbers."""
+    candidates = re.findall(r"VAR ([A-Z]+)|\b(\d{7})\b", row.context)
+    return ", ".join(name or number for name, number in candidates)
+
+
+@pytest.fixture(scope="module")
+def runs(sample_build: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("exact")
+    made = [
+        make_run(folder / say.__name__, sample_build, say, CONFIGS) for say in (golden, listing)
+    ]
+    for run in made:
+        done = evaluate("score", run, "--data", sample_build)
+        assert done.returncode == 0, done.stderr
+    return made[0], made[1]
+
+
+def test_a_listing_scores_100_and_is_never_exact(runs: tuple[Path, Path]) -> None:
+    right, listed = map(read_results, runs)
+    for name in CONFIGS:
+        assert set(right.configs[name].exact) == set(right.configs[name].f1) == {1.0}
+        assert right.configs[name].failures == {}
+        if name == "niah_multiquery_4096":  # all needles are asked for
+            continue
+        one = listed.configs[name]
+        assert set(one.scores) == {1.0}
+        assert set(one.exact) == {0.0}
+        assert all(score is not None and 0 < score < 1 for score in one.f1)
+        assert one.failures == {"more than the gold answers": tuple(range(one.rows))}
+    assert summarize(listed).exact["vt"][4096] == 0.0
+
+
+def test_score_report_and_compare_show_it(
+    runs: tuple[Path, Path], sample_build: Path, tmp_path: Path
+) -> None:
+    done = evaluate("score", runs[1], "--data", sample_build)
+    assert re.search(r"niah_multikey_1 +0\.0 / \d+\.\d", done.stdout)
+    done = evaluate("report", runs[1], "--out", tmp_path / "out", "--no-pictures")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "| score | floor | listing | exact | F1 |" in page
+    assert "more than the gold answers" in page
+    done = evaluate("compare", *runs)
+    assert "exact score: " in done.stdout and "-66.7 [" in done.stdout
+    done = evaluate("compare", *runs, "--score", "exact", "--json")
+    assert json.loads(done.stdout)["overall"]["value"] == pytest.approx(-200 / 3)
+    said = refused(evaluate("compare", *runs, "--score", "best"), code=2)
+    assert "--score 'best': not known; known: official, exact, f1" in said
+
+
+def test_a_headline_decides_on_means_and_comparisons(runs: tuple[Path, Path]) -> None:
+    listed = read_results(runs[1])
+    configs = {name: replace(one, headline="exact") for name, one in listed.configs.items()}
+    summary = summarize(replace(listed, configs=configs))
+    assert summary.cells["vt"][4096].value == 0.0
+    assert summary.official["vt"][4096] == 100.0
+    made = compare(read_results(runs[0]), replace(listed, configs=configs), force=True)
+    assert made.differences["vt", 4096].value == -100.0
+
+
+def test_results_of_versions_without_it_are_still_read(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    listed = read_results(runs[1])
+    configs = {name: replace(one, exact=(), f1=()) for name, one in listed.configs.items()}
+    write_results(tmp_path / "results.json", replace(listed, configs=configs), {})
+    old = read_results(tmp_path)
+    assert "exact" not in str(summarize(old))
+    assert compare(runs[0], old).exact is None
+    said = refused(evaluate("compare", runs[0], tmp_path, "--score", "f1"), code=2)
+    assert "was scored by a version without it" in said
+
+
+@cache
+def row(task: str) -> Row:
+    return make("mistral", task, 3)
+
+
+def test_labels_and_exact_scores_are_right_on_answers_of_known_label() -> None:
+    wrong, labels = [], set()
+    every = list(labelled_answers())
+    for one, task, label, text in every:
+        said = clean(text)
+        score = score_row(one, task, said)
+        exact, _ = exact_scores(one, task, said, score)
+        assert exact <= score
+        found = failure_of(one, task, said, score, None) or RIGHT
+        labels.add(found)
+        if found != label or (label == RIGHT and exact < 1 and task.metric == "all"):
+            wrong.append(f"{task.name}: {found}, not {label}, exact {exact}: {text}")
+    assert labels == {RIGHT, *MEANINGS} - {PARAMETRIC} and len(every) > 2500
+    assert len(wrong) <= 0.01 * len(every), "\n".join(wrong)
+
+
+@pytest.mark.parametrize("wording", ["paraphrased", "split"])
+def test_other_wordings_of_needles_are_needles_all_the_same(
+    wording: Literal["paraphrased", "split"],
+) -> None:
+    params = Niah("essays", keys=4, wording=wording)
+    task = replace(TASKS["niah_multikey_1"], name="niah_other", params=params)
+    made = make_row(task, counted("mistral"), 3, target("mistral", 4096)).unpack()
+    values = set(re.findall(r"\b\d{7}\b", made.context)) - set(made.outputs)
+    assert len(values) == 3
+    assert {failure_of(made, task, value, 0.0, None) for value in values} == {
+        "wrong, from the context"
+    }
+
+
+def test_the_answer_without_context_marks_parametric_knowledge() -> None:
+    task = TASKS["qa_1"]
+    found = failure_of(row("qa_1"), task, "Zanzibar.", 0.0, "zanzibar")
+    assert found == "as without context"
+    assert failure_of(row("qa_1"), task, "Zanzibar.", 0.0, "Madrid") == "not in the context"
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [
+        ("18 May 1756", None),
+        ("It was on 18 May 1756.", None),
+        ("18 May 1756, and not 1763", "more than the gold answers"),
+        ("18 May 1756 or 1666", None),  # no year of the context
+        ("1756-05-18", "right, in another form"),
+        ("18. Mai 1756", "right, in another form"),
+        ("May 18", "incomplete"),
+        ("1763", "wrong, from the context"),
+        ("1815", "not in the context"),
+        ("I could not find the year of that war.", "refusal"),
+    ],
+)
+def test_a_date_is_read_in_every_form_and_looked_up_in_the_context(
+    said: str, label: str | None
+) -> None:
+    text = "Document 1:\nWar was declared on 18 May 1756 in London. It ended in 1763."
+    asked = "Question: When was the war declared?"
+    one = Row(0, "qa_1", text, asked, " Answer:", ("18 May 1756",), 32, 4096, ())
+    score = score_row(one, TASKS["qa_1"], said)
+    assert failure_of(one, TASKS["qa_1"], said, score, None) == label
+
+
+@pytest.mark.parametrize("longer", ["{}8", "4{}", "{}{}"])
+def test_a_longer_value_around_the_gold_one_is_more_than_the_gold_answers(longer: str) -> None:
+    one, task = row("niah_single_1"), TASKS["niah_single_1"]
+    said = longer.format(*one.outputs * 2)
+    assert score_row(one, task, said) == 1 and exact_scores(one, task, said, 1.0)[0] == 0
+    assert failure_of(one, task, said, 1.0, None) == "more than the gold answers"
+
+
+@pytest.mark.parametrize("task", ["niah_multivalue", "vt", "cwe", "qa_1"])
+def test_evidence_is_shown_where_its_answer_is_named(task: str) -> None:
+    one = row(task)
+    every = list(evidence_of(one, TASKS[task], " ".join(one.outputs), 1.0))
+    assert len(every) == len(one.evidence) and all(shown for _, shown in every)
+    assert not any(shown for _, shown in evidence_of(one, TASKS[task], "", 0.0))
+    assert all(0 <= cell < BINS for cell, _ in every)
+
+
+def test_one_named_variable_shows_one_line_of_the_chain() -> None:
+    one = row("vt")
+    shown = [shown for _, shown in evidence_of(one, TASKS["vt"], one.outputs[2], 0.2)]
+    assert shown == [False, False, True, False, False]
+
+
+def test_depth_begins_behind_the_example() -> None:
+    one = row("cwe")
+    cells = [cell for cell, _ in evidence_of(one, TASKS["cwe"], "", 0.0)]
+    assert set(cells) == set(range(BINS))
+
+
+def test_every_field_of_a_result_is_documented() -> None:
+    assert ConfigResult.__doc__
+    missing = [name for name in ConfigResult.__dataclass_fields__
+               if f"{name}:" not in ConfigResult.__doc__]  # fmt: skip
+    assert missing == []

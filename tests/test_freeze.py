@@ -1,8 +1,12 @@
 """Freezing: rows in groups that streaming can start from."""
 
 import gc
+import hashlib
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +16,11 @@ from ruler_builders.pipeline.write_parquet import row_groups, write_rows
 from ruler_data import TASKS, digest_rows
 from ruler_data.dataset import checked_rows
 from ruler_data.parquet import read_rows, to_table
+from ruler_report import results as score
+from tests.conftest import Builds
 from tests.rows import make
+from tests.runs import golden, make_run
+from tests.tampering import copy_of, manifest_of, question_digest, rows_of
 
 
 def test_a_file_has_groups_of_a_hundred_rows_and_says_what_they_are(tmp_path: Path) -> None:
@@ -58,3 +66,56 @@ def test_a_row_with_a_missing_value_is_named_by_its_place_in_the_file() -> None:
     with pytest.raises(ValueError, match="row 100: outputs has no value"):
         next(checked_rows(missing, 100, "vt_1024"))
     assert list(checked_rows(table, 100, "vt_1024")) == rows
+
+
+#: A task of each family and source.
+SEVERAL = "niah_single_2,niah_multikey_3,vt,cwe,fwe,qa_1,qa_2"
+
+
+def test_two_tokenizers_and_two_lengths_ask_the_same_and_another_seed_does_not(
+    builds: Builds,
+) -> None:
+    folder = builds(SEVERAL, 2048, rows=2)
+    first, other, longer, reseeded = (
+        list(manifest_of(one).configs.values())
+        for one in (
+            folder,
+            builds(SEVERAL, 2048, rows=2, tokenizer="mistral"),
+            builds(SEVERAL, 4096, rows=2),
+            builds(SEVERAL, 2048, rows=2, seed=7),
+        )
+    )
+    assert len(first) == 7
+    for place, info in enumerate(first):
+        alike = (info, other[place], longer[place])
+        assert len({one.question_digest for one in alike}) == 1
+        assert len({one.digest for one in alike}) == 3
+        name = info.file.partition("/")[0]
+        assert info.question_digest == question_digest(rows_of(folder, name))
+        assert reseeded[place].question_digest != info.question_digest
+
+
+def retyped(text: str, change: Callable[[dict[str, Any]], None]) -> str:
+    """Change the JSON of a manifest, and the digest that it carries of itself, by hand."""
+    body = json.loads(text)
+    change(body)
+    del body["digest"]
+    data = json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+    body = {"digest": f"sha256:{hashlib.sha256(data).hexdigest()}", **body}
+    return json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+
+
+def older(body: dict[str, Any]) -> None:
+    del body["edition"], body["chat_template"]
+    for config in body["configs"].values():
+        del config["question_digest"]
+
+
+def test_scoring_records_the_digest_of_data_that_does_not(builds: Builds, tmp_path: Path) -> None:
+    copy = copy_of(builds(), tmp_path)
+    expected = manifest_of(copy).configs["vt_1024"].question_digest
+    manifest = copy / "manifest.json"
+    manifest.write_text(retyped(manifest.read_text(), older))
+    run = make_run(tmp_path / "run", copy, golden)
+    results = score(run, str(copy))
+    assert results.configs["vt_1024"].question_digest == expected != ""

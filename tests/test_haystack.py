@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from ruler_builders.pipeline.build_context import open_context, worker_context
+from ruler_builders.pipeline.fit import make_row
+from ruler_builders.pipeline.plan import BuildPlan
+from ruler_builders.pipeline.ray_build import pack, unpack
 from ruler_builders.sources.user_texts import find_user_texts
 from ruler_data import UsageError
+from ruler_data.suites import RULER, load_suite, with_own_domains
+from ruler_data.tokenizers import load_tokenizer
 from tests.builds import run
 from tests.commands import one_line
 from tests.conftest import Cli
@@ -172,3 +178,95 @@ def test_a_suite_file_mixes_domains_of_the_package_with_ones_own(
     done = run(*options, "--haystack", texts, "--out", tmp_path / "b")
     assert done.returncode == 0, done.stderr
     assert "1 config of the suite mine" in done.stdout  # and none that it does not name
+
+
+FILES = {
+    "a folder that is a domain": {"a.txt": TEXT, "b.md": TEXT.upper()},
+    "sub-folders": {"letters/a.txt": TEXT, "letters/2020/b.txt": TEXT.upper(), "notes/c.txt": TEXT},
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_rows_made_from_a_bundle_are_those_made_here(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RULER_CACHE", str(tmp_path / "cache"))  # unpacking sets another
+    folder = folder_of(tmp_path / "memos", FILES[what])
+    plan = BuildPlan(
+        "mistral-v0.2", RULER, tmp_path / "out", 42, sources_kind="sample", haystack=folder
+    )
+    here = open_context(plan)
+    own = here.sources.library.own
+    assert own
+    suite = with_own_domains(load_suite("domains"), tuple(own.domains))
+    tasks = [suite.tasks[f"niah_domain_{name}"] for name in own.domains]
+    made = [make_row(task, here.sources, 0, here.target(1024)).unpack() for task in tasks]
+    bundle = pack(plan, here)
+    folder.rename(tmp_path / "gone")
+    monkeypatch.setenv("RULER_OFFLINE", "1")  # a worker sets both, which are to end with the test
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    there = worker_context(unpack(bundle))
+    again = [make_row(task, there.sources, 0, there.target(1024)) for task in tasks]
+    assert [row.unpack() for row in again] == made
+    assert all("fences" in row.context.lower() for row in made)
+    named = (bundle[0].tokenizer, bundle[0].sources, bundle[0].haystack)
+    assert str(tmp_path) not in repr(named)
+
+
+#: Each tokenizer with what ends a turn of its model, and another model's.
+TURNS = {
+    "llama3": ("<|eot_id|>", "<|im_end|>"),
+    "qwen2.5": ("<|im_end|>", "<|eot_id|>"),
+    "tiny": ("</s>", "<|eot_id|>"),
+}
+TOKEN_ORDER = ("--suite", "domains", "--sources-kind", "sample", "--lengths", 1024, "--rows", 2)
+
+
+@pytest.fixture
+def spec(request: pytest.FixtureRequest, tiny: Path) -> str:
+    name = request.param
+    if name == "tiny":
+        return str(tiny)
+    return str(request.getfixturevalue("shared") / "tokenizers" / name)
+
+
+def texts_with(folder: Path, token: str) -> Path:
+    spoiled = TEXT.replace("Clause 7.", f"Clause 7{token}.", 1)
+    return folder_of(folder, {"letters/a.txt": TEXT, "letters/old/b.md": spoiled})
+
+
+@pytest.mark.parametrize(
+    ("spec", "turn", "others"), [(k, *v) for k, v in TURNS.items()], indirect=["spec"], ids=[*TURNS]
+)
+def test_a_text_that_spells_a_special_token_is_refused_by_file_line_and_token(
+    spec: str, turn: str, others: str, tmp_path: Path
+) -> None:
+    options = (*TOKEN_ORDER, "--tokenizer", spec, "--tasks", "niah_domain_letters")
+    out = tmp_path / "out"
+    spoiled = texts_with(tmp_path / "spoiled", turn)
+    said = one_line(run(*options, "--haystack", spoiled, "--out", out), 2)
+    assert f"domain letters: 'letters/old/b.md', line 15: '{turn}': " in said
+    assert "would treat this text as a special token" in said
+    assert "remove it or spell it differently" in said and not out.exists()
+    # A task that does not hold the text, and another model's token, are no matter.
+    elsewhere = (*options[:-1], "niah_domain_legal")
+    assert run(*elsewhere, "--haystack", spoiled, "--out", tmp_path / "a").returncode == 0
+    fine = texts_with(tmp_path / "fine", others)
+    assert run(*options, "--haystack", fine, "--out", tmp_path / "b").returncode == 0
+
+
+@pytest.mark.parametrize("spec", TURNS, indirect=True)
+def test_what_is_called_special_is_one_token_wherever_it_stands(spec: str) -> None:
+    tokenizer = load_tokenizer(spec)
+    plain = tokenizer.count(["ab"])[0]
+    assert tokenizer.special_tokens
+    for token in tokenizer.special_tokens:
+        assert tokenizer.count([f"a{token}b"])[0] <= plain + 2, token
+
+
+@pytest.mark.parametrize("name", ["mistral", "mistral-v0.2"])
+def test_the_library_of_mistral_reads_no_text_as_a_control_token(name: str) -> None:
+    tokenizer = load_tokenizer(name)
+    spelled = "".join(tokenizer.decode([number]) for number in range(20))
+    assert "</s>" in spelled and tokenizer.special_tokens == ()
+    assert min(tokenizer.prompt_ids(spelled, "", None)[1:]) > 20

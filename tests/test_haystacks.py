@@ -1,19 +1,23 @@
 """Haystacks: cut from shared text, and what a row's own draws bar from it."""
 
+import math
+from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ruler_builders.pipeline.fit import Target, in_characters, make_row
 from ruler_builders.rows.haystacks import NeedleLines
 from ruler_builders.rows.insert_needles import insert_needles
+from ruler_builders.rows.packing import choose
+from ruler_builders.rows.randomness import distinct, permutation, rng, subset
 from ruler_builders.rows.row_template import Needle
-from ruler_builders.rows.segments import Segments, spell
+from ruler_builders.rows.segments import SLACK, SPARE, Segments, count_segments, spell
 from ruler_builders.rows.tokenized_sources import TokenizedSources
 from ruler_builders.sources import Library
 from ruler_data import TASKS, Row
@@ -185,3 +189,118 @@ def test_a_table_holds_rows_with_and_without_evidence() -> None:
     table = to_table(rows)
     table.validate(full=True)
     assert [Row.from_record(record) for record in table.to_pylist()] == rows
+
+
+COSTS = st.lists(st.integers(1, 90), min_size=1, max_size=120)
+
+
+@given(costs=COSTS, room=st.integers(0, 4000))
+def test_the_chosen_units_never_cost_more_than_the_room(costs: list[int], room: int) -> None:
+    chosen = choose(np.array(costs), room).tolist()
+    assert sum(costs[i] for i in chosen) <= room
+    assert chosen == sorted(set(chosen))
+
+
+@given(costs=COSTS, room=st.integers(0, 4000))
+def test_no_unit_that_would_still_fit_is_left_among_the_next_ones(
+    costs: list[int], room: int
+) -> None:
+    chosen = choose(np.array(costs), room).tolist()
+    free = room - sum(costs[i] for i in chosen)
+    first = next((i for i in range(len(costs)) if i not in chosen), len(costs))
+    rest = [i for i in range(first, min(first + SPARE, len(costs))) if i not in chosen]
+    assert free <= SLACK or all(costs[i] > free for i in rest)
+
+
+@given(st.lists(st.integers(40, 60), min_size=80, max_size=80), st.integers(1200, 1500))
+def test_units_of_uneven_cost_use_up_the_room(costs: list[int], room: int) -> None:
+    chosen = choose(np.array(costs), room).tolist()
+    free = room - sum(costs[i] for i in chosen)
+    pairs = combinations(range(len(costs)), 2)
+    could_gain = any(
+        0 < costs[j] - costs[i] <= free for i, j in pairs if i in chosen and j not in chosen
+    )
+    assert free <= SLACK or not could_gain
+
+
+@given(st.lists(st.integers(76, 92), min_size=120, max_size=120), st.integers(3_700, 4_000))
+def test_long_lines_of_similar_cost_leave_less_than_a_hundredth_free(
+    costs: list[int], room: int
+) -> None:
+    spread = sorted(costs[:32])
+    assume(sum(spread[16:]) - sum(spread[:16]) > 60)  # lines that are all equal cannot fill it
+    chosen = choose(np.array(costs), room).tolist()
+    assert 0 <= room - sum(costs[i] for i in chosen) <= room // 93
+    assert chosen == sorted(set(chosen))
+
+
+def test_costs_of_places_count_as_well() -> None:
+    assert choose(np.array([5, 5, 5, 5]), 21, np.array([1, 1, 2, 9])).tolist() == [0, 1, 2]
+
+
+def test_units_counted_alone_add_up_to_the_whole(llama3: str) -> None:
+    tokenizer = counted(llama3).tokenizer
+    sentences = ["The grass is green.", "I don't know (yet)!", '"So?" she said.', "It cost $3.50."]
+    costs = count_segments(tokenizer, [" " + one for one in sentences], ".", " The")
+    text = "Begin. " + " ".join(sentences) + " The end."
+    assert tokenizer.count([text])[0] == tokenizer.count(["Begin. The end."])[0] + sum(costs)
+
+
+#: Times that each outcome is expected, and how far the sum of squares may be off: chi-square with
+#: d degrees of freedom has mean d and variance 2d.
+TIMES, SIGMAS = 400, 4.0
+
+
+def is_fair(found: list[tuple[int, ...]], outcomes: list[tuple[int, ...]]) -> bool:
+    counts = Counter(found)
+    assert set(counts) <= set(outcomes)
+    expected = len(found) / len(outcomes)
+    distance = sum((counts[one] - expected) ** 2 / expected for one in outcomes)
+    freedom = len(outcomes) - 1
+    return distance < freedom + SIGMAS * math.sqrt(2 * freedom)
+
+
+@given(st.integers(1, 60), st.data())
+def test_numbers_that_differ_begin_alike_however_many_are_asked_for(
+    bound: int, data: st.DataObject
+) -> None:
+    few, many = sorted(data.draw(st.tuples(st.integers(0, bound), st.integers(0, bound))))
+    first, second = (distinct(rng(1, "t", bound, "x"), bound, n).tolist() for n in (few, many))
+    assert first == second[:few]
+    assert len(set(second)) == many and set(second) <= set(range(bound))
+
+
+@given(st.integers(0, 2000), st.data())
+def test_a_subset_has_the_size_that_is_asked_for(size: int, data: st.DataObject) -> None:
+    chosen = data.draw(st.integers(0, size))
+    found = subset(rng(1, "t", size, "x"), size, chosen).tolist()
+    assert len(found) == chosen and found == sorted(set(found)) and set(found) <= set(range(size))
+
+
+@pytest.mark.parametrize(("size", "chosen"), [(5, 2), (6, 5), (7, 3)])
+def test_every_subset_is_as_likely_as_another(size: int, chosen: int) -> None:
+    outcomes = list(combinations(range(size), chosen))
+    source = rng(1, "t", size, "subset")
+    draws = [subset(source, size, chosen) for _ in range(TIMES * len(outcomes))]
+    assert is_fair([tuple(one.tolist()) for one in draws], outcomes)
+
+
+def test_every_place_of_a_long_text_is_as_likely_as_another() -> None:
+    size, chosen, times = 3000, 1100, 400
+    source = rng(1, "t", 0, "long")
+    often = np.zeros(size)
+    for _ in range(times):
+        often[subset(source, size, chosen)] += 1
+    share = chosen / size
+    distance = ((often - times * share) ** 2).sum() / (times * share * (1 - share))
+    assert abs(distance - size) < SIGMAS * (2 * size) ** 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [3, 30_000, 150_000])
+def test_of_neighbours_in_an_order_either_is_as_often_the_greater(size: int) -> None:
+    draws = 600_000 // size
+    source = rng(1, "t", size, "neighbours")
+    rising = sum(np.count_nonzero(np.diff(permutation(source, size)) > 0) for _ in range(draws))
+    # An order of n has (n - 1) / 2 rises in the mean, with variance (n + 1) / 12.
+    assert abs(rising - draws * (size - 1) / 2) < SIGMAS * math.sqrt(draws * (size + 1) / 12)

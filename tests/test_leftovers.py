@@ -35,8 +35,7 @@ def test_a_long_build(tmp_path):
 """
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, 0), (signal.SIGKILL, 1)])
 def test_a_test_run_that_is_stopped_leaves_no_process(
     number: signal.Signals, workers: int, tiny: Path, tmp_path: Path
 ) -> None:

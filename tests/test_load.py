@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
+from huggingface_hub import DatasetCard, DatasetCardData
 
 from ruler_data import TASKS, Row
 from tests import forks
 from tests.conftest import Cli
-from tests.tampering import file_of, rows_of
+from tests.tampering import file_of, manifest_of, rows_of
 
 T = TypeVar("T")
 Load = Callable[..., Any]
@@ -39,18 +40,6 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Load]:
     """Run a function in one process that has a new Hugging Face home and no network."""
     with forks.pool({**os.environ, "HF_HOME": str(tmp_path_factory.mktemp("hf"))}) as pool:
         yield lambda work, *arguments: pool.submit(work, *arguments).result(timeout=120)
-
-
-@pytest.fixture
-def load_anew(tmp_path: Path) -> Load:
-    """Run a function in a new process; all of a test have one new Hugging Face home."""
-    env = {**os.environ, "HF_HOME": str(tmp_path / "hf")}
-
-    def run(work: Callable[..., T], *arguments: object) -> T:
-        with forks.pool(env) as pool:
-            return pool.submit(work, *arguments).result(timeout=120)
-
-    return run
 
 
 def names_in_datasets(folder: Path) -> list[str]:
@@ -154,29 +143,36 @@ def test_columns_in_the_file_are_those_of_the_contract(sample_build: Path) -> No
 
 
 @pytest.mark.slow
-def test_rows_that_were_rebuilt_in_place_are_never_loaded_stale(
-    tmp_path: Path, load_anew: Load, build: Build
-) -> None:
-    folder = tmp_path / "build"
-    seen = []
-    for seed in (1, 2, 1):
-        build(folder, seed, "--force")
-        loaded = load_anew(load_each, folder, ["vt_1280", "fwe_1280"])
-        for config, (_, records) in loaded.items():
-            assert rows_from(records) == rows_of(folder, config), (seed, config)
-        seen.append(loaded)
-    assert seen[0] == seen[2]
-    assert seen[0]["vt_1280"] != seen[1]["vt_1280"]
-
-
-@pytest.mark.slow
-def test_a_folder_of_the_same_name_elsewhere_is_loaded_for_itself(
-    tmp_path: Path, load_anew: Load, build: Build
+def test_rows_of_another_build_in_a_place_or_of_another_place_of_the_name_are_never_loaded_stale(
+    tmp_path: Path, load: Load, build: Build
 ) -> None:
     """`datasets` names its cache after the folder's last part."""
-    one, other = tmp_path / "one" / "build", tmp_path / "other" / "build"
-    build(one, 1)
-    build(other, 2)
-    for folder in (one, other, one):
-        _, records = load_anew(load_each, folder, ["vt_1280"])["vt_1280"]
-        assert rows_from(records) == rows_of(folder, "vt_1280")
+    folder, other = tmp_path / "build", tmp_path / "other" / "build"
+    seen = []
+    for place, seed in ((folder, 1), (folder, 2), (other, 3), (folder, 1)):
+        build(place, seed, "--force")
+        loaded = load(load_each, place, ["vt_1280", "fwe_1280"])
+        for config, (_, records) in loaded.items():
+            assert rows_from(records) == rows_of(place, config), (seed, config)
+        seen.append(loaded["vt_1280"])
+    assert seen[0] == seen[3] and seen[1] != seen[0] != seen[2]
+
+
+def front_matter(card: DatasetCard) -> dict[str, Any]:
+    """Return a card's YAML as the Hub's library understood it."""
+    assert isinstance(card.data, DatasetCardData)
+    return dict(card.data.to_dict())  # type: ignore[no-untyped-call]
+
+
+def test_the_card_lists_a_config_for_every_file_and_nothing_else(sample_build: Path) -> None:
+    card = DatasetCard.load(sample_build / "README.md")
+    listed = {item["config_name"]: item for item in front_matter(card)["configs"]}
+    files = sorted(path.relative_to(sample_build) for path in sample_build.rglob("*.parquet"))
+    named = [item["data_files"] for item in listed.values()]
+    assert sorted(Path(one["path"]) for [one] in named) == files
+    assert {one["split"] for [one] in named} == {"test"}
+    manifest = manifest_of(sample_build)
+    assert list(listed) == list(manifest.configs)
+    for name, item in listed.items():
+        assert item["version"] == manifest.data_version
+        assert manifest.configs[name].digest in str(item), "what keeps the cache from being stale"

@@ -1,13 +1,16 @@
 """What every task of every suite has: a budget, a scorer that works, a licence and a citation."""
 
-from typing import get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import pytest
 
+from ruler_builders import tasks
 from ruler_builders.checks import floors, solvers
+from ruler_builders.checks.solvers import Solved, solve
 from ruler_builders.sources import Library
 from ruler_builders.sources.catalogue import CATALOGUE
-from ruler_data import TASKS
+from ruler_data import TASKS, RulerError
 from ruler_data.suites import packaged
 from ruler_data.tasks import Params, Qa, Task
 from ruler_eval.metrics import SCORERS, gold_text
@@ -51,3 +54,29 @@ def test_a_family_without_checks_is_no_row_that_passes() -> None:
     stranger = Task("odd_one", object(), "x", 30)  # type: ignore[arg-type]
     with pytest.raises(KeyError):
         list(task_parameters.parameter_findings(stranger, 1024, row))
+
+
+@dataclass(frozen=True)
+class Echo:
+    family: Literal["echo"] = "echo"
+    impossible = ""
+
+
+TASK = Task("echo", Echo(), "Say it again.", 8)  # type: ignore[arg-type]
+MISSING = r"task echo: the family echo has no entry in {}.*docs/ARCHITECTURE.md"
+
+
+def test_what_a_new_family_lacks_is_named_and_found_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = make("mistral", "vt", 0, 1024)
+    with pytest.raises(RulerError, match=MISSING.format("_DRAW")):
+        tasks.draw(TASK, None, 0, 1024, 1000)  # type: ignore[arg-type]
+    with pytest.raises(RulerError, match=MISSING.format("_SOLVERS")):
+        solve(TASK, row)
+    with pytest.raises(RulerError, match=MISSING.format("_CANDIDATES")):
+        floors.scores(TASK, row)
+    solved = Solved(frozenset({"x"}), [])
+    monkeypatch.setitem(solvers._SOLVERS, Echo, lambda task, row: solved)
+    assert solve(TASK, row) is solved
+    assert solve(TASKS["vt"], row).answers == {*row.outputs}

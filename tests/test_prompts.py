@@ -10,7 +10,7 @@ from math import pi
 
 import pytest
 
-from ruler_data import TASKS, Row
+from ruler_data import Row
 from tests.rows import make
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
@@ -206,10 +206,3 @@ def test_qa_prompts_are_upstreams(task: str) -> None:
     assert all(documents.count(gold) == 1 for gold in golds)
     assert len(golds) == (1 if task == "qa_1" else 2)
     assert any(row.outputs[0] in gold for gold in golds)
-
-
-def test_budgets_are_upstreams() -> None:
-    expected = {"niah": 128, "vt": 30, "cwe": 120, "fwe": 50, "qa": 32}
-    assert {n: t.max_new_tokens for n, t in TASKS.items()} == {
-        n: expected[n.split("_")[0]] for n in TASKS
-    }

@@ -23,19 +23,6 @@ def runs(tmp_path: Path) -> list[Path]:
     return [save(tmp_path / name, few(name, rate)) for name, rate in (("one", 0.95), ("two", 0.6))]
 
 
-def test_everything_exported_is_a_function() -> None:
-    assert all(callable(getattr(ruler_report, name)) for name in ruler_report.__all__)
-
-
-def test_importing_the_package_loads_no_heavy_module() -> None:
-    code = (
-        "import sys, ruler_report;"
-        "print([m for m in ('numpy', 'rich', 'jinja2', 'pydantic') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
 def test_runs_are_folders_files_or_results(runs: list[Path]) -> None:
     first, second = runs
     comparison = ruler_report.compare(first, second)

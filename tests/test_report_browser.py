@@ -8,8 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.running.processes import evaluate
-from tests.test_report import few, save
-from tests.test_report_hostile import hostile
+from tests.test_report import few, hostile, save
 from tests.test_studies import run_of
 
 CHROMIUM = next(

@@ -10,7 +10,7 @@ from ruler_data.hub.client import Patience
 from ruler_data.hub.retry import with_retries
 from tests.commands import spawn
 from tests.hub import Hub
-from tests.test_build_offline import no_network
+from tests.test_build_sources import no_network
 
 __all__ = ["no_network"]
 

@@ -4,19 +4,25 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
+from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ruler_builders.pipeline.fit import make_row, make_rows, need
 from ruler_builders.rows.randomness import depth, permutation, rng
 from ruler_builders.sources import Library
-from ruler_data import TASKS
+from ruler_builders.tasks import fwe
+from ruler_data import TASKS, Row
 from ruler_data.suites import packaged
+from ruler_data.tasks import Fwe
 from tests.proof.audit_rows import audit_rows
 from tests.proof.depth_uniformity import uniformity
-from tests.rows import make
+from tests.rows import counted, make, target
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -170,3 +176,118 @@ def test_a_golden_name_that_the_example_assigns_is_seen() -> None:
     golden = make("mistral", "vt", 0).outputs[2]
     findings = said_of("vt", lambda text: text.replace("\n\n", f"\n\nVAR {golden} = 11111\n", 1))
     assert any("evidence" in one for one in findings)
+
+
+def shown(row: Row) -> list[str]:
+    """Return the words of a text, the noise among them."""
+    return row.context.rpartition("coded words. ")[2].split()
+
+
+@pytest.mark.parametrize("length", [1024, 8192])
+def test_every_word_may_stand_anywhere(length: int) -> None:
+    places, alike, expected, variance = [], 0.0, 0.0, 0.0
+    for index in range(30):
+        words = shown(make("mistral", "fwe", index, length))
+        places += [at / len(words) for at, word in enumerate(words) if word != fwe.NOISE]
+        coded = [word for word in words if word != fwe.NOISE]
+        # Of two words that follow one another, how often both are the same.
+        share = sum(n * (n - 1) for n in Counter(coded).values()) / len(coded) / (len(coded) - 1)
+        alike += sum(one == other for one, other in pairwise(coded))
+        expected += share * (len(coded) - 1)
+        variance += share * (1 - share) * (len(coded) - 1)
+    assert abs(alike - expected) < 5 * variance**0.5
+    assert abs(np.mean(places) - 0.5) < 5 / (12 * len(places)) ** 0.5
+
+
+@pytest.mark.parametrize("alpha", [1.1, 2.0, 3.5])
+def test_a_text_is_the_longest_that_fits(alpha: float) -> None:
+    template = fwe.draw("fwe", Fwe(alpha=alpha), counted("mistral"), 0, 4096, 3900)
+    smallest = template.fill(0).cost
+    found = {room: template.fill(room).cost for room in range(smallest, smallest + 300)}
+    assert len({*found.values()}) > 30
+    for room, cost in found.items():
+        assert cost == max(other for other in found.values() if other <= room)
+
+
+@pytest.mark.parametrize("length", [16, 300, 4096])
+def test_the_least_length_that_is_reported_can_be_built(length: int, tiny: Path) -> None:
+    sources = counted(str(tiny))
+    least = max(need(TASKS["fwe"], sources, i, target(str(tiny), length)) for i in range(8))
+    for index in range(8):
+        row = make_row(TASKS["fwe"], sources, index, target(str(tiny), least))
+        assert row.length <= least < 400
+
+
+@pytest.mark.parametrize("vocabulary", [6, 20])
+def test_a_vocabulary_that_a_suite_sets_is_that_of_every_length(vocabulary: int) -> None:
+    task = replace(TASKS["fwe"], params=Fwe(alpha=1.5, vocabulary=vocabulary))
+    for length in (2048, 8192):
+        row = make_row(task, counted("mistral"), 1, target("mistral", length)).unpack()
+        assert len({*shown(row)}) == vocabulary
+    assert Fwe(vocabulary=4).impossible.startswith("vocabulary: 4 words are too few")
+
+
+def built(
+    task: str, length: int, rows: int, tokenizer: str, shared: Path
+) -> list[tuple[Row, set[str]]]:
+    """Return rows of the real sources that the audit accepts, and what runs out in each."""
+    sources, tokens = counted(tokenizer, shared / "sources"), target(tokenizer, length)
+    notes: list[set[str]] = [set() for _ in range(rows)]
+    packed = [next(make_rows(TASKS[task], sources, [n], tokens, notes[n])) for n in range(rows)]
+    made = [row.unpack() for row in packed]
+    audit = audit_rows(task, TASKS[task], length, made)
+    assert audit.findings == []
+    return list(zip(made, notes, strict=True))
+
+
+def documents_of(row: Row) -> Counter[str]:
+    text = row.context.partition("following are given documents.\n\n")[2]
+    return Counter(part.strip() for part in re.split(r"(?:^|\n\n)Document [0-9]+:\n", text)[1:])
+
+
+def gold_of(row: Row) -> set[str]:
+    return {row.context[span.start : span.end].strip() for span in row.evidence}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "length", "rows"), [("qa_1", 262_144, 60), ("qa_2", 1_048_576, 12)],
+)  # fmt: skip
+def test_gold_documents_repeat_as_often_as_all_others(
+    task: str, length: int, rows: int, llama3: str, shared: Path
+) -> None:
+    more, expected, spread = 0, 0.0, 0.0
+    for row, exhausted in built(task, length, rows, llama3, shared):
+        assert ["the gold ones too, repeat" in note for note in exhausted] == [True]
+        counts = documents_of(row)
+        often = max(counts.values())
+        assert set(counts.values()) == {often - 1, often} and often > 1
+        share = sum(count == often for count in counts.values()) / len(counts)
+        for text in gold_of(row):
+            more += counts[text] == often
+            expected, spread = expected + share, spread + share * (1 - share)
+    # Whether gold is in the last, incomplete round is as likely as for any document.
+    assert abs(more - expected) <= 4 * sqrt(spread)
+
+
+@pytest.mark.slow
+def test_a_list_that_needs_more_than_the_single_words_has_compounds_alone(
+    llama3: str, shared: Path
+) -> None:
+    for row, exhausted in built("cwe", 262_144, 2, llama3, shared):
+        counts = Counter(row.context.rpartition("most often.\n")[2].split()[1::2])
+        assert all("-" in word for word in counts)
+        assert sorted(set(counts.values())) == [3, 30]
+        assert {word for word, count in counts.items() if count == 30} == set(row.outputs)
+        assert ["single words run out" in note for note in exhausted] == [True]
+
+
+def test_up_to_131072_tokens_no_source_of_ruler_runs_out(llama3: str, shared: Path) -> None:
+    for task in ("cwe", "qa_1", "qa_2"):
+        [(row, exhausted)] = built(task, 131_072, 1, llama3, shared)
+        assert not exhausted
+        if task == "cwe":  # singles, as the common words: one in a hundred has a hyphen
+            words = set(row.context.rpartition("most often.\n")[2].split()[1::2])
+            assert sum("-" in word for word in words) < 0.02 * len(words)
+        else:
+            assert set(documents_of(row).values()) == {1}

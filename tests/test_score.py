@@ -1,17 +1,26 @@
 """`ruler-eval score`: runs and predictions of others, over the rows of a real build."""
 
 import json
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ruler_data import TASKS, Row
+from ruler_eval.metrics import any_of, clean, recall
+from ruler_report.prediction_formats import Place, parse_record
 from ruler_report.results_file import read_results
+from ruler_report.stats.effective_length import mean_percent
+from tests.conftest import ROOT
 from tests.running.processes import evaluate
 from tests.runs import Say, golden, make_run, patchy, refused, rows_of, silent
-from tests.test_score_metrics import all_by_hand, cleaned_by_hand, part_by_hand
 
 
 def adversarial(config: str, row: Row) -> str:
@@ -134,3 +143,110 @@ def test_predictions_on_other_rows_of_the_same_names_are_refused(
     options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
     message = refused(evaluate("score", place, *options))
     assert "vt_4096/0: the gold answers beside the prediction are ['OTHER'" in message
+
+
+#: Letters whose case mappings change lengths, separators of several kinds, and what hides.
+NASTY = st.text("aAbB12 -.,\n\t\x00\x1b\x1c\x85\xa0\u0130\u0131ß\u017fΣς\u200b'\"<&=", max_size=12)
+ROWS = st.lists(
+    st.tuples(
+        NASTY, st.lists(st.text("aAbB12ßİ ", min_size=1, max_size=3), min_size=1, max_size=5)
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def all_by_hand(predictions: list[str], references: list[list[str]]) -> float:
+    """Mean over rows of the share of references found, in percent, to two digits."""
+    total = 0.0
+    for prediction, wanted in zip(predictions, references, strict=True):
+        found = 0.0
+        for reference in wanted:
+            if prediction.lower().find(reference.lower()) != -1:
+                found = found + 1.0
+        total = total + found / len(wanted)
+    return round(total / len(predictions) * 100, 2)
+
+
+def part_by_hand(predictions: list[str], references: list[list[str]]) -> float:
+    """Share of rows with any reference found, in percent, to two digits."""
+    right = 0.0
+    for prediction, wanted in zip(predictions, references, strict=True):
+        if any(prediction.lower().count(reference.lower()) for reference in wanted):
+            right = right + 1.0
+    return round(right / len(predictions) * 100, 2)
+
+
+def cleaned_by_hand(text: str) -> str:
+    return "".join("\n" if ord(c) < 32 else c for c in text.strip()).strip()
+
+
+def ours(one: Callable[[str, list[str]], float], texts: list[str], want: list[list[str]]) -> float:
+    return round(mean_percent([one(p, r) for p, r in zip(texts, want, strict=True)]), 2)
+
+
+@pytest.mark.parametrize(("metric", "oracle"), [(recall, all_by_hand), (any_of, part_by_hand)])
+@given(rows=ROWS)
+def test_scores_are_upstreams_to_the_last_digit(
+    metric: Callable[[str, list[str]], float],
+    oracle: Callable[[list[str], list[list[str]]], float],
+    rows: list[tuple[str, list[str]]],
+) -> None:
+    texts = [clean(prediction) for prediction, _ in rows]
+    wanted = [list(outputs) for _, outputs in rows]
+    assert ours(metric, texts, wanted) == oracle(texts, wanted)
+
+
+@given(text=st.text())
+def test_predictions_are_cleaned_as_upstream_cleans_them(text: str) -> None:
+    assert clean(text) == cleaned_by_hand(text)
+    assert clean(text) == re.sub("[\x00-\x1f]", "\n", text.strip()).strip()
+
+
+UPSTREAM = os.environ.get("RULER_UPSTREAM")
+PREDICTIONS = os.environ.get("RULER_PREDICTIONS")
+needs_upstream = pytest.mark.skipif(UPSTREAM is None, reason="no checkout of upstream is here")
+
+
+def parity(*arguments: object) -> str:
+    """Run the comparison; it exits 1 if any score differs."""
+    command = [sys.executable, ROOT / "benchmarks" / "parity.py", "--upstream", UPSTREAM]
+    done = subprocess.run([*map(str, command), *map(str, arguments)], capture_output=True,
+                          text=True, timeout=600, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs_upstream
+def test_adversarial_answers_score_as_upstream_s_own_script_has_it(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", sample_build, adversarial)
+    said = parity("--data", sample_build, run)
+    assert "78 predictions; no score differs" in said and said.count("_4096 |") == 13
+
+
+@needs_upstream
+@pytest.mark.skipif(PREDICTIONS is None, reason="no real predictions are here")
+def test_real_predictions_score_as_upstream_s_own_script_has_it() -> None:
+    folder = Path(PREDICTIONS or "")
+    samples = sorted(folder.glob("samples_*.jsonl"))
+    if samples:
+        assert "no score differs" in parity(*samples)
+    if (folder / "run").is_dir():
+        assert "no score differs" in parity("--data", folder / "data", folder / "run")
+    assert samples or (folder / "run").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [("niah_single_1", "niah_single_1_1000"), ("ruler_vt", "vt_1000"), ("ruler_cwe", "cwe_1000"),
+     ("ruler_fwe", "fwe_1000"), ("ruler_qa_squad", "qa_1_1000"), ("ruler_qa_hotpot", "qa_2_1000")],
+)  # fmt: skip
+def test_the_harness_s_own_tasks_are_told_by_file_and_length(name: str, config: str) -> None:
+    line = {"doc_id": 0, "filter": "none", "resps": [["a"]], "filtered_resps": ["a"],
+            "doc": {"index": 3, "input": "?", "outputs": ["a"], "length": 900, "max_length": 1000,
+                    "gen_prefix": ""}}  # fmt: skip
+    path = Path(f"samples_{name}_2025-06-27T14-58-32.284616.jsonl")
+    found = parse_record(line, Place(path, 1), ())
+    assert (found.config, found.index, found.outputs) == (config, 3, ("a",))

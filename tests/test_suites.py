@@ -1,13 +1,24 @@
 """Suites: files that are read strictly, and builds of more than the thirteen."""
 
 import json
+import os
+import random
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ruler_data import TASKS, UsageError
-from ruler_data.suites import load_suite, packaged
-from tests.conftest import Cli
+from ruler_data.suites import load_suite, packaged, with_own_domains
+from ruler_report.pages.report import caveats_of
+from ruler_report.results_file import Results
+from ruler_report.stats.summary import summarize
+from tests.conftest import ROOT, Cli
+from tests.results import coin, results_of
+from tests.running.processes import evaluate
+from tests.runs import rows_of
+from tests.test_report import save
 
 MINE = """\
 name: mine
@@ -161,3 +172,153 @@ def test_a_grid_puts_the_needle_of_each_row_at_the_depth_of_its_turn(
         room = len(row.context) - start - (row.evidence[0].end - row.evidence[0].start)
         assert abs((row.evidence[0].start - start) / room - row.index % 11 / 10) < 0.02
     assert len({row.outputs for row in rows}) == 22
+
+
+TASK = """\
+name: mine
+about: One task.
+tasks:
+  {}
+"""
+NIAH = "niah_x: {family: niah, haystack: "
+
+WRONG_TASKS = {
+    NIAH + "noise, domains: [a]}": "tasks.niah_x.domains: only for a haystack of domains",
+    NIAH + "domains}": "tasks.niah_x.haystack: `domains` needs the key `domains`",
+    NIAH + "domains, domains: [a, a]}": "tasks.niah_x.domains: one occurs twice",
+    NIAH + "domains, domains: [1]}": "tasks.niah_x.domains.0: 1: Input should be a valid string",
+    NIAH + "domains, domains: a}": "tasks.niah_x.domains: 'a': Input should be a valid",
+    "qa_x: {family: qa, source: squad, documents: some}": "tasks.qa_x.documents: 'some': Input",
+    "qa_x: {family: qa, source: ../towns.json}": "source: '../towns.json' is neither squad",
+    "qa_x: {family: qa, source: towns.txt}": "source: 'towns.txt' is neither squad",
+    "cwe_x: {family: cwe, vocabulary: 10}": "vocabulary: 10 words are too few for 10 common",
+    "cwe_x: {family: cwe, vocabulary: 9000}": "vocabulary: 9000: Input should be less than",
+    "cwe_x: {family: cwe, common: 30}": "common: 30: Input should be less than or equal to 20",
+    "cwe_x: {family: cwe, ask: count}": "ask: a question about a count has no example; add",
+    "fwe_x: {family: fwe, top: 11}": "top: 11: Input should be less than or equal to 10",
+    "vt_x: {family: vt, letters: 3, alphabet: 4, chains: 8}": "alphabet: 64 names are too few for",
+    "niah_x: {family: niah, haystack: noise, value_type: uuids, value_length: 9}": "has one length",
+    "niah_x: {family: niah, haystack: noise, value_length: 3}": "too few numbers of 3 digits",
+    "niah_x: {family: niah, haystack: noise, ordinal: true}": "ordinal: needs 2 to 16 values",
+    "cwe_x: {family: cwe, ask: count, example: false, common_repeats: 6}": "common: 10 words have",
+    "niah_x: {family: niah, haystack: noise, wording: split, values: 4, ordinal: true}": "a needle",
+    "niah_x: {family: niah, haystack: noise, wording: associated, keys: 49}": "at most 48 keys",
+    "graph_x: {family: graph}": "ask: is missing",
+    "graph_x: {family: graph, ask: parents, steps: 2}": "steps: parents are one step away",
+    "graph_x: {family: graph, ask: within, steps: 6}": "steps: 126 nodes are in the answer",
+    "vt_x: {family: vt, same_questions_as: cwe}": "'cwe' is not a task of the family vt",
+    "vt_x: {family: vt, same_questions_as: vt_x}": "'vt_x' has another task's questions itself",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", WRONG_TASKS)
+def test_a_wrong_task_is_refused_with_file_key_and_value(task: str, tmp_path: Path) -> None:
+    path = write(tmp_path, TASK.format(task))
+    with pytest.raises(UsageError) as caught:
+        load_suite(str(path))
+    assert str(caught.value).startswith("mine.yaml: ") and WRONG_TASKS[task] in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"name: \xff", "mine.yaml: not UTF-8 at byte 6"),
+        (b"name: x\n\nabout: \0", "mine.yaml:3: special characters are not allowed"),
+        (b"", "mine.yaml:1: a suite is a mapping"),
+        (bytes(200_001), "at most 200000 bytes"),
+    ],
+)
+def test_a_file_that_is_not_text_or_too_large_is_one_line(
+    data: bytes, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.yaml").write_bytes(data)
+    with pytest.raises(UsageError, match=said):
+        load_suite(str(tmp_path / "mine.yaml"))
+
+
+def test_what_is_no_file_is_refused_without_reading_it(tmp_path: Path) -> None:
+    (tmp_path / "folder.yaml").mkdir()
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "loop.yaml").symlink_to("loop.yaml")
+    for name, said in (
+        ("none.yaml", "cannot be read: No such file"), ("folder.yaml", "not a file"),
+        ("pipe.yaml", "not a file"), ("loop.yaml", "cannot be"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=said):
+            load_suite(str(tmp_path / name))
+    with pytest.raises(UsageError, match="no such suite; known: ruler"):
+        load_suite("none")
+
+
+def test_domains_of_ones_own_keep_the_names_and_the_tasks_that_are_there(tmp_path: Path) -> None:
+    task = NIAH.replace("niah_x", "niah_domain_letters") + "domains, domains: [legal]}"
+    with pytest.raises(UsageError, match="has a task niah_domain_letters already"):
+        with_own_domains(load_suite(str(write(tmp_path, TASK.format(task)))), ["letters"])
+    suite = load_suite(
+        str(write(tmp_path, TASK.format(NIAH + "domains, domains: [legal, letters]}")))
+    )
+    assert with_own_domains(suite, ["letters", "notes"]) == suite
+
+
+MINI = packaged()["mini"]
+FULL = 500
+
+
+def exceeded(rows: int, error: float, draws: int = 4000) -> float:
+    """Return how often a mean over 13 tasks of even chances is further off than an error."""
+    rng = random.Random("mini")
+    far = 0
+    for _ in range(draws):
+        gap = 0.0
+        for _ in range(13):
+            first, rest = rng.getrandbits(rows), rng.getrandbits(FULL - rows)
+            right = first.bit_count()
+            gap += right / rows - (right + rest.bit_count()) / FULL
+        far += abs(100 * gap / 13) > error
+    return far / draws
+
+
+def test_the_stated_error_holds_where_rows_vary_the_most_and_no_fewer_rows_would_do() -> None:
+    assert MINI.error is not None and set(MINI.tasks) == set(TASKS)
+    assert exceeded(MINI.rows, MINI.error) <= 0.055  # 5 %, and three standard errors of 4,000 draws
+    assert exceeded(MINI.rows - 10, MINI.error) > 0.06
+
+
+def test_the_committed_measurement_is_of_these_rows_and_this_error() -> None:
+    text = (ROOT / "benchmarks" / "results" / "mini.md").read_text(encoding="utf-8")
+    found = re.search(r"Within ([\d.]+) points whatever the profile: (\d+) rows of each task", text)
+    assert found and (float(found[1]), int(found[2])) == (MINI.error, MINI.rows)
+
+
+def test_its_rows_are_the_first_of_the_benchmark_s(tmp_path: Path, cli: Cli) -> None:
+    for suite, rows in (("mini", 3), ("ruler", 5)):
+        done = cli("build", "--suite", suite, "--tasks", "vt,qa_1", "--lengths", 2048,
+                   "--rows", rows, "--sources-kind", "sample",
+                   "--out", tmp_path / suite)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+    for config in ("vt_2048", "qa_1_2048"):
+        assert rows_of(tmp_path / "mini", config) == rows_of(tmp_path / "ruler", config)[:3]
+
+
+def run_of(rows: int, tasks: int = 13) -> Results:
+    """Return a run of the small suite."""
+    results = results_of({f"{task}_4096": coin(task, 0.8, rows) for task in list(TASKS)[:tasks]})
+    data = replace(results.run.data, suite="mini")
+    return replace(results, run=replace(results.run, data=data))
+
+
+def test_score_and_report_state_the_error(tmp_path: Path) -> None:
+    results = run_of(MINI.rows)
+    said = f"in 95 of 100 runs its mean of the 13 tasks is within {MINI.error:g} points of that of"
+    assert summarize(results).error == MINI.error
+    assert any(said in caveat for caveat in caveats_of(results))
+    done = evaluate("report", save(tmp_path / "run", results), "--out", tmp_path, "--no-pictures")
+    assert done.returncode == 0, done.stderr
+    assert said in (tmp_path / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("rows", "tasks"), [(MINI.rows - 1, 13), (MINI.rows, 12)])
+def test_with_fewer_rows_or_tasks_no_error_is_stated(rows: int, tasks: int) -> None:
+    results = run_of(rows, tasks)
+    assert summarize(results).error is None
+    assert not any("in 95 of 100 runs" in caveat for caveat in caveats_of(results))

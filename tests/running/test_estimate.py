@@ -2,7 +2,9 @@
 
 import pytest
 
+from ruler_data.errors import UsageError
 from ruler_eval.estimate import GPUS, WORST, Estimate, Range, Shape, estimate, shape_of
+from ruler_eval.models import overridden, stretched, window
 
 
 def shape(**config: object) -> Shape:
@@ -186,3 +188,68 @@ def test_the_range_holds_what_eight_a100_were_reported_to_take_a_task(
 def test_what_no_table_names_has_no_estimate(config: dict[str, object]) -> None:
     assert shape_of(config, None, {}) is None
     assert shape_of(LLAMA_8B, None, {"quantization": "fp8"}) is None
+
+
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+THETA = {**YARN, "rope_theta": 1e6}
+QWEN = {"max_position_embeddings": 32768, "rope_theta": 1e6}
+INNER = {"model_type": "some", "text_config": QWEN}
+
+
+@pytest.mark.parametrize(
+    ("config", "tokens"),
+    [
+        ({}, None),
+        (QWEN, 32768),
+        ({**QWEN, "rope_scaling": {"type": "yarn", **YARN}}, 131072),  # as its card tells it
+        ({**QWEN, "max_position_embeddings": 131072, "rope_scaling": YARN}, 131072),
+        ({**QWEN, "max_position_embeddings": 163840, "rope_scaling": {
+            "type": "yarn", "factor": 40, "original_max_position_embeddings": 4096,
+        }}, 163840),
+        ({"max_position_embeddings": 131072, "rope_scaling": {
+            "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192,
+        }}, 131072),
+        ({"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4}}, 16384),
+        ({"model_type": "gemma3_text", "max_position_embeddings": 131072, "rope_scaling": {
+            "rope_type": "linear", "factor": 8.0,
+        }}, 131072),
+        ({"max_position_embeddings": 65536, "rope_parameters": {
+            "sliding_attention": {"rope_type": "default"}, "full_attention": {
+                "rope_type": "yarn", "factor": 8, "original_max_position_embeddings": 8192,
+            },
+        }}, 65536),
+        (INNER, 32768),
+        ({**QWEN, "rope_scaling": {**YARN, "factor": "four"}}, None),
+        ({**QWEN, "rope_scaling": {**YARN, "original_max_position_embeddings": None}}, None),
+    ],
+)  # fmt: skip
+def test_the_window_is_what_positions_reach(config: dict[str, object], tokens: int | None) -> None:
+    assert window(config) == tokens
+
+
+@pytest.mark.parametrize("name", ["rope_parameters", "rope_scaling"])
+def test_overrides_reach_the_window_and_the_engine_is_told(name: str) -> None:
+    config = overridden(QWEN, {name: THETA})
+    assert window(config) == 131072
+    passed_on = stretched(config, {name: THETA})
+    assert passed_on == {"max_position_embeddings": 131072, name: THETA}
+
+
+def test_overrides_of_a_text_config_stay_there() -> None:
+    overrides = {"text_config": {"rope_parameters": THETA}}
+    config = overridden(INNER, overrides)
+    assert window(config) == 131072 and window(INNER) == 32768
+    longer = {"max_position_embeddings": 131072, "rope_parameters": THETA}
+    assert stretched(config, overrides) == {"text_config": longer}
+    assert config["text_config"]["rope_theta"] == 1e6
+
+
+def test_a_model_without_yarn_is_left_alone() -> None:
+    assert stretched(QWEN, {}) == {}
+
+
+def test_overrides_without_the_base_of_rope_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"add rope_theta \(the model's own is 1000000\.0\)"):
+        overridden(QWEN, {"rope_parameters": YARN})
+    with pytest.raises(UsageError, match=r"the model's own is 1000000\.0"):
+        overridden({"rope_scaling": None, "rope_parameters": THETA}, {"rope_parameters": YARN})

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,9 @@ from ruler_data.row import Row, Span
 from ruler_eval import data as reading
 from ruler_eval.data import Dataset
 from ruler_eval.engines import Request
-from ruler_eval.runner import requests
+from ruler_eval.runner import prefetch, requests
+from ruler_eval.sharding import assign, cost
+from tests.running.test_estimate import LLAMA_8B, shape
 
 #: Letters of one, two, three and four bytes, so that the order of bytes could differ from theirs.
 TEXTS = st.lists(st.text("aé語😀", max_size=3), min_size=1, max_size=12)
@@ -97,3 +100,73 @@ def test_the_longest_configs_come_first_and_the_samples_of_a_row_together() -> N
     found = [request.key for request in requests(cast(Any, job), pending)]
     longest = ["cwe_131072", "vt_131072", "fwe_8192", "vt_4096"]
     assert found == [(c, dict(places)[c], sample) for c in longest for sample in (0, 1)]
+
+
+def counting(seen: list[int], end: int, *, fails: bool = False) -> Iterator[int]:
+    for number in range(end):
+        seen.append(number)
+        yield number
+    if fails:
+        msg = "the source failed"
+        raise ValueError(msg)
+
+
+@pytest.mark.parametrize(("depth", "length"), [(1, 20), (4, 0), (50, 20)])
+def test_every_item_comes_once_and_in_order(depth: int, length: int) -> None:
+    assert list(prefetch(counting([], length), depth)) == list(range(length))
+
+
+def test_an_error_is_raised_after_the_items_before_it() -> None:
+    found: list[int] = []
+    with pytest.raises(ValueError, match="the source failed"):
+        found.extend(prefetch(counting([], 3, fails=True), 4))
+    items = prefetch(counting([], 3, fails=True), 4)
+    assert [next(items), next(items), next(items)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="the source failed"):
+        next(items)
+
+
+def test_a_reader_that_stops_has_no_more_than_the_depth_made_ahead() -> None:
+    seen: list[int] = []
+    with closing(prefetch(counting(seen, 1000), 4)) as items:
+        assert [next(items), next(items)] == [0, 1]
+    made = len(seen)
+    assert made <= 6
+    assert len(seen) == made  # the thread has ended
+
+
+LENGTHS = st.sampled_from([4096, 8192, 16384, 32768, 65536, 131_072])
+
+
+def loads(lengths: list[int], shards: int) -> list[float]:
+    return [sum(cost(lengths[n]) for n in one) for one in assign(lengths, shards)]
+
+
+@given(lengths=st.lists(st.integers(500, 131_072), min_size=1), shards=st.integers(1, 16))
+def test_every_row_is_in_one_shard_in_order_and_no_two_differ_by_more_than_one_row(
+    lengths: list[int], shards: int
+) -> None:
+    shares = assign(lengths, shards)
+    assert sorted(n for one in shares for n in one) == list(range(len(lengths)))
+    assert all(one == sorted(one) for one in shares)
+    costs = loads(lengths, shards)
+    assert max(costs) - min(costs) <= cost(max(lengths)) * 1.000001
+
+
+@given(
+    shards=st.integers(2, 8),
+    longest=LENGTHS,
+    others=st.lists(st.integers(500, 131_072), max_size=400),
+)
+def test_shards_of_forty_longest_rows_and_more_finish_within_five_percent(
+    shards: int, longest: int, others: list[int]
+) -> None:
+    lengths = [longest] * 40 * shards + [min(length, longest) for length in others]
+    costs = loads(lengths, shards)
+    assert max(costs) <= 1.05 * min(costs)
+
+
+def test_the_cost_of_a_row_goes_with_the_operations_of_its_prefill() -> None:
+    llama = shape(**LLAMA_8B)
+    ratio = [llama.prefill_flops(n) / cost(n) for n in (4096, 32768, 131_072, 1_048_576)]
+    assert max(ratio) / min(ratio) < 1.1
