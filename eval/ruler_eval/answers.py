@@ -103,15 +103,14 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
     """Return the record of each row that counts, with an error if it is no answer.
 
     The first answer of the run's model to the question asked last counts; without one, the last
-    record. The run's model is the one that most answers name; a record that names none is of any
-    model.
+    record. The run's model is the one that answered most rows, however often; of several the first.
+    A record that names none is of any model.
 
     Args:
         records: in the order of their files and lines.
     """
     answers: dict[Key, dict[str | None, Answer]] = {}  # the first by each model
     settled: dict[Key, Answer] = {}
-    names: Counter[str] = Counter()
     for answer in records:
         reason = why_unanswered(answer)
         if reason is None:
@@ -119,9 +118,9 @@ def settle(records: Iterable[Answer]) -> dict[Key, Answer]:
             if len({one.question_digest for one in (*firsts.values(), answer)} - {None}) > 1:
                 firsts.clear()  # the row was asked again, because those are to another question
             firsts.setdefault(answer.model, answer)
-            names.update([answer.model] if answer.model is not None else [])
         if answer.key not in answers:
             settled[answer.key] = replace(answer, text=None, error=reason)
+    names = Counter(name for by_model in answers.values() for name in by_model if name is not None)
     model = names.most_common(1)[0][0] if names else None
     for key, by_model in answers.items():
         own = [answer for name, answer in by_model.items() if name in (None, model)]

@@ -8,7 +8,7 @@ a file with the traceback.
 
 import traceback
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
@@ -142,9 +142,14 @@ def run_shard(
                 advance(answer.config, 1)
                 if decision is not None:
                     decision.add(answer)
-    found = folder.answers() if pending else {}
-    failed = [found[key].error for key in pending if key in found and found[key].error is not None]
-    missing = 0 if decision else sum(key not in found for key in pending)
+    found = folder.answers()  # as `status` and `score` see them, whatever this process did
+    unanswered = _unanswered(job, shard, found)
+    failed = [found[key].error or "another question" for key in unanswered if key in found]
+    missing = len(unanswered) - len(failed)
+    if question and missing:
+        decision = Decision(question, job.data, job.info)
+        decision.replay(found)
+        missing = 0 if decision.is_over else missing
     if not failed and not missing:
         return None
     reason = f" ({failed[0]})" if failed else ""
@@ -158,15 +163,10 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | N
     """Record the start, and return the rows of a shard without an answer."""
     torn: list[str] = []
     found = folder.answers(torn)
-    asked = {config: job.data.questions(config) for config in {config for config, *_ in found}}
-    answered = {
-        key
-        for key, each in found.items()
-        if each.error is None and each.question_digest in (None, asked[each.config][each.index])
-    }
+    pending = _unanswered(job, shard, found)
     for note in torn[:3]:
         warn(note)
-    if failed := len(found) - len(answered):
+    if failed := sum(key in found for key in pending):
         warn(f"retrying {counted(failed, 'row')} that failed before")
     folder.file(FAILURE, shard).unlink(missing_ok=True)
     model = job.model
@@ -182,6 +182,17 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | N
         },
     }
     folder.log_start(job.info, shard, start)
+    return pending
+
+
+def _unanswered(job: RunJob, shard: Shard, found: Mapping[Key, Answer]) -> list[Key]:
+    """Return the rows of a shard that have no answer, or one to another question."""
+    asked = {config: job.data.questions(config) for config in {config for config, *_ in found}}
+    answered = {
+        key
+        for key, each in found.items()
+        if each.error is None and each.question_digest in (None, asked[each.config][each.index])
+    }
     share = shares_of(job.data, shard.count, job.config.samples)[shard.index]
     return [key for key in share if key not in answered]
 

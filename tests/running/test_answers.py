@@ -54,6 +54,12 @@ def test_the_first_answer_of_the_runs_model_counts_and_another_models_is_asked_a
     assert (again[1], again[3], again[5]) == (of(1), of(3), of(5, None))
 
 
+def test_a_model_that_answers_the_same_rows_again_and_again_does_not_become_the_runs() -> None:
+    found = settled(of(0), of(1), *[of(2, "org/b")] * 5)
+    assert (found[0], found[1]) == (of(0), of(1)) and "org/b" in (found[2].error or "")
+    assert settled(of(1, "org/b"), of(0))[1] == of(1, "org/b")
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", None, "error"]))))
 def test_every_row_with_a_record_is_settled_once(rows: list[tuple[int, str | None]]) -> None:
     records = [of(n, text=None) if name == "error" else of(n, name) for n, name in rows]

@@ -11,7 +11,7 @@ import pytest
 
 import ruler_eval
 import ruler_report
-from ruler_data.errors import UsageError
+from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import parse_config
 from ruler_eval.engines import Request
 from ruler_eval.sequential import order_of
@@ -19,6 +19,8 @@ from ruler_report.derive import derive
 from tests.commands import succeeded
 from tests.conftest import Cli, made_once, of_all_workers
 from tests.running.processes import evaluate, keys
+from tests.running.server import FakeServer, well
+from tests.running.test_openai import status
 
 LENGTHS, ROWS = (512, 1024), 60
 
@@ -147,6 +149,20 @@ def test_not_worse_is_decided_on_the_questions_of_the_baseline(data: Path, tmp_p
     assert worse.decision and worse.decision["answer"].startswith("worse at 512 tokens than")
     assert ruler_eval.status(tmp_path / "worse").decision == worse.decision
     assert not any(config.answered for config in worse.configs if config.config.endswith("_1024"))
+
+
+def test_a_question_is_decided_only_if_the_answers_on_disk_decide_it(
+    data: Path, tmp_path: Path
+) -> None:
+    with FakeServer(lambda body: "x", lambda n, b: well(n, b) if n <= 5 else status(400)) as server:
+        how: dict[str, Any] = {"model": "m", "base_url": server.url, "concurrency": 1}
+        with pytest.raises(RulerError, match="2 rows failed, one after the other"):
+            run(data, tmp_path, "effective", **how)
+        (journal,) = tmp_path.glob("answers-*")
+        journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
+        server.fault, server.names = well, lambda body: {"model": "other"}
+        assert "answered by 'm'" in (run(data, tmp_path, "effective", **how).failure or "")
+        assert run(data, tmp_path, "effective", **how).failure is None
 
 
 def test_a_mean_is_known_within_the_points_that_were_asked(data: Path, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_each_sample_is_asked_once_with_its_own_seed(
     assert len(keys(tmp_path)) == 36
     with FakeServer(golden) as server:
         more = order(frozen, server.url, tmp_path, "--samples", 4, *sampled[2:])
-        assert "sampling.samples is '3' in the folder and '4' now" in refusal(evaluate(*more))
+        assert "sampling.samples is 3 in the folder and 4 now" in refusal(evaluate(*more))
 
 
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
@@ -183,6 +183,19 @@ def test_the_reply_says_who_answered_and_another_model_leaves_its_rows_unanswere
         server.names = lambda body: {"model": "m"}
         assert evaluate(*command).returncode == 0
         assert len(server.seen) == 12 + 4
+
+
+def test_a_run_ends_well_only_if_all_of_its_rows_are_answered_by_one_model(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden, lambda n, b: well(n, b) if n <= 4 else status(400)) as server:
+        command = (*order(frozen, server.url, tmp_path)[:-4], "--option", "concurrency=1")
+        assert "2 rows failed, one after the other" in refusal(evaluate(*command), 1)
+        server.fault, server.names = well, lambda body: {"model": "other"}
+        error = refusal(evaluate(*command), 1)  # 8 rows, so that the run is now of that model
+        assert "4 rows could not be answered (answered by 'm', the run's model is 'oth" in error
+        assert evaluate(*command).returncode == 0
+        assert len(server.seen) == 6 + 8 + 4
 
 
 def reads_chat(tokenizer: PromptTokenizer, limit: int = 10_000) -> Callable[[Body], int]:
