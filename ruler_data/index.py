@@ -12,7 +12,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ruler_data.errors import RulerError, UsageError
@@ -239,6 +239,7 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
         UsageError: the model's tokenizer is not available, and no release lists the model.
         RulerError: the repo is not available, or has no release.
     """
+    from ruler_data.tokenizers.protocol import template_reserve
     from ruler_data.tokenizers.registry import known_name, load_tokenizer_of
 
     model = str(model)
@@ -246,7 +247,8 @@ def find(model: str | Path, repo: str | None = None, *, reserve: int = 0) -> Fou
     build = f"ruler-data build --tokenizer {shlex.quote(known_name(model) or model)}"
     build += f" --reserve {reserve}" if reserve else ""
     try:
-        info = load_tokenizer_of(model).info
+        tokenizer = load_tokenizer_of(model)
+        info = replace(tokenizer.info, template_reserve=template_reserve(tokenizer))
     except UsageError:
         if (release := index.of_model(model, reserve)) is None:
             raise

@@ -68,6 +68,9 @@ def checked(function: F) -> F:
             value = given.arguments[name]
             if isinstance(value, os.PathLike) and not _fits(value, hint.__origin__):
                 value = given.arguments[name] = os.fspath(value)
+            elif isinstance(value, Real) and not isinstance(value, bool):  # e.g. of numpy
+                value = int(value) if isinstance(value, Integral) else float(value)
+                given.arguments[name] = value
             (declared,) = hint.__metadata__
             low, high = declared.min, declared.max
             above = low is None or not isinstance(value, Real) or value >= low

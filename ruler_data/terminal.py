@@ -103,13 +103,18 @@ connections: list[socket.socket] = []
 SAME_SIGNAL = 1.0
 
 
+def is_terminal() -> bool:
+    """Whether standard error is a terminal; it may be closed, or None."""
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()
+
+
 def run(program: str, command: Callable[[], object]) -> NoReturn:
     """Run a program's command; an error that the user can fix is one line on standard error."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # workers share the cores
     if sys.stdout is None or sys.stderr is None:  # its file is closed, e.g. by `>&-`
         nothing = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
         sys.stdout, sys.stderr = sys.stdout or nothing, sys.stderr or nothing
-    if not sys.stderr.isatty():
+    if not is_terminal():
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a character that the terminal lacks is no error
@@ -347,7 +352,7 @@ def progress_bars() -> "Progress":
         *(name, bar.BarColumn(), bar.TaskProgressColumn(), items, speed),
         *(bar.TimeElapsedColumn(), left, bar.TimeRemainingColumn()),
         console=err,
-        disable=not sys.stderr.isatty(),
+        disable=not is_terminal(),
         transient=True,
         speed_estimate_period=AVERAGED,
     )

@@ -7,13 +7,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ruler_builders
+import ruler_data
 import ruler_eval
 from ruler_builders.__main__ import table
 from ruler_cli import commands
@@ -132,3 +135,27 @@ def test_every_cell_of_the_notebook_runs_and_shows_what_it_made(
         assert html or text.strip("'\"")
         assert len(text.splitlines()) <= 40, text
     assert (tmp_path / "report" / "index.html").is_file()
+
+
+def test_every_command_but_score_of_the_evaluator_is_exported() -> None:
+    """`score` on the command line is `ruler_report.results`."""
+    own = {name: one for name, one in commands().items() if "ruler_eval" in one.__module__}
+    assert len(own) == 4
+    import_module("ruler_eval.repetition")  # a module of the same name would take its place
+    assert all(getattr(ruler_eval, name) is one for name, one in own.items())
+
+
+def test_a_number_of_numpy_is_a_number(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"seed": np.int64(3), "rows": np.int32(1)}
+    out = tmp_path / "out"
+    manifest = ruler_builders.build(
+        tokenizer="mistral", sources_kind="sample", tasks=["vt"], lengths=[1024], out=out, **options
+    )
+    assert (manifest.seed, manifest.configs["vt_1024"].rows) == (3, 1)
+
+
+def test_the_tokenizer_that_is_found_is_described_as_in_a_build_with_it(sample_build: Path) -> None:
+    manifest = ruler_data.load(sample_build).manifest
+    found = ruler_data.find(manifest.tokenizer.name).tokenizer
+    assert found is not None and found.template_reserve > 0
+    assert found == replace(manifest.tokenizer, engine=found.engine)

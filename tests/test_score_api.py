@@ -12,6 +12,7 @@ import pytest
 
 import ruler_data
 import ruler_eval
+import ruler_report
 from ruler_data import RulerError, UsageError
 from ruler_eval.data import open_dataset
 from ruler_report.results_file import read_results
@@ -150,7 +151,18 @@ def test_what_cannot_be_scored_is_a_usage_error(sample_build: Path, tmp_path: Pa
         ),
         (lambda: ruler_eval.score(run, sample_build, protocol="chat"), "a run has its own"),
         (lambda: ruler_eval.score(run, sample_build, protocol="x"), "a run has its own"),
+        (lambda: ruler_eval.score(None, sample_build), "predictions None: give a run, a file"),  # type: ignore[arg-type]
+        (lambda: ruler_report.report(None, tmp_path / "out"), "runs None: give the folder"),
     ]
     for call, message in cases:
         with pytest.raises(UsageError, match=message):
             call()
+
+
+def test_blank_lines_of_a_file_of_records_are_no_records(
+    sample_build: Path, tmp_path: Path
+) -> None:
+    path, texts = tmp_path / "p.jsonl", {"vt_4096/0": "a"}
+    path.write_text('{"id": "vt_4096/0", "text": "a"}\n\n  \n')
+    found = ruler_eval.score(path, sample_build, partial=True)
+    assert found.configs == ruler_eval.score(texts, sample_build, partial=True).configs

@@ -16,7 +16,7 @@ from ruler_data.signatures import checked
 
 if TYPE_CHECKING:
     from ruler_eval.preflight import Diagnosis
-    from ruler_eval.repeat import Repeat
+    from ruler_eval.repetition import Repeat
     from ruler_eval.run_status import Run
 
 Data = Annotated[str | Path, Option(help="Frozen rows: a folder, or a Hub repo.")]
@@ -255,9 +255,9 @@ def repeat(
         UsageError: the folder holds no run, or no answers.
         RulerError: rows or model are not those of the run any more.
     """
-    from ruler_eval import repeat as repeating
+    from ruler_eval import repetition
 
-    return repeating.repeat(
+    return repetition.repeat(
         Path(run),
         rows,
         base_url=base_url,

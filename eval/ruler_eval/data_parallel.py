@@ -51,7 +51,7 @@ def run_processes(config: EvalConfig, folder: RunFolder, shard: Shard, groups: i
             part = Shard(shard.index * groups + number, shard.count * groups)
             arguments["shard"] = str(part)
             processes[part] = _start(arguments, visible, folder.file(LOG, part))
-        if sys.stderr.isatty():
+        if terminal.is_terminal():
             terminal.tell(f"{groups} processes; `ruler-eval status {folder.path}` shows their rows")
         for process in processes.values():
             process.wait()

@@ -1,7 +1,7 @@
 """The folder of a run: its description, the journals of its shards, and their locks.
 
 runs/x/run.json                 everything that decides on the answers, and its fingerprint
-runs/x/starts.jsonl             one line for each start: what may differ between them
+runs/x/starts.jsonl             one line for each start: what may differ, and all options as given
 runs/x/answers-0-of-8.*.jsonl   the journals of one shard, one for each process that ran it; their
                                 names end in the run's fingerprint
 runs/x/.answers-0-of-8.lock     held while that shard runs; the kernel frees it if it dies

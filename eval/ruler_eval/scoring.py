@@ -145,6 +145,9 @@ def score(
         RulerError: something is damaged or incomplete, or the answers are for other rows.
     """
     torn: list[str] = []
+    if not isinstance(predictions, str | os.PathLike | Iterable):
+        msg = f"predictions {predictions!r:.60}: give a run, a file, texts by row or records"
+        raise UsageError(msg)
     place = Path(predictions) if isinstance(predictions, str | os.PathLike) else None
     is_run = place is not None and (place / RUN_FILE).is_file()
     if protocol and (is_run or protocol not in PROTOCOLS):
@@ -280,7 +283,8 @@ def _records(path: Path) -> Iterator[Mapping[str, Any]]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                yield json.loads(line)
+                if line.strip():
+                    yield json.loads(line)
             except (ValueError, RecursionError) as error:
                 where = f"{path.name} line {number}"
                 raise RulerError(where, f"not JSON: {error}") from error

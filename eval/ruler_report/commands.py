@@ -6,7 +6,7 @@ the path of its `results.json`, or as what `results` or `read_results` returned.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
@@ -143,6 +143,9 @@ def report(
     from ruler_report.pages.report import build
     from ruler_report.results_file import Results
 
+    if not isinstance(runs, str | PathLike | Results | Iterable):
+        msg = f"runs {runs!r:.60}: give the folder of a run, or a list of them"
+        raise UsageError(msg)
     runs = [runs] if isinstance(runs, str | PathLike | Results) else [*runs]
     if not (runs or name):
         msg = "no runs to report; give at least one"

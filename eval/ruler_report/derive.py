@@ -27,7 +27,7 @@ from ruler_eval import answers, journal, metrics, metrics_ruler2, reasoning, run
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
 from ruler_eval.decide import decided
-from ruler_eval.repeat import Pair, Repeat, read_repeats
+from ruler_eval.repetition import Pair, Repeat, read_repeats
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, STARTS, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import rows_of_run
 from ruler_report import (

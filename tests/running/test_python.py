@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +373,13 @@ def test_the_number_of_rows_may_depend_on_the_length(frozen: Path, tmp_path: Pat
     for place, rows in enumerate(("2048:3", {2048: 3})):
         done = run(frozen, tmp_path / str(place), generate=gold, configs="vt_2048", rows=rows)
         assert [config.rows for config in done.configs] == [3]
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_run_needs_no_standard_error(
+    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: bool
+) -> None:
+    stream = StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if closed else None)
+    assert run(frozen, tmp_path, generate=gold, tasks="vt", rows=1).complete

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 import ruler_eval
 from ruler_data import RulerError, UsageError
-from ruler_eval import Request
-from ruler_eval.commands import repeat
-from ruler_eval.repeat import Pair, Repeat, interval, read_repeats
+from ruler_eval import Request, repeat
+from ruler_eval.repetition import Pair, Repeat, interval, read_repeats
 from ruler_report.derive import derive
 from ruler_report.publication import compose
 from tests.running.processes import evaluate, order, refusal
