@@ -13,7 +13,7 @@ rejected if n * KL(mean, m) > log(2 / 0.05), where KL is the divergence of two c
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
@@ -24,8 +24,9 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import reader_of
-from ruler_data.names import counted
+from ruler_data.names import counted, quote
 from ruler_data.row import Row
+from ruler_data.terminal import warn
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
@@ -181,7 +182,15 @@ def repeat(
     chosen = sorted(requests(job, drawn), key=lambda one: _hash(one.key))
     if job.engine.open is not None:
         job.engine.open()
-    again = {one.key: job.reasoning_apart(one) for one in job.engine.generate(iter(chosen))}
+    again = dict[Key, Answer]()
+    for one in map(job.reasoning_apart, job.engine.generate(iter(chosen))):
+        models = before[one.key].model, one.model
+        if one.error is None and None not in models and len({*models}) > 1:
+            was, now = map(quote, map(str, models))
+            one = replace(one, error=f"answered by {now}, the run's model is {was}")
+        again[one.key] = one
+    if failed := next((one.error for one in again.values() if one.error is not None), None):
+        warn(f"not answered again, e.g.: {failed}")
     pairs = [
         _pair(job, info, request.row, before[request.key], again[request.key])
         for request in chosen

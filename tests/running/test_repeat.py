@@ -20,6 +20,8 @@ from ruler_eval.repetition import Pair, Repeat, interval, read_repeats
 from ruler_report.derive import derive
 from ruler_report.publication import compose
 from tests.running.processes import evaluate, order, refusal
+from tests.running.server import FakeServer, Say
+from tests.running.test_openai import order as served
 
 
 def printed(found: Repeat) -> tuple[float, float]:
@@ -112,6 +114,20 @@ def test_the_command_starts_the_same_model_again(frozen: Path, tmp_path: Path) -
     assert (record["rows"], record["changed"], record["differs"]) == (6, 0.0, ["seconds"])
     failing = evaluate("repeat", tmp_path, "--rows", 40, "--option", "fail=3")
     assert "2 rows could not be answered again" in refusal(failing, 1)
+
+
+def test_what_another_model_answers_is_not_the_noise_of_the_run(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        assert evaluate(*served(frozen, server.url, tmp_path)).returncode == 0
+        command = ("repeat", tmp_path, "--rows", 6, "--base-url", server.url)
+        server.names = lambda body: {"model": "other" if len(server.seen) % 3 == 0 else "m"}
+        done = evaluate(*command)
+        assert "2 rows could not be answered again" in refusal(done, 1)
+        assert "answered by 'other', the run's model is 'm'" in done.stderr
+        server.names = lambda body: {}
+        assert evaluate(*command).returncode == 0
 
 
 def test_a_folder_that_cannot_be_repeated_is_refused(frozen: Path, tmp_path: Path) -> None:
