@@ -205,3 +205,5 @@ def test_the_noise_floor_of_a_run_is_in_its_intervals_and_is_said() -> None:
     assert noisy.overall.low < bare.overall.low < bare.overall.high < noisy.overall.high
     assert noisy.overall.value == bare.overall.value
     assert any("changed by 10.0 points on average; that noise" in note for note in noisy.notes)
+    alike = compare(replace(runs[0], noise=0.05), runs[0])
+    assert alike.overall.low == 0 and not any("noise" in note for note in alike.notes)

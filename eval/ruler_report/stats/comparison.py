@@ -205,7 +205,9 @@ def compared(table: PairTable, first: int, second: int) -> Comparison:
         whose = table.labels[place]
         if table.margin is not None:
             whose = "fresh rows" if place == first else "public rows"
-        notes += [f"{whose}: {note}" for note in _notes(one)]
+        notes += [
+            f"{whose}: {note}" for note in _notes(one, added=not table.stack.same[first, second])
+        ]
     if left_out:
         which = ", ".join(left_out)
         notes.append(f"not compared, not in all runs or not at every length: {which}")
@@ -238,10 +240,11 @@ def shortfall(run: Results) -> Iterator[str]:
         yield text + " in one end of its intervals and as right in the other" * open_ones
 
 
-def _notes(run: Results) -> Iterator[str]:
+def _notes(run: Results, *, added: bool) -> Iterator[str]:
+    """Yield what to know of a run; `added` says whether its noise is in the intervals."""
     yield from shortfall(run)
     yield from caveats(run.run)
-    if run.noise:
+    if run.noise and added:
         yield (
             f"rows that were asked again changed by {200 * run.noise:.1f} points on average; that "
             "noise is in the intervals"
