@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -17,8 +17,8 @@ from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import text_part
 
-#: Seconds that an examined server may take to answer, if no option says otherwise, and tokens that
-#: it is asked for.
+#: Seconds that an examined server may take to answer a short prompt, if no option says otherwise,
+#: and tokens that it is asked for.
 PATIENCE, ANSWER_TOKENS = 10, 4
 
 
@@ -131,7 +131,8 @@ def diagnose(
         option = f"--price {price}"
         raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
-        config = replace(config, options={"patience": PATIENCE, **config.options})
+        options = {"patience": PATIENCE, **config.options}
+        config = EvalConfig.of({**config.to_arguments(), "options": options})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does

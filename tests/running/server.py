@@ -104,7 +104,7 @@ def _handler(server: FakeServer) -> type[BaseHTTPRequestHandler]:
             if server.denies:
                 return self._send(401, {}, b"no such key")
             if refused := server.refuses & body.keys():
-                reason = f"Unrecognized request argument supplied: {min(refused)}"
+                reason = f"Unrecognized request argument supplied: {min(refused)} of {[*body]}"
                 return self._send(400, {}, json.dumps({"error": {"message": reason}}).encode())
             if 16 in (body.get("max_tokens"), body.get("max_completion_tokens")):
                 with server.lock:

@@ -130,6 +130,17 @@ def test_a_server_that_never_ends_its_first_reply_ends_the_run(
     assert "the server does not answer within 1 s; start the server, or correct it" in error
 
 
+def test_a_server_that_lists_its_models_and_hangs_is_reported_within_the_patience(
+    frozen: Path, tmp_path: Path
+) -> None:
+    here = ("--data", frozen, "--model", "m", "--option", "patience=1")
+    with FakeServer(str) as server:
+        server.names = lambda body: {"model": hang(30)}
+        for command in (("run", "--out", tmp_path), ("doctor",)):
+            error = refusal(evaluate(*command, *here, "--base-url", server.url), 1)
+            assert "does not answer within 1 s, to a prompt of" in error and "patience" in error
+
+
 LASTING: dict[str, tuple[Fault, str]] = {
     "400": (lambda n, b: status(400, b"prompt too long\nreally"), "status 400: 'prompt too long"),
     "500": (lambda n, b: status(500, b"\x1b[31mboom"), r"status 500: '\x1b[31mboom'"),

@@ -95,6 +95,19 @@ def test_fields_that_a_server_refuses_are_left_out_and_recorded(
     assert run["engine_info"]["limit"] == "max_completion_tokens"
 
 
+def test_a_reply_that_names_all_fields_costs_only_the_one_that_is_refused(
+    frozen: Path, tmp_path: Path, golden: Say
+) -> None:
+    with FakeServer(golden) as server:
+        server.refuses = {"min_tokens"}
+        sampled = ("--rows", 1, "--samples", 2, "--temperature", 0.6)
+        done = evaluate(*order(frozen, server.url, tmp_path, *sampled))
+    assert done.returncode == 0, done.stderr
+    assert "refuses min_tokens" in done.stderr and "refuses seed" not in done.stderr
+    assert len({body["seed"] for body in server.seen}) == 2
+    assert "min_tokens" not in json.loads((tmp_path / "run.json").read_text())["sampling"]
+
+
 def test_each_sample_is_asked_once_with_its_own_seed(
     frozen: Path, tmp_path: Path, golden: Say
 ) -> None:
@@ -129,6 +142,11 @@ NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
     "no reason": ({"text": "x", "finish_reason": None}, {}, "is not stop or length"),
     "a tool": ({"text": None, "finish_reason": "tool_calls"}, {}, "the text is null"),
     "a count that is text": ({"text": "x"}, {"completion_tokens": "9"}, "'9' is reported as"),
+    "a count that is text beside a cache": (
+        {"text": "x"},
+        {"prompt_tokens": "9", "prompt_tokens_details": {"cached_tokens": 3}},
+        "'9' is reported as prompt_tokens",
+    ),
     "a count with a fraction": ({"text": "x"}, {"prompt_tokens": 9.5}, "'9.5' is reported as"),
 }
 
@@ -308,6 +326,11 @@ def test_a_key_that_is_refused_is_reported_before_any_row_is_asked(
         error = refusal(evaluate(*order(frozen, server.url, tmp_path)), 1)
         assert "status 401: 'no such key'" in error and not server.seen
     assert not (tmp_path / "run.json").exists()
+
+
+def test_a_server_without_an_address_is_refused(frozen: Path, tmp_path: Path) -> None:
+    nowhere = ("run", "--data", frozen, "--model", "m", "--engine", "openai", "--out", tmp_path)
+    assert "--base-url is missing" in refusal(evaluate(*nowhere))
 
 
 @pytest.mark.parametrize(

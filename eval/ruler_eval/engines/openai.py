@@ -115,7 +115,10 @@ class Client:
     def __init__(
         self, config: EvalConfig, model: str, tokenizer: PromptTokenizer, options: OpenAiOptions
     ) -> None:
-        parts = urlsplit(config.base_url or "")
+        if not config.base_url:
+            msg = "--base-url is missing: the address of the server, e.g. http://127.0.0.1:8000/v1"
+            raise UsageError(msg)
+        parts = urlsplit(config.base_url)
         self.name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             option = f"--base-url {quote(self.name)}"
@@ -124,7 +127,7 @@ class Client:
         self.tokenizer, self.api = tokenizer, APIS[options.api]
         key = os.environ.get("OPENAI_API_KEY")
         self._http = httpx2.Client(
-            base_url=f"{(config.base_url or '').rstrip('/')}/",
+            base_url=f"{config.base_url.rstrip('/')}/",
             headers={"Authorization": f"Bearer {key}"} if key else None,
             timeout=httpx2.Timeout(options.timeout, connect=10.0, pool=None),
             # One that is given up is not closed at once, and must not keep others waiting.
@@ -156,21 +159,22 @@ class Client:
         """Ask one short prompt: what the server refuses is left out, what it ignores recorded."""
         row = Row(0, "", "", "Once upon a time", "", ("",), PROBE_TOKENS, 0, ())
         ids = self.config.prompts.ids(self.tokenizer, row)
-        body = self._body(Request("", row, ids, PROBE_TOKENS))
-        body |= {"temperature": 0.0} if "temperature" in self.fields else {}
-        try:
-            reply = self._request("POST", self.api.path, body)
-        except RequestError as error:
-            if error.status in REFUSED:
-                raise RulerError(self.name, error) from error
-            refused = [name for name in OPTIONAL if name in self.fields and name in error.reply]
-            for name in refused:
+        taken: dict[str, Any] = {}
+        while isinstance(reply := self._probe(row, ids), RequestError):
+            named = [name for name in OPTIONAL if name in self.fields and name in reply.reply]
+            taken |= {name: self.fields.pop(name) for name in named}
+            if not named:  # it refuses something else
+                self.fields.update(taken)
+                return
+        for name, value in taken.items():  # a reply may name fields that it does not refuse
+            self.fields[name] = value
+            again = self._probe(row, ids)
+            if isinstance(again, RequestError):
                 del self.fields[name]
                 self._warn_once(f"{self.name}: refuses {name}; it is left out")
-            if refused:
-                self.open()
-            return
-        if "chat_template_kwargs" not in body:
+            else:
+                reply = again
+        if "chat_template_kwargs" not in self.fields:
             return
         wanted = self.config.prompts.protocol.variables or {}
         other = {name: not value for name, value in wanted.items()}
@@ -180,6 +184,25 @@ class Client:
             values = ", ".join(f"{name}={value}" for name, value in wanted.items())
             warning = f"ignores chat_template_kwargs ({values}); its template decides"
             self._warn_once(f"{self.name}: {warning}")
+
+    def _probe(self, row: Row, ids: list[int]) -> Mapping[str, Any] | RequestError:
+        """Return the reply to a short prompt, or why it was refused.
+
+        Raises:
+            RulerError: there is no reply within the patience, or the server refuses any request.
+        """
+        body = self._body(Request("", row, ids, PROBE_TOKENS))
+        body |= {"temperature": 0.0} if "temperature" in self.fields else {}
+        try:
+            return self._request("POST", self.api.path, body, patience=self.options.patience)
+        except RequestError as error:
+            if error.status is None:
+                reason = f"{error}, to a prompt of {len(ids)} tokens"
+                remedy = "start it again, or wait longer (--option patience)"
+                raise RulerError(self.name, f"{reason}; {remedy}") from error
+            if error.status in REFUSED:
+                raise RulerError(self.name, error) from error
+            return error
 
     def generate(self, requests: Iterator[Request | None]) -> Iterator[Answer]:
         """Yield the answer to each row, as they arrive.
@@ -242,7 +265,9 @@ class Client:
             seconds,
             slack=max(self.api.slack, share) if self.api.slack else 0,
             prompt_tokens=read,
-            cached_tokens=cached if type(cached) is int and 0 <= cached <= (read or 0) else None,
+            cached_tokens=cached
+            if type(cached) is type(read) is int and 0 <= cached <= read
+            else None,
             reasoning=reasoning,
             model=_text(reply.get("model")),
             system_fingerprint=_text(reply.get("system_fingerprint")),
