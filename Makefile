@@ -164,7 +164,7 @@ $(ENGINES)/recipes: $(ENGINES)/.made
 
 # An engine that starts computes on one core, and takes gigabytes.
 test-engines: $(ENGINES)/recipes ## Run real models, made on the spot, through every engine that installs here
-	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 3 --dist loadfile tests/engines tests/running/test_slurm.py tests/running/test_ray.py tests/running/test_ray_nodes.py tests/test_spread.py tests/test_docs_site.py::test_the_site_builds_without_a_warning
+	RULER_RECIPES='$(CURDIR)/$(ENGINES)/recipes' $(ENGINES)/bin/python -m pytest -n 2 --dist loadfile tests/engines tests/running/test_slurm.py tests/running/test_ray.py tests/running/test_ray_nodes.py tests/test_spread.py tests/test_docs_site.py::test_the_site_builds_without_a_warning
 
 stranger: $(VENV)/.test ## Do what README and tutorial say, word by word, in a fresh clone
 	$(BIN)/python tests/stranger.py

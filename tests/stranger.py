@@ -4,7 +4,7 @@
 
 Home, caches and clone are new. What a machine for tests lacks is put in from outside, and no page
 knows of it: a Hub on loopback with the models' tokenizers, a server that stands for a model, the
-sources, and a shorter build (`LENGTHS=4k ROWS=50`; with `STRANGER_LENGTHS=` all of it). It needs
+sources, and a shorter build (`LENGTHS=4k ROWS=20`; with `STRANGER_LENGTHS=` all of it). It needs
 RULER_SHARED.
 """
 
@@ -132,7 +132,7 @@ def environment(home: Path, endpoint: str) -> dict[str, str]:
         "RULER_SOURCES": str(SHARED / "sources"),
         "RULER_TOKENIZERS": str(SHARED / "tokenizers"),
         "LENGTHS": os.environ.get("STRANGER_LENGTHS", "4k"),
-        "ROWS": "" if "STRANGER_LENGTHS" in os.environ else "50",
+        "ROWS": "" if "STRANGER_LENGTHS" in os.environ else "20",
         "PYTEST_ADDOPTS": "--collect-only -qq",  # the tests themselves run elsewhere
     }
 

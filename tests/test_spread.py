@@ -80,16 +80,6 @@ def end_all(place: str) -> None:
 
 
 @pytest.mark.slow
-def test_ray_on_this_machine_gives_the_same_folder(
-    small: Asked, alone: dict[str, bytes], tmp_path: Path, cli: Cli
-) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed")
-    done = cli(*small, "--out", tmp_path, "--engine", "ray", "--workers", 2)
-    assert done.returncode == 0, done.stderr
-    assert snapshot(tmp_path) == alone
-
-
-@pytest.mark.slow
 def test_a_ray_cluster_without_our_files_gives_the_same_folder(
     small: Asked, alone: dict[str, bytes], cluster: dict[str, str], tmp_path: Path, cli: Cli
 ) -> None:
@@ -99,13 +89,12 @@ def test_a_ray_cluster_without_our_files_gives_the_same_folder(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edition", ["balanced", "upstream-2026-07"])
 def test_ray_carries_real_sources_and_tokenizers_along(
-    edition: str, cluster: dict[str, str], shared: Path, tmp_path: Path, cli: Cli
+    cluster: dict[str, str], shared: Path, tmp_path: Path, cli: Cli
 ) -> None:
     command = (
         "build", "--tokenizer", shared / "tokenizers" / "llama3", "--sources", shared / "sources",
-        "--tasks", "niah_single_2,qa_1", "--rows", 2, "--edition", edition,
+        "--tasks", "niah_single_2,qa_1", "--rows", 2,
     )  # fmt: skip
     local = cli(*command, "--out", tmp_path / "local")
     spread = cli(*command, "--out", tmp_path / "ray", "--engine", "ray", env=cluster)

@@ -49,7 +49,7 @@ def reference(order: Order, tmp_path: Path, protocol: str) -> Answers:
     return _reference[protocol]
 
 
-@under_each
+@pytest.mark.parametrize("protocol", ["chat"])  # the others: its server, and `test_scores`
 def test_vllm(order: Order, reference: Answers, protocol: str, tmp_path: Path) -> None:
     succeeded(order("vllm", tmp_path / "run", *ONE, *FEW, "--protocol", protocol))
     assert_same(answers(tmp_path / "run"), reference)

@@ -13,7 +13,7 @@ from tests.engines.conftest import CPU, ENV
 from tests.running.processes import whole_lines
 
 #: The engine holds 256 at once, and they end together: the signal comes while many others wait.
-ROWS = 1_500
+ROWS = 700
 
 
 @pytest.fixture
