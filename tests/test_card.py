@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -117,11 +116,6 @@ def test_a_published_card_links_the_code_once_its_owner_is_named(builds: Builds)
     for place, linked in ((Address("org/ruler", "v1.0.0", address), True), (None, False)):
         card = card_files(manifest, folder.joinpath, place)["README.md"].decode()
         assert (f"[ruler-data]({address})" in card, f"git+{address}" in card) == (linked, linked)
-
-
-def test_every_file_holds_the_canary_string(builds: Builds) -> None:
-    for path in builds().rglob("*.parquet"):
-        assert pq.read_metadata(path).metadata[b"canary"].decode() == CANARY
 
 
 BAD_CARDS = {

@@ -141,13 +141,6 @@ def test_a_build_of_some_tasks_is_not_said_to_have_other_sources(tmp_path: Path,
     assert f"compared with org/model-7b, {line}" in page.stderr + page.stdout
 
 
-def test_only_rows_that_both_scored_are_paired() -> None:
-    first = results_of({"vt_4096": [0.0, 1.0, None, 1.0]})
-    second = results_of({"vt_4096": [1.0, None, 1.0, 1.0]})
-    cell = compare(first, second).differences["vt", 4096]
-    assert cell.rows == (2, 2) and cell.low < 0 < cell.value <= 50 < cell.high
-
-
 def test_what_prompts_and_rows_have_apart_is_noted() -> None:
     more, fewer = results_of(SCORES), results_of({**SCORES, "vt_4096": SCORES["vt_4096"][:20]})
     plain = replace(more.run, frame="{content}{answer_prefix}", model_tokenizer="another")

@@ -75,13 +75,6 @@ def test_load_dataset_gives_the_rows_of_each_release(
     assert ast.literal_eval(said) == list(next(read_rows(builds(seed=43) / VT)).outputs)
 
 
-def test_load_dataset_reads_a_folder_too(run: Run, builds: Builds, tmp_path: Path) -> None:
-    shutil.copytree(builds(), tmp_path / "dist" / "llama3")
-    rows = 'load_dataset("dist/llama3", "vt_1024", split="test")'
-    said = run(f"from datasets import load_dataset; print({rows}[0])")
-    assert ast.literal_eval(said) == next(read_rows(builds() / VT)).to_record()
-
-
 def test_streaming_gives_the_first_row(run: Run, builds: Builds) -> None:
     said = run("from stream import row; print(row)")
     assert ast.literal_eval(said) == next(read_rows(builds() / VT)).to_record()

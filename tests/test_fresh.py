@@ -98,7 +98,7 @@ def test_a_private_seed_is_not_shown_to_people() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        ("--lengths", "abc"), ("--tasks", "no"), ("--tokenizer", "no"), ("--lengths", 64),
+        ("--lengths", "abc"), ("--lengths", 64),
         pytest.param(
             ("--suite", "no_context", "--tasks", "all", "--rows", 999), marks=pytest.mark.slow
         ),

@@ -184,20 +184,3 @@ def test_the_eighteen_are_the_thirteen_and_the_five_that_the_figure_names() -> N
         "vt_chains_2_hops_2": Vt(chains=2, hops=2),
         "fwe_steep_3_5": Fwe(alpha=3.5),
     }
-
-
-def test_rows_of_a_suite_hold_for_the_thirteen_that_it_includes(tmp_path: Path) -> None:
-    file = tmp_path / "small.yaml"
-    file.write_text(
-        "name: small\nabout: Few rows.\nlengths: [1024]\nrows: 7\ninclude: [vt, fwe]\n",
-        encoding="utf-8",
-    )
-    done = run(
-        "--tokenizer", "mistral-v0.2", "--sources-kind", "sample", "--suite", file,
-        "--out", tmp_path / "out",
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    for task in ("vt", "fwe"):
-        rows = list(read_rows(tmp_path / f"out/{task}_1024/test-00000-of-00001.parquet"))
-        assert [row.index for row in rows] == list(range(7))
-        assert rows[3] == make("mistral-v0.2", task, 3, 1024)

@@ -187,17 +187,6 @@ def test_an_unanswered_row_is_a_zero_in_one_end_and_a_one_in_the_other() -> None
     assert found.verdict == CANNOT_TELL
 
 
-def test_a_run_without_its_wrong_rows_is_not_ranked_above_its_whole_self() -> None:
-    scores = {n: coin(n, 0.8, 100) for n in CONFIGS}
-    holes = {n: [None if score == 0 else score for score in x] for n, x in scores.items()}
-    whole, gaps = asked(results_of(scores)), asked(results_of(holes, model="org/gaps"))
-    report = build([gaps, whole], medium=None)
-    assert [run.label for run in report.runs].index("org/gaps") == 1 or (
-        report.runs[0].label == "org/gaps" and "cannot be told apart" in report.verdict[0]
-    )
-    assert "unanswered rows counted as wrong" in report.verdict[0]
-
-
 def test_the_noise_floor_of_a_run_is_in_its_intervals_and_is_said() -> None:
     runs = [asked(results_of({n: coin(f"{n}{k}", 0.8, 60) for n in CONFIGS}, model=f"m{k}"))
             for k in range(2)]  # fmt: skip

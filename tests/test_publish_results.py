@@ -178,12 +178,3 @@ def test_answers_that_came_in_after_the_score_are_scored_first(
         file.write(json.dumps(late) + "\n")
     said = refused(evaluate("publish", folder, "--repo", "org/preds", "--dry-run"))
     assert "was changed after results.json was made; score the run again" in said
-
-
-@pytest.mark.parametrize("name", ["preds", "../x", "org/a b", "org/x.git"])
-def test_names_that_are_no_repos_are_refused_before_any_request(
-    name: str, run: Path, publish: Publish, hub: Hub
-) -> None:
-    hub.requests.clear()
-    refused(publish(run, "--repo", name), code=2)
-    assert hub.requests == []

@@ -102,13 +102,6 @@ def test_a_baseline_that_has_a_name_in_the_report_stands_there_once() -> None:
     assert [run.label for run in made.runs] == ["full", "org/model-7b"]
 
 
-def test_a_contamination_test_shows_its_verdict() -> None:
-    found = ruler_report.contamination(run_of("a", 0.95), run_of("b", 0.6, seed=7))
-    assert found.overall.verdict == "contaminated" and found.margin == 2.0
-    assert any(line.endswith("as if it had seen them") for line in str(found).splitlines())
-    assert found.to_records()[-1]["public"] == 800
-
-
 def test_a_report_is_written_and_shows_its_headline(runs: list[Path], tmp_path: Path) -> None:
     report = ruler_report.report(runs, tmp_path / "out", pictures=False)
     done = evaluate("report", *runs, "--no-pictures", "--out", tmp_path / "again")

@@ -87,7 +87,7 @@ def test_the_page_is_no_wider_than_the_screen(page: Path, width: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", ["sweep_needles", "depth", "domains"])
+@pytest.mark.parametrize("suite", ["sweep_needles", "depth"])
 def test_a_table_of_what_a_suite_varies_takes_the_screen_and_scrolls_where_that_is_too_small(
     suite: str, tmp_path: Path
 ) -> None:

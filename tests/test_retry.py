@@ -82,9 +82,7 @@ def test_a_hub_that_never_answers_is_given_up_when_patience_runs_out(
     "command",
     [
         ("verify", "org/ruler", "--revision", "v1.0.0"),
-        ("verify", "org/ruler", "--revision", "a" * 40),
         ("find", "--model", "org/model", "--in", "org/ruler"),
-        ("publish", ".", "--repo", "org/ruler"),
     ],
 )
 def test_no_network_is_said_with_what_helps(

@@ -133,18 +133,6 @@ def test_a_bad_line_is_refused_with_its_number(
     assert not (tmp_path / "results.json").exists()
 
 
-def test_predictions_on_other_rows_of_the_same_names_are_refused(
-    sample_build: Path, tmp_path: Path
-) -> None:
-    place = write_upstream(tmp_path / "theirs", sample_build)
-    path = place / "synthetic/4096/pred/vt.jsonl"
-    text = path.read_text()
-    path.write_text(re.sub(r'"outputs": \["[A-Z]+"', '"outputs": ["OTHER"', text, count=1))
-    options = ("--data", sample_build, "--model", "m", "--protocol", "chat")
-    message = refused(evaluate("score", place, *options))
-    assert "vt_4096/0: the gold answers beside the prediction are ['OTHER'" in message
-
-
 #: Letters whose case mappings change lengths, separators of several kinds, and what hides.
 NASTY = st.text("aAbB12 -.,\n\t\x00\x1b\x1c\x85\xa0\u0130\u0131ß\u017fΣς\u200b'\"<&=", max_size=12)
 ROWS = st.lists(

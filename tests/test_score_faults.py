@@ -39,13 +39,10 @@ def first_journal(run: Path) -> Path:
     return run / "answers-0-of-2.jsonl"
 
 
-@pytest.mark.parametrize("tail", [b'{"config": "vt_40', b"\0" * 512, b'{"\xc3'])
-def test_a_torn_end_is_left_out_and_costs_its_row_alone(
-    tail: bytes, run: Path, sample_build: Path
-) -> None:
+def test_a_torn_end_is_left_out_and_costs_its_row_alone(run: Path, sample_build: Path) -> None:
     path = first_journal(run)
     whole = path.read_bytes()
-    path.write_bytes(whole + tail)
+    path.write_bytes(whole + b'{"\xc3')
     number = len(whole.splitlines()) + 1
     reported = f"answers-0-of-2.jsonl line {number}: torn or not a line of a journal; ignored"
     assert reported in score(run, sample_build)
@@ -97,17 +94,6 @@ def other_digest(run: Path, _data: Path) -> None:
     path.write_text(path.read_text().replace("sha256:", "sha256:0"))
 
 
-def one_bit(_run: Path, data: Path) -> None:
-    path = data / "vt_4096/test-00000-of-00001.parquet"
-    body = bytearray(path.read_bytes())
-    body[len(body) // 2] ^= 1
-    path.write_bytes(body)
-
-
-def no_file(_run: Path, data: Path) -> None:
-    (data / "vt_4096/test-00000-of-00001.parquet").unlink()
-
-
 def not_a_run(run: Path, _data: Path) -> None:
     (run / "run.json").write_text('{"model": 3}')
 
@@ -119,8 +105,6 @@ def edited(run: Path, _data: Path) -> None:
 
 DAMAGE: list[tuple[Callable[[Path, Path], None], str]] = [
     (other_digest, "vt_4096: the run used rows sha256:0"),
-    (one_bit, "sha256 expected"),
-    (no_file, "parquet: cannot be read: No such file"),
     (edited, "run.json: edited after it was written: its fingerprint is sha256:of another"),
     (not_a_run, "run.json: not a run: data: Field required"),
 ]

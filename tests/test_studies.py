@@ -180,7 +180,7 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("places", [(0, 1), (2, 3), tuple(range(6))])
+@pytest.mark.parametrize("places", [(0, 1), tuple(range(6))])
 def test_hostile_parameters_neither_run_nor_break_a_report(
     places: tuple[int, ...], tmp_path: Path
 ) -> None:

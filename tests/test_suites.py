@@ -125,6 +125,7 @@ def test_a_suite_of_ones_own_is_built_verified_and_shown(tmp_path: Path, cli: Cl
     assert list(manifest["configs"]) == [
         "vt_1024", "fwe_steep_1024", "niah_grid_1024", "vt_two_1024"
     ]  # fmt: skip
+    assert {one["rows"] for one in manifest["configs"].values()} == {4}
     assert sorted(manifest["tasks"]) == ["fwe_steep", "niah_grid", "vt_two"]
     verified = cli("verify", folder)
     assert verified.returncode == 0, verified.stdout + verified.stderr

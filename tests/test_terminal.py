@@ -52,15 +52,6 @@ def test_every_option_that_takes_lengths_takes_4k(cli: Cli, tiny: Path, tmp_path
     assert (tmp_path / "imported" / "vt_2048").is_dir()
 
 
-def test_the_package_runs_as_a_module() -> None:
-    said = [
-        subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
-        for module in ("ruler_data", "ruler_builders")
-    ]
-    assert said[0].returncode == 0
-    assert said[0].stdout == said[1].stdout
-
-
 def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
     assert "Windows is not supported" in one_line(call("ruler-data", "suites"), 2)

@@ -106,11 +106,6 @@ def literal(name: str) -> Path:
     return Path("~/.cache") / name
 
 
-def test_the_folder_that_is_named_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RULER_CACHE", str(tmp_path))
-    assert cache_dir("tokenizers", "x") == tmp_path / "tokenizers" / "x"
-
-
 def test_else_it_is_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RULER_CACHE")
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / name)

@@ -135,11 +135,6 @@ def test_each_sample_is_asked_once_with_its_own_seed(
 
 NO_ANSWERS: dict[str, tuple[Body, Body, str]] = {
     "another prompt": ({"text": "x"}, {"prompt_tokens": 7}, "the server read 7 prompt tokens"),
-    "null": ({"text": None}, {}, "the text is null"),
-    "nothing generated": ({"text": ""}, {"completion_tokens": 0}, "no token was generated"),
-    "too much": ({"text": "x"}, {"completion_tokens": 5000}, "5000 tokens were generated"),
-    "filtered": ({"text": "x", "finish_reason": "content_filter"}, {}, "is not stop or length"),
-    "no reason": ({"text": "x", "finish_reason": None}, {}, "is not stop or length"),
     "a tool": ({"text": None, "finish_reason": "tool_calls"}, {}, "the text is null"),
     "a count that is text": ({"text": "x"}, {"completion_tokens": "9"}, "'9' is reported as"),
     "a count that is text beside a cache": (

@@ -1,21 +1,14 @@
 """The ray engine: a real cluster on this machine, whose processes die while rows are with them."""
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from tests.builds import until
-from tests.commands import finish, spawn
+from tests.commands import spawn
 from tests.running.processes import (
-    all_keys,
     evaluate,
-    keys,
     lines,
     refusal,
-    started,
-    whole_lines,
 )
 
 pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -40,21 +33,6 @@ def copies(mark: str) -> list[int]:
         except OSError:  # no process, or it has just ended
             continue
     return found
-
-
-def test_a_copy_that_dies_leaves_its_rows_to_the_other(
-    frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RULER_TEST_MARK", str(tmp_path))
-    command = order(frozen, tmp_path, "--option", "copies=2", "--option", "seconds=0.3")
-    with started(*command) as process:
-        until(lambda: whole_lines(tmp_path) >= 4 and len(copies(str(tmp_path))) == 2, process)
-        victim, other = copies(str(tmp_path))
-        os.kill(victim, signal.SIGKILL)
-        done = finish(process)
-    assert done.returncode == 0, done.stderr
-    assert keys(tmp_path) == all_keys(frozen)
-    until(lambda: other not in copies(str(tmp_path)))
 
 
 def test_a_row_that_ends_every_copy_is_unscored_alone(frozen: Path, tmp_path: Path) -> None:

@@ -21,35 +21,13 @@ def copy(frozen: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def flip_a_bit(copy: Path) -> None:
+def test_damaged_rows_are_refused(copy: Path, tmp_path: Path) -> None:
     path = copy / config_file("vt_2048")
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-
-
-def edit_the_manifest(copy: Path) -> None:
-    path = copy / "manifest.json"
-    path.write_text(path.read_text().replace('"seed": 42', '"seed": 43'))
-
-
-def remove_a_file(copy: Path) -> None:
-    (copy / config_file("fwe_2048")).unlink()
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (flip_a_bit, "vt_2048/test-00000-of-00001.parquet: refused: sha256 expected"),
-        (edit_the_manifest, "edited after it was written"),
-        (remove_a_file, "cannot be read: No such file"),
-    ],
-)
-def test_damaged_rows_are_refused(
-    damage: Callable[[Path], None], message: str, copy: Path, tmp_path: Path
-) -> None:
-    damage(copy)
-    assert message in refusal(evaluate(*order(copy, tmp_path / "out")), 1)
+    message = refusal(evaluate(*order(copy, tmp_path / "out")), 1)
+    assert "vt_2048/test-00000-of-00001.parquet: refused: sha256 expected" in message
     assert not (tmp_path / "out").exists()
 
 
