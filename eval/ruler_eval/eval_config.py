@@ -6,7 +6,7 @@ import re
 from ast import literal_eval
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
-from functools import cached_property, partial
+from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -88,10 +88,6 @@ def parse_options(texts: Iterable[str] | Mapping[str, Any] | None) -> dict[str, 
     return options
 
 
-def _read(parse: Callable[..., Any], option: str) -> BeforeValidator:
-    return BeforeValidator(partial(parse, option=option))
-
-
 @dataclass(frozen=True, kw_only=True)
 class EvalConfig:
     """The rows, the model, and how it answers; see the parameters of `ruler_eval.run`."""
@@ -101,9 +97,9 @@ class EvalConfig:
     engine: EngineName = "vllm"
     protocol: ProtocolName = "completion"
     revision: str | None = None
-    configs: Annotated[tuple[str, ...], _read(parse_names, "--configs")] = ()
-    tasks: Annotated[tuple[str, ...], _read(parse_names, "--tasks")] = ()
-    lengths: Annotated[tuple[int, ...], _read(parse_lengths, "--lengths")] = ()
+    configs: tuple[str, ...] = ()  # empty for all
+    tasks: tuple[str, ...] = ()  # likewise
+    lengths: tuple[int, ...] = ()  # likewise
     rows: Annotated[int | dict[int, int] | None, BeforeValidator(parse_rows)] = None
     options: Annotated[dict[str, Any], BeforeValidator(parse_options)] = field(default_factory=dict)
     extra_tokens: NonNegativeInt | None = None
@@ -125,9 +121,15 @@ class EvalConfig:
         Raises:
             UsageError: a value is not one of its option, or two options contradict each other.
         """
-        names = {one.name for one in fields(cls)}
+        given = {one.name: arguments[one.name] for one in fields(cls) if one.name in arguments}
+        for name, parse in (
+            ("configs", parse_names),
+            ("tasks", parse_names),
+            ("lengths", parse_lengths),
+        ):
+            given[name] = parse(given.get(name), f"--{name}")
         try:
-            return cls(**{name: each for name, each in arguments.items() if name in names})
+            return cls(**given)
         except ValidationError as error:
             first = error.errors()[0]
             option = f"{first['loc'][0]} {quote(str(first['input']))}"
