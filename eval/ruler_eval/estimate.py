@@ -102,6 +102,7 @@ class Layer(NamedTuple):
     width: float = 0  # a token that sees another costs 4 operations for each unit
     state: int = 0  # numbers of a state that does not grow with the prompt
     window: int | None = None  # tokens that it attends to; None for all
+    heads: int = 1  # that `kv` is of; a GPU holds at least one of them
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,16 @@ class Shape:
         """Parameters that a token of an answer passes, without the input embedding, a lookup."""
         return sum(layer.active for layer in self.layers) + self.head
 
-    def kv_bytes(self, tokens: int) -> int:
-        """Return the bytes kept of a row: of keys and values no more than windows, and states."""
+    def kv_bytes(self, tokens: int, gpus: int = 1) -> int:
+        """Return the bytes kept of a row: of keys and values no more than windows, and states.
+
+        Of more `gpus` than there are heads several keep the same one.
+        """
         return sum(
-            layer.kv * min(tokens, layer.window or tokens) * self.kv_item + BF16 * layer.state
+            layer.kv * gpus // min(gpus, layer.heads) * min(tokens, layer.window or tokens)
+            * self.kv_item + BF16 * layer.state
             for layer in self.layers
-        )
+        )  # fmt: skip
 
     def prefill_flops(self, tokens: int) -> float:
         """Return the operations of a forward pass over a prompt.
@@ -217,14 +222,14 @@ def _feed_forward(c: Mapping[str, Any], layer: int) -> str:
 def _layer(c: Mapping[str, Any], mixer: str, feed_forward: str) -> Layer:
     windows = {"sliding": c.get("sliding_window"), "chunked": c.get("attention_chunk_size")}
     norms = c.get("norms", 2) * c["hidden_size"]
-    all_, active, kv, width, state, _ = _MIXERS[mixer](c) if mixer else Layer(0, 0)
+    mixed = _MIXERS[mixer](c) if mixer else Layer(0, 0)
     fed = Layer(0, 0)
     if feed_forward:
         size = c.get("intermediate_size_mlp") or c["intermediate_size"]
         one = _mlp(c, c["hidden_size"], size, c.get("mlp_bias"))
         fed = _moe(c) if feed_forward == "moe" else Layer(one, one)
-    all_, active = all_ + fed.parameters + norms, active + fed.active + norms
-    return Layer(all_, active, kv, width, state, windows.get(mixer))
+    all_, active = mixed.parameters + fed.parameters, mixed.active + fed.active
+    return mixed._replace(parameters=all_ + norms, active=active + norms, window=windows.get(mixer))
 
 
 def _linear(inputs: int, outputs: int, bias: object = False) -> int:
@@ -266,13 +271,14 @@ def _attention(c: Mapping[str, Any]) -> Layer:
         return _latent_attention(c)
     hidden, heads, bias = c["hidden_size"], c["num_attention_heads"], c.get("attention_bias")
     head = c.get("head_dim") or hidden // heads
-    q, kv = heads * head, 2 * c.get("num_key_value_heads", heads) * head
+    kv_heads = c.get("num_key_value_heads", heads)
+    q, kv = heads * head, 2 * kv_heads * head
     own = _linear(
         hidden, (2 * q if c.get("gated_attention") else q) + kv, bias or c.get("qkv_bias")
     )
     own += _linear(q, hidden, bias)
     own += (2 * head if c.get("qk_norm") else 0) + (heads if c.get("sinks") else 0)
-    return Layer(own, own, kv, q)
+    return Layer(own, own, kv, q, heads=kv_heads)
 
 
 def _latent_attention(c: Mapping[str, Any]) -> Layer:
@@ -334,7 +340,7 @@ class Estimate:
     answer_tokens: int  # of all requests, at most
     parameters: int
     weight_bytes: int
-    kv_bytes_longest: int
+    kv_bytes_longest: int  # on all GPUs of a copy together
     prefill_flops: float  # of all requests, no prefix shared
     fits: bool | None = None  # whether weights and the longest row fit in memory
     prefill_hours: Range | None = None  # of all GPUs together, from `BEST` to `WORST`
@@ -369,7 +375,7 @@ def estimate(
         answer_tokens=samples * sum(answer for _, answer in rows),
         parameters=shape.parameters,
         weight_bytes=shape.weight_bytes,
-        kv_bytes_longest=shape.kv_bytes(max(length for length, _ in rows)),
+        kv_bytes_longest=shape.kv_bytes(max(length for length, _ in rows), gpus),
         prefill_flops=samples * flops,
     )
     if gpu is None:
@@ -379,7 +385,7 @@ def estimate(
         return replace(cost, fits=False)
     read = 0.0
     for length, answer in rows:
-        own = shape.kv_bytes(length)
+        own = shape.kv_bytes(length, gpus)
         together = min(batch, free // own) if own else batch
         read += samples * answer * (shape.weight_bytes / together + own)
 

@@ -118,6 +118,19 @@ def test_what_a_row_keeps_is_what_a_hand_reckons(config: dict[str, object], by_h
     assert shape(**config).kv_bytes(LONG) == by_hand
 
 
+@pytest.mark.parametrize(
+    ("config", "copies"), [(LLAMA_8B, {8: 1, 16: 2}), (DEEPSEEK_V3, {2: 2, 8: 8})]
+)
+def test_gpus_that_share_a_copy_keep_a_head_each_though_it_be_the_same(
+    config: dict[str, object], copies: dict[int, int]
+) -> None:
+    one = shape(**config)
+    for gpus, times in copies.items():
+        assert one.kv_bytes(LONG, gpus) == times * one.kv_bytes(LONG)
+        cost = estimate(one, [(LONG, 30)], None, gpus)
+        assert cost.kv_bytes_longest == times * one.kv_bytes(LONG)
+
+
 def test_keys_and_values_of_eight_bits_take_half_and_the_checkpoint_says_its_size() -> None:
     eight_bits = shape_of(LLAMA_8B, 9_090_000_000, {"kv_cache_dtype": "fp8_e4m3"})
     assert eight_bits and eight_bits.kv_bytes(1) == 65_536
