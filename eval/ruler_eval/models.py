@@ -61,7 +61,9 @@ class Model:
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             index = json.loads((self.folder / WEIGHTS_INDEX).read_bytes())
             return int(index["metadata"]["total_size"]) or None
-        return sum(path.stat().st_size for path in _weight_files(self.folder)) or None
+        files = _weight_files(self.folder)  # of which .bin may be the same weights again
+        safe = [path for path in files if path.suffix == ".safetensors"]
+        return sum(path.stat().st_size for path in safe or files) or None
 
     @property
     def window(self) -> int | None:

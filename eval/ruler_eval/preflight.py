@@ -136,11 +136,13 @@ def diagnose(
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
-    cost = _estimate(inputs, gpu)  # only now are the engine's options known to be right
+    # Only now are the engine's options known to be right.
+    cost = None if config.no_context else _estimate(inputs, gpu)
     if cost is None and (inputs.model.config or gpu):
         kind = quote(str(text_part(inputs.model.config).get("model_type")))
         why = f"not supported for {kind}, or not as quantized here"
         why = why if inputs.model.config else "the model's config.json is not here"
+        why = "the lengths of the rows include the context" if config.no_context else why
         findings.append(Finding("note", "estimate", f"none: {why}"))
     if cost is not None and cost.fits is False:
         message = (

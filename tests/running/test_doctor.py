@@ -210,7 +210,10 @@ def test_the_size_of_the_weights_is_read_from_the_checkpoint(frozen: Path, tmp_p
     assert "do not fit on 1 rtx4090" in errors(examine(frozen, model, "--gpu", "rtx4090"))[0]
     index.write_text("[]")
     (model / "model.safetensors").write_bytes(b"x" * 1000)
+    (model / "pytorch_model.bin").write_bytes(b"x" * 1000)  # the same again
     assert examine(frozen, model)["estimate"]["weight_bytes"] == 1000
+    bare = examine(frozen, model, "--no-context")
+    assert bare["estimate"] is None and "include the context" in bare["findings"][0]["message"]
 
 
 def serve(golden: Say, **how: object) -> FakeServer:
