@@ -223,6 +223,8 @@ def test_a_plan_says_how_many_rows_decide_and_what_they_cost(tmp_path: Path) -> 
     assert "--gpu 'abacus'" in refused(
         evaluate("gate", "--plan", "--model", model, "--gpu", "abacus"), 2
     )
+    assert "--model is missing" in refused(evaluate("gate", "--plan", "--gpu", "h100"), 2)
+    assert "--gpu 'abacus'" in refused(evaluate("gate", "--plan", "--gpu", "abacus"), 2)
     assert "give RUN and --baseline" in refused(evaluate("gate"), 2)
 
 

@@ -144,7 +144,7 @@ def plan(
     parts = tuple(_part(name, found, margin / 100, available) for name, found in categories.items())
     needed = max(part.rows for part in parts)
     cost, notes = None, list[str]()
-    if model:
+    if model or gpu:
         cost, notes = _cost(model, gpu, min(needed, available), variances)
     if baseline and (empty := [name for name in baseline.configs if not _known(baseline, name)]):
         notes.append(f"not planned, since no row of the baseline has a score: {', '.join(empty)}")
@@ -190,6 +190,9 @@ def _cost(
     """Return what the rows cost to generate, by the arithmetic of `ruler-eval doctor`."""
     if gpu not in GPUS:
         msg = f"--gpu {quote(gpu)}: known are {', '.join(GPUS)}"
+        raise UsageError(msg)
+    if not model:
+        msg = f"--model is missing: --gpu {gpu} is for what it would cost to run one"
         raise UsageError(msg)
     opened = open_model(EvalConfig(model=model))
     shape = shape_of(text_part(opened.config), opened.weight_bytes, {})
