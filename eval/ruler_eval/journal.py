@@ -33,9 +33,9 @@ def unique() -> str:
 class Journal:
     """A journal of this process, open for appending."""
 
-    def __init__(self, folder: Path, shard: str, run: str) -> None:
-        """Create one, e.g. `answers-0-of-8.20261125T101502Z-….3f2a….jsonl`."""
-        self.path = folder / NAME.format(shard, unique(), run)
+    def __init__(self, folder: Path, shard: str, run: str, name: str) -> None:
+        """Create one of a `unique` name, e.g. `answers-0-of-8.20261125T101502Z-….3f2a….jsonl`."""
+        self.path = folder / NAME.format(shard, name, run)
         try:
             self._file = self.path.open("xb", buffering=0)
         except OSError as error:

@@ -224,15 +224,17 @@ class RunFolder:
     def hold(self, shard: Shard) -> Iterator[None]:
         """Hold a shard, so that no other process answers its rows; nor shards of another count."""
         with self._writing(), self._lock():
-            running = self.running()
-            others = {one for one in running if one.count != shard.count or one == shard}
+            others = {one for one in self.running() if one.count != shard.count}
+            # Seconds: `running` of other processes, e.g. of `status`, holds it for an instant.
+            lock = self._lock(LOCK.format(shard.name), 5)
+            try:
+                if not others:
+                    lock.acquire()
+            except Timeout:
+                others = {shard}
             if others:
                 reason = f"shard {min(others)} is running; wait for it, or stop it"
                 raise RulerError(self.path, reason)
-            lock = self._lock(
-                LOCK.format(shard.name), 5
-            )  # seconds: `running` holds it for an instant
-            lock.acquire()
         try:
             yield
         finally:
@@ -270,15 +272,16 @@ class RunFolder:
                     yield dict(json.loads(line))
 
     def rows_per_second(self) -> float | None:
-        """Return the rows that running processes finish in a second; None if none runs."""
-        begun = {start["shard"]: start["at"] for start in self.starts() if "shard" in start}
+        """Return the rows that running processes finish in a second; None if that is not known."""
+        begun = {start["shard"]: start for start in self.starts() if "shard" in start}
         speeds = []
         for shard in self.running():
-            newest = max(self.path.glob(journal.NAME.format(shard.name, "*", "*")), default=None)
-            if newest is not None and str(shard) in begun:
-                start = datetime.fromisoformat(begun[str(shard)]).timestamp()
-                seconds = max(newest.stat().st_mtime - start, 1.0)
-                speeds.append(newest.read_bytes().count(b"\n") / seconds)
+            start = begun.get(str(shard), {})
+            name = journal.NAME.format(shard.name, start.get("journal"), "*")
+            for path in self.path.glob(name):
+                at = datetime.fromisoformat(start["at"]).timestamp()
+                if (seconds := path.stat().st_mtime - at) >= 0:  # else the clock was set back
+                    speeds.append(path.read_bytes().count(b"\n") / max(seconds, 1.0))
         return sum(speeds) if speeds else None
 
     def answers(self, torn: list[str] | None = None) -> dict[Key, Answer]:

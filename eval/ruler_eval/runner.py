@@ -124,7 +124,8 @@ def run_shard(
         if job.engine.open is not None:
             job.engine.open()
         folder.begin(job.info, shard)
-        pending = _resume(job, folder, shard, question)
+        name = journal.unique()
+        pending = _resume(job, folder, shard, name, question)
         wanted: Iterator[Request | None] = requests(job, pending)
         if decision is not None:
             known = folder.answers()
@@ -133,7 +134,7 @@ def run_shard(
             rows = decision.rows(known, HELD if job.config.engine == "vllm" else None)
             wanted = (each and job.request(*each) for each in rows)
         run = read_info(folder.path).short_fingerprint  # of the folder: it may have older options
-        answers = journal.Journal(folder.path, shard.name, run)
+        answers = journal.Journal(folder.path, shard.name, run, name)
         tokens = sum(parse_config(config)[1] for config, *_ in pending)
         shown = progress(tokens, "loading the model") if bar else nullcontext(lambda *_: None)
         with closing(answers), shown as advance:
@@ -159,8 +160,10 @@ def run_shard(
     )
 
 
-def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | None) -> list[Key]:
-    """Record the start, and return the rows of a shard without an answer."""
+def _resume(
+    job: RunJob, folder: RunFolder, shard: Shard, name: str, question: Question | None
+) -> list[Key]:
+    """Record the start, with the name of its journal; return the rows of a shard without answer."""
     torn: list[str] = []
     found = folder.answers(torn)
     pending = _unanswered(job, shard, found)
@@ -171,6 +174,7 @@ def _resume(job: RunJob, folder: RunFolder, shard: Shard, question: Question | N
     folder.file(FAILURE, shard).unlink(missing_ok=True)
     model = job.model
     start = {
+        "journal": name,
         "data": str(job.data.source.folder.absolute()),
         "window": model.window,
         "trained_window": trained_window(model.config),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ruler_data import RulerError
 from ruler_eval.answers import Answer, settle
-from ruler_eval.journal import Journal, read, to_line
+from ruler_eval.journal import Journal, read, to_line, unique
 
 HOSTILE = [
     "",
@@ -30,7 +30,7 @@ def answer(index: int, text: str | None = "yes", error: str | None = None) -> An
 
 
 def write(folder: Path, *answers: Answer, shard: str = "0-of-1", run: str = "3f2a") -> Path:
-    with closing(Journal(folder, shard, run)) as journal:
+    with closing(Journal(folder, shard, run, unique())) as journal:
         for one in answers:
             journal.add(one)
     return journal.path
@@ -125,7 +125,7 @@ def test_on_a_full_disk_the_journal_stays_readable(tmp_path: Path) -> None:
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("mounting is not allowed here")
     try:
-        with closing(Journal(place, "0-of-1", "3f2a")) as journal:
+        with closing(Journal(place, "0-of-1", "3f2a", unique())) as journal:
             with pytest.raises(RulerError, match="No space left on device; free space"):
                 for index in range(100):
                     journal.add(answer(index, "x" * 3000))

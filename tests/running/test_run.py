@@ -6,8 +6,10 @@ import signal
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from threading import Timer
 
 import pytest
+from filelock import FileLock
 
 import ruler_eval
 from ruler_data import Row, UsageError
@@ -260,6 +262,26 @@ def test_a_run_is_watched_while_it_goes_on_and_no_file_changes(
         f"{stopped.answered} of 40 rows answered, 0 failed, {40 - stopped.answered} left" in message
     )
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_clock_that_was_set_back_makes_no_speed(frozen: Path, tmp_path: Path) -> None:
+    with started(*order(frozen, tmp_path, "--option", "seconds=0.3")) as process:
+        until(lambda: whole_lines(tmp_path) >= 2, process)
+        (own,) = tmp_path.glob("answers-*")
+        later = own.name.replace("-of-1.", "-of-1.9")  # the journal of an earlier start
+        (tmp_path / later).write_bytes(1000 * own.read_bytes())
+        assert 0 < (ruler_eval.status(tmp_path).rows_per_second or 0) < 5
+        starts = tmp_path / "starts.jsonl"
+        start = json.loads(starts.read_text())
+        starts.write_text(json.dumps({**start, "at": "2999-01-01T00:00:00+00:00"}))
+        assert ruler_eval.status(tmp_path).rows_per_second is None
+
+
+def test_a_process_that_looks_at_a_run_for_an_instant_stops_no_start(tmp_path: Path) -> None:
+    with FileLock(tmp_path / ".answers-0-of-1.lock", thread_local=False) as probe:
+        Timer(0.3, probe.release).start()
+        with RunFolder(tmp_path).hold(Shard()):
+            assert RunFolder(tmp_path).running() == {Shard()}
 
 
 def test_reasons_of_failures_are_counted(frozen: Path, tmp_path: Path) -> None:
