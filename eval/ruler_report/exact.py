@@ -140,7 +140,7 @@ def plain(answer: str) -> str:
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
     for pattern, by in _STRUCTURE:
         text = pattern.sub(by, text)
-    return text.rstrip()
+    return re.sub(r"\s*(?:\.\.\.+\s*)?\Z", "", text)
 
 
 def _is_cut(word: str, row: Row) -> bool:
@@ -222,10 +222,14 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
         yield from (word for word in known if is_coded or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
             runs.append([])  # a sentence; after 25 words, a list without separators
-        elif known or counted or len(words) != 1:
-            runs[-1] += known
-        elif not is_name and (len(words[0]) == size if is_coded else len(words[0]) > 3):
-            runs[-1] += {words[0].lower()} - SPEECH
+            continue
+        runs[-1] += known
+        if is_name or not is_coded:
+            is_item = len(words) == 1 and not counted and words[0].isalpha()
+            is_item = is_item and (words[0].isupper() if is_name else len(words[0]) > 3)
+        else:
+            is_item = all(len(word) == size for word in words)
+        runs[-1] += {word.lower() for word in words if is_item} - SPEECH - asked
     for run in runs:
         if len(run) > 1 or not listed.isdisjoint(run):
             yield from filter(str.isascii, run)

@@ -40,6 +40,7 @@ _FEW = 3  # sentences of a refusal that does not say what it denies; words besid
 #: Two statements of a program, or one and a call.
 _KEYWORD = r"^[ \t]*(?:def|import|from|for|if|return|while|print|const|function)\b"
 _CODE = re.compile(rf"(?ms){_KEYWORD}.*(?:{_KEYWORD}|\w\([^()\n]*\))")
+_VALUE = re.compile(r"(?<![\w.])[0-9a-f-]*\d(?:[ ,.:]?[0-9a-f-])+(?!\w)")
 _LIST_NUMBER = re.compile(r"(?m)^[ ]*\d{1,3}[.)](?=\s|$)")
 
 
@@ -110,8 +111,12 @@ def _of_rest(row: Row, task: Task, text: str, own: str, named: exact.Named) -> s
     if _denies(own, names=False):
         return FORM if row.outputs == ("none",) else REFUSAL
     if isinstance(task.params, Niah):
-        numbers = re.findall(r"(?<![\w.])[0-9a-f-]*\d[0-9a-f-]+(?!\w)", _LIST_NUMBER.sub("", text))
-        found = task.params.value_type != "words" and bool({*numbers} - {*_words(row.question)})
+        values = {re.sub(r"\W", "", value) for value in _VALUE.findall(_LIST_NUMBER.sub("", text))}
+        values -= {re.sub(r"\W", "", word) for word in _words(row.question)}
+        context = lower(row.context).replace("-", "")
+        if any(len(value) > _FEW + 2 and value in context for value in values):
+            return CONTEXT
+        found = task.params.value_type != "words" and bool(values)
     else:  # a list of words is an answer, whatever they are
         parts = [words for words, label, _ in exact.segments(text) if words and not label]
         size = 1 if isinstance(task.params, Vt) else 2
