@@ -37,6 +37,7 @@ from ruler_report import (
     predictions,
     results_file,
     scoring,
+    wording,
 )
 from ruler_report.failures import PARAMETRIC
 from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read_results
@@ -44,7 +45,7 @@ from ruler_report.results_file import FILENAME, ConfigResult, Results, Run, read
 #: Modules that decide on a score.
 SCORERS = (
     answers, exact, failures, journal, metrics, metrics_ruler2, official, prediction_formats,
-    predictions, reasoning, results_file, run_dir, scoring,
+    predictions, reasoning, results_file, run_dir, scoring, wording,
 )  # fmt: skip
 #: What every version of this package computes alike, and the words for some of it.
 LASTING = ("digest", "rows", "scores", "failed", "missing")
@@ -319,7 +320,7 @@ def key_of(info: RunInfo, place: Path) -> str:
 def _scorer() -> str:
     """Return the digest of the code that scores, and of the words that it reads answers by."""
     sources = [Path(str(module.__file__)).read_bytes() for module in SCORERS]
-    return hashlib.sha256(b"".join([*sources, repr(exact.WORDING).encode()])).hexdigest()
+    return hashlib.sha256(b"".join([*sources, repr(wording.WORDING).encode()])).hexdigest()
 
 
 def from_cache(key: str) -> Results | None:

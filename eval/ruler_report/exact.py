@@ -15,12 +15,9 @@ What is of the kind of a gold answer is defined per family, in docs/scoring.md.
 """
 
 import re
-import tomllib
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from importlib.resources import files
 from itertools import product
 from typing import NamedTuple
 
@@ -28,11 +25,7 @@ from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
 from ruler_eval import reasoning
 from ruler_eval.metrics_ruler2 import chosen_letter
-
-#: Words by language that lists, leads and failures are read by.
-WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))
-#: Words that speak of the question, the text, the answer or the speaker.
-SPEECH = frozenset(f"{WORDING['speech']} {WORDING['meta']}".split())
+from ruler_report.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
 
 
 class Named(NamedTuple):
@@ -78,8 +71,10 @@ def named_in(row: Row, task: Task, answer: str) -> Named | None:
             return None
     every = list(dict.fromkeys(found))
     others = [word for word in every if word not in gold]
-    if others and text.lower().rstrip("-").endswith(others[-1]) and _is_cut(others[-1], row):
-        others.pop()
+    if others and text.lower().rstrip("-").endswith(last := others[-1]):
+        begins = rf"(?<![a-z0-9]){re.escape(last[:100])}[a-z0-9-]"
+        if re.search(begins, lower(row.context)) and not contains(lower(row.context), last):
+            others.pop()  # the beginning of a word of the context: the answer was cut off
     return Named(frozenset(every) & gold, tuple(others))
 
 
@@ -103,50 +98,6 @@ def _of_ruler2(row: Row, params: Ruler2, answer: str) -> Iterable[str]:
     spaced = " ".join(answer.lower().split())
     texts = dict.fromkeys(re.findall(r"question \d{7}: (.*)", lower(row.context)))
     return [text for text in texts if text in spaced]
-
-
-@lru_cache(maxsize=1)
-def lower(context: str) -> str:
-    """Return the context of a row in lower case, with plain apostrophes."""
-    return context.lower().replace("\u2019", "'")
-
-
-#: Scripts that put no space between words: kana, Han, Hangul, Thai.
-_UNSPACED = r"[\u0e00-\u0e7f\u3041-\u30fa\u3400-\u9fff\uac00-\ud7a3]"
-_MARKS = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-") | {0x2018: "'", 0x2019: "'"}
-_RULE = r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*"
-#: What is no text of an answer, and what stands in its place, in this order.
-_STRUCTURE = tuple((re.compile(pattern), by) for pattern, by in (
-    (rf"(?m)^.*\|.*\n(?={_RULE}$)|^{_RULE}$", "\n"),  # the head of a table, and rules
-    (r'"[^"\n]{0,60}"[ \t]*:(?=\s*(?:["\[{](?!\d)|null))', "\n"),  # keys of JSON
-    (r"(?m)^[ \t]*```\w*", "\n"),
-    (r"(?m)^#+ (.*)$", r"\1:"),
-    (r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\\(?:begin|end)\{\w+\}|\\item\b", "\n"),
-    (r"\{,\}", ","),
-    (r"\\[,;:! ]|\\[A-Za-z]+|[*_`~{}$\\#]", " "),
-))  # fmt: skip
-
-
-@lru_cache(maxsize=4)  # an answer is looked at several times
-def plain(answer: str) -> str:
-    r"""Return the text of an answer: without reasoning, Markdown, LaTeX, keys of JSON, heads.
-
-    >>> plain(r"**\boxed{QZKRA}**").strip(), plain('{"answer": "QZKRA"}').strip()
-    ('QZKRA', '"QZKRA"')
-    """
-    text = unicodedata.normalize("NFKC", reasoning.split(answer)[1]).translate(_MARKS)
-    if not text.isascii():
-        text = re.sub(r"\d", lambda digit: str(unicodedata.digit(digit[0])), text)
-        text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
-    for pattern, by in _STRUCTURE:
-        text = pattern.sub(by, text)
-    return re.sub(r"\s*(?:\.\.\.+\s*)?\Z", "", text)
-
-
-def _is_cut(word: str, row: Row) -> bool:
-    """Whether the last word of an answer is the beginning of a word of the context."""
-    context, begins = lower(row.context), rf"(?<![a-z0-9]){re.escape(word[:100])}[a-z0-9-]"
-    return bool(re.search(begins, context)) and not contains(context, word)
 
 
 #: What is of the kind of a value; of numbers, as many digits as %d, or five and more in a list.
@@ -174,18 +125,7 @@ def _values(row: Row, params: Niah, text: str) -> Iterator[str]:
         yield "none"
 
 
-_SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300d|/\u2026<>=\u2022"
-                      r"\u00b7\u30fb\u3001\u3002]|\s-\s)")  # fmt: skip
 _NOTE = re.compile(r"(?<=\S)[ ]\([^()]*\)")
-_WORD = re.compile(r"[^\W\d_]+(?:[-'\u2019][^\W\d_]+)*")
-
-
-def segments(text: str) -> Iterator[tuple[list[str], bool, bool]]:
-    """Yield the words of each part; whether it is a label or an exclamation; whether it counts."""
-    parts = [*_SEGMENT.split(text), "", ""]
-    for part, end, after in zip(parts[::2], parts[1::2], parts[2::2], strict=False):
-        label = end in ("!", "?") or (end in (":", "=") and not re.match(r"\s*\d", after))
-        yield _WORD.findall(part), label, re.search(r"\d", part) is not None
 
 
 def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) -> Iterator[str]:
@@ -193,20 +133,30 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
 
     Beside items, a word alone between commas is one, too, if it is as long as names or coded words.
     """
-    size, asked = len(row.outputs[0]), {"var", *_WORD.findall(row.question.lower())}
-    is_name, is_coded = isinstance(params, Vt | Graph), not isinstance(params, Cwe)
+    size, asked = len(row.outputs[0]), {"var", *WORD.findall(row.question.lower())}
+    is_name, is_listed = isinstance(params, Vt | Graph), isinstance(params, Cwe)
 
     def is_known(word: str) -> bool:
         if is_name:
-            marked = (f"{mark} {word.upper()}" for mark in ("VAR", "->"))
             may_be = word.lower() not in asked and (len(word) >= 5 or word.isupper())
-            return may_be and any(contains(row.context, name) for name in marked)
-        if is_coded:
-            return len(word) == size and contains(row.context, word.lower())
-        return any(f". {word.lower()}{end}" in row.context for end in " \n")
+            return may_be and any(
+                contains(row.context, mark + word.upper()) for mark in ("VAR ", "-> ")
+            )
+        if is_listed:
+            return any(f". {word.lower()}{end}" in row.context for end in " \n")
+        return len(word) == size and contains(row.context, word.lower())
+
+    def may_be(word: str) -> bool:
+        return (
+            word.isupper() and word.isalpha()
+            if is_name
+            else len(word) > 3
+            if is_listed
+            else len(word) == size
+        )
 
     def without_notes(note: re.Match[str]) -> str:
-        return note[0] if any(map(is_known, _WORD.findall(note[0]))) else ","
+        return note[0] if any(map(is_known, WORD.findall(note[0]))) else ","
 
     runs: list[list[str]] = [[]]
     listed: set[str] = set()
@@ -219,17 +169,13 @@ def _items(row: Row, params: Vt | Graph | Cwe | Fwe, text: str, gold: set[str]) 
             or is_known(word)
         ]
         listed.update(known)
-        yield from (word for word in known if is_coded or word in gold)
+        yield from (word for word in known if not is_listed or word in gold)
         if label or (max(1, 2 * len(known) + 1) < len(words) <= 25 and not counted):
             runs.append([])  # a sentence; after 25 words, a list without separators
             continue
-        runs[-1] += known
-        if is_name or not is_coded:
-            is_item = len(words) == 1 and not counted and words[0].isalpha()
-            is_item = is_item and (words[0].isupper() if is_name else len(words[0]) > 3)
-        else:
-            is_item = all(len(word) == size for word in words)
-        runs[-1] += {word.lower() for word in words if is_item} - SPEECH - asked
+        several = not is_name and not is_listed
+        alone = all(map(may_be, words)) and (several or (len(words) == 1 and not counted))
+        runs[-1] += [*known, *({*map(str.lower, words if alone else ())} - SPEECH - asked)]
     for run in runs:
         if len(run) > 1 or not listed.isdisjoint(run):
             yield from filter(str.isascii, run)
@@ -260,16 +206,6 @@ def short_answers(answer: str) -> list[str]:
     return [text, *(each.strip(_EDGES + ".") for each in marked[-1:])]
 
 
-def normalized(text: str) -> str:
-    """Return a text as SQuAD compares it: lower case, without punctuation and articles.
-
-    >>> normalized("The U.S.  Army!")
-    'us army'
-    """
-    kept = (c for c in text.lower() if unicodedata.category(c)[0] != "P" and c not in "$+<=>^`|~")
-    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", "".join(kept)).split())
-
-
 def _token_f1(given: str, wanted: str) -> float:
     """Return the F1 of the words of two normalized texts, as SQuAD and HotpotQA compute it."""
     if given != wanted and not {"yes", "no", "noanswer"}.isdisjoint((given, wanted)):
@@ -277,19 +213,3 @@ def _token_f1(given: str, wanted: str) -> float:
     words, gold = Counter(given.split()), Counter(wanted.split())
     shared = (words & gold).total()
     return 2 * shared / (words.total() + gold.total()) if shared else float(given == wanted)
-
-
-def contains(text: str, words: str) -> bool:
-    """Whether a text contains words, with no letter, digit or hyphenated word joined to them.
-
-    >>> contains("-cat", "cat"), contains("cat-food", "cat"), contains("cat.", "cat")
-    (True, False, True)
-    """
-    start = text.find(words)
-    while start >= 0:  # `find`, since a pattern for each word would cost more than its search
-        end = start + len(words)
-        joined = re.search(r"\w-?\Z", text[max(0, start - 2) : start])
-        if not joined and not re.match(r"-?\w", text[end : end + 2]):
-            return True
-        start = text.find(words, start + 1)
-    return False
