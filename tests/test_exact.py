@@ -378,6 +378,24 @@ def test_a_date_is_read_in_every_form_and_looked_up_in_the_context(
     assert failure_of(one, TASKS["qa_1"], said, score, None) == label
 
 
+@pytest.mark.parametrize(
+    ("gold", "said"),
+    [
+        ("Straßburg", "Strasbourg"),
+        ("Thomas Edison", "Томас Эдисон"),
+        ("National Football League", "NFL"),
+        ("super-regional website", "superregional web site"),
+        ("$1.5 million", "1,500,000 dollars"),
+        ("the sixteenth century", "16th century"),
+        ("twelve", "12"),
+        ("to reduce costs and maximize profits", "reducing costs, maximizing profits"),
+    ],
+)
+def test_names_and_numbers_are_known_in_other_spellings(gold: str, said: str) -> None:
+    one = Row(0, "qa_1", "Document 1:\nNo.", "Question: Which?", "", (gold,), 32, 4096, ())
+    assert failure_of(one, TASKS["qa_1"], said, 0.0, None) == "right, in another form"
+
+
 @pytest.mark.parametrize("longer", ["{}8", "4{}", "{}{}"])
 def test_a_longer_value_around_the_gold_one_is_more_than_the_gold_answers(longer: str) -> None:
     one, task = row("niah_single_1"), TASKS["niah_single_1"]

@@ -121,7 +121,8 @@ def _of_rest(row: Row, task: Task, text: str, named: exact.Named) -> str:
     return ABSENT if found else OTHER
 
 
-_ITEM = re.compile(r"[,;/|\n()]|\b(?:or|and|not|but)\b")
+_FIRST = re.compile(r"[,;/\n(]")
+_ITEM = re.compile(r"[,;/\n()]|\b(?:or|and|not|but)\b")
 
 
 def _of_free_words(row: Row, answer: str, text: str) -> str:
@@ -160,13 +161,16 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
     is_asked = 2 * len(said) >= len(asked) and _covers(asked, said, eq)
     if is_asked or wording.PLAN.search(short):
         return OTHER
-    if len(short) < 10 * _LONG and contains(context, short.lower()):
+    first = _FIRST.split(short)[0]
+    telling = {*words_of(first)} - wording.FILLER and {*folded(first)} - {*asked}
+    may_be = [short, first] if telling else [short]
+    if any(len(one) < 10 * _LONG and _is_in(context, one) for one in may_be):
         return CONTEXT
     own = _own_words(row, text)
     if denies(own):
         return REFUSAL
     every = [*wording.names(short, asked)]
-    if 2 * len("".join(name for name in every if contains(context, name))) > len("".join(every)):
+    if 2 * len("".join(name for name in every if _is_in(context, name))) > len("".join(every)):
         return CONTEXT
     if every:
         return ABSENT
@@ -178,17 +182,23 @@ def _of_free_words(row: Row, answer: str, text: str) -> str:
 
 def _names_more(row: Row, answer: str) -> bool:
     """Whether a right answer in free words has other names, numbers or items of the context."""
-    text, context, asked = wording.ASIDES.sub("", plain(answer)), lower(row.context), _asked(row)
+    text, context = wording.ASIDES.sub("", plain(answer)), lower(row.context)
     gold = [word for output in row.outputs for word in folded(output)]
-    known = [*asked, *gold]
+    known = [*_asked(row), *gold]
     items = _ITEM.split(text) if len(words_of(text)) <= 4 * _FEW else []
-    items = [
-        item.strip(" .").lower() for item in items if {*folded(item)} - {*wording.SPEECH, *known}
-    ]
-    return not {*gold} <= {"yes", "no"} and any(
-        len(name) >= _BEGUN and contains(context, name)
-        for name in (*wording.names(text, known), *items)
+    items = [item.strip(" .\"'") for item in items]
+    items = [item for item in items if {*folded(item)} - {*wording.SPEECH, *known}]
+    every = [name for name in (*wording.names(text, known), *items) if len(name) >= _BEGUN]
+    return not {*gold} <= {"yes", "no"} and (
+        any(_is_in(context, name) for name in every)
+        or any(item.istitle() and wording.NAME.fullmatch(item) for item in items)
     )
+
+
+def _is_in(context: str, name: str) -> bool:
+    """Whether a context has a name, or a number also with other separators."""
+    grouped = re.sub(r"(?<=\d)[. ](?=\d{3})", ",", name.lower())
+    return contains(context, name.lower()) or (grouped != name and contains(context, grouped))
 
 
 def _asked(row: Row) -> list[str]:

@@ -213,7 +213,7 @@ def in_digits(text: str) -> str:
 #: The capital of a sentence that does not begin with a name of several words.
 _BEGINS = re.compile(r"(?:^|(?<=[.!?:]\s)|(?<=\n))[A-Z](?=[\w'\u2019]*[ ,.:!]+(?:[^A-Z\s]|I\b))")
 #: Proper names and numbers; a number of one or two digits is in any text, so with a word.
-_NAME = re.compile(
+NAME = re.compile(
     r"[A-Z][\w'-]*(?:[ .]+(?:(?:of|the|de|van|von) )?(?:[A-Z][\w'-]*|\d{1,2}(?![\d.,]*\d)))*"
     r"|\b\d{1,2} [a-z]+|[a-z]+ \d{1,2}(?!\S)|\d+(?:[.,]\d+)*"
 )
@@ -222,7 +222,7 @@ _NAME = re.compile(
 def names(text: str, asked: Collection[str]) -> Iterator[str]:
     """Yield the proper names and numbers of an answer that are not in the question."""
     text = _BEGINS.sub(lambda capital: capital[0].lower(), text)
-    for match in _NAME.findall(LIST_NUMBER.sub("", text)):
+    for match in NAME.findall(LIST_NUMBER.sub("", text)):
         words = match.lower().split()
         while words and re.split(r"\W", words[0])[0] in FILLER:
             del words[0]
