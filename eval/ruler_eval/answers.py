@@ -162,6 +162,7 @@ class Validity:
     #: Answers with reasoning in the text that was generated as the answer: of any protocol but
     #: `thinking`, or left over after it was taken out.
     reasoning: int = 0
+    apart: int = 0  # answers with reasoning beside them, of any protocol but `thinking`
     most_common: int = 0  # answers that have the most frequent text
     #: System fingerprints of the replies; several mean that the server changed.
     fingerprints: int = 0
@@ -208,7 +209,9 @@ class Validity:
             if 0 < number < self.answered and number >= limit * self.answered
         ]
         versions = f"the server changed in mid-run: {self.fingerprints} system fingerprints"
-        return (*doubtful, *([versions] if self.fingerprints > 1 else []))
+        apart = f"reasoning came with {counted(self.apart, 'answer')}; use --protocol thinking"
+        more = {versions: self.fingerprints > 1, apart: self.apart > 0}
+        return (*doubtful, *(text for text, holds in more.items() if holds))
 
     @property
     def exit_status(self) -> int:
@@ -230,7 +233,7 @@ class Tally:
     def __init__(self, protocol: str, *, opened: bool = False) -> None:
         """Start at nothing; `opened` as in `scored_text`."""
         self._thinking, self._opened = protocol == "thinking", opened
-        self._counts = Counter(rows=0, answered=0, empty=0, cut_off=0, reasoning=0)
+        self._counts = Counter(rows=0, answered=0, empty=0, cut_off=0, reasoning=0, apart=0)
         self._models, self._texts = Counter[str](), Counter[int]()
         self._fingerprints = set[str]()
 
@@ -260,6 +263,7 @@ class Tally:
             empty=empty,
             cut_off=answer.finish == "length" or (empty and bool(thought)),
             reasoning=reasoning.is_in(text if self._thinking else answer.text),
+            apart=bool(answer.reasoning) and not self._thinking,
         )
         self._texts[hash(text)] += 1
         self._fingerprints.update(filter(None, [answer.system_fingerprint]))

@@ -259,8 +259,10 @@ def test_reasoning_that_comes_apart_stays_apart(
         assert special == {False if protocol == "thinking" else None}
     assert {line["text"] for line in lines(tmp_path)} == {"I do not know."}
     assert {line["reasoning"] for line in lines(tmp_path)} == {server.message[name]}
-    (score,) = ruler_eval.score(tmp_path, frozen, partial=True).to_records()
-    assert score["score"] == 0
+    scores = ruler_eval.score(tmp_path, frozen, partial=True)
+    assert [score["score"] for score in scores.to_records()] == [0]
+    told = "reasoning came with 12 answers; use --protocol thinking"
+    assert (told in scores.validity.warnings) == (protocol != "thinking")
 
 
 def test_a_model_that_was_cut_off_while_it_thought_has_answered_nothing(
