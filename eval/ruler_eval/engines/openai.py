@@ -70,7 +70,7 @@ class OpenAiOptions:
     #: sends the prompt as text; `chat` the user's turn, to a server that applies the template.
     api: Literal["completions", "text", "chat"] = "completions"
     concurrency: PositiveInt = 16  # requests at once
-    patience: float = 300.0  # seconds that a row is tried for
+    patience: float = 300.0  # seconds that a row is tried for, and that a first prompt may take
     timeout: float = 1800.0  # seconds that one try may take
     tolerance: float = 0.0  # share of a prompt by which counts may differ; see `Api.slack`
     max_completion_tokens: bool = False  # send the limit under this name, not as `max_tokens`
