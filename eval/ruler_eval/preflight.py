@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
@@ -131,8 +131,7 @@ def diagnose(
         option = f"--price {price}"
         raise UsageError(option, "must be over 0, and needs --gpu")
     if config.engine == "openai":
-        options = {"patience": PATIENCE, **config.options}
-        config = EvalConfig.of({**config.to_arguments(), "options": options})
+        config = replace(config, options={"patience": PATIENCE, **config.options})
     inputs = open_inputs(config)
     findings = [*_examine_tokenizer(inputs), *_examine_engine(inputs)]
     inputs.use_fast_counter()  # as a run does
