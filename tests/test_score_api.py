@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,6 @@ from ruler_report.results_file import read_results
 from tests.running.processes import evaluate
 from tests.runs import golden, make_run, patchy, rows_of
 from tests.test_score import adversarial
-
-
-def test_three_predictions_are_scored_in_three_lines(sample_build: Path) -> None:
-    one, two = (" ".join(row.outputs) for row in rows_of(sample_build, "vt_4096")[:2])
-    code = f"""
-import ruler_eval
-predictions = {{"vt_4096/0": {one!r}, "vt_4096/1": {two!r}, "vt_4096/2": "VAR"}}
-print(ruler_eval.score(predictions, {str(sample_build)!r}, partial=True))
-"""
-    assert len(code.strip().splitlines()) == 3
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("task    4K\nvt   66.67\nvalidity: 3 of 6 rows answered; 0 empty")
 
 
 def said(data: Path, say: Callable[..., Any], configs: list[str]) -> dict[str, str]:
