@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from time import process_time
 from typing import Literal
 
 import pytest
@@ -394,6 +395,17 @@ def test_a_date_is_read_in_every_form_and_looked_up_in_the_context(
 def test_names_and_numbers_are_known_in_other_spellings(gold: str, said: str) -> None:
     one = Row(0, "qa_1", "Document 1:\nNo.", "Question: Which?", "", (gold,), 32, 4096, ())
     assert failure_of(one, TASKS["qa_1"], said, 0.0, None) == "right, in another form"
+
+
+@pytest.mark.parametrize(
+    "text", ["x" + "\n" * 20_000 + "x", ". " * 10_000, "let me " + " " * 20_000]
+)
+@pytest.mark.parametrize("task", ["niah_single_1", "cwe", "qa_1"])
+def test_an_endless_answer_is_read_in_little_time(task: str, text: str) -> None:
+    start = process_time()
+    failure_of(row(task), TASKS[task], text, 0.0, None)
+    exact_scores(row(task), TASKS[task], text, 0.0)
+    assert process_time() - start < 3
 
 
 @pytest.mark.parametrize("longer", ["{}8", "4{}", "{}{}"])

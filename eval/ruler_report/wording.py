@@ -72,7 +72,8 @@ def plain(answer: str) -> str:
         text = re.sub(rf"(?<=[!-~])(?={_UNSPACED})|(?<={_UNSPACED})(?=[!-~])", " ", text)
     for pattern, by in _STRUCTURE:
         text = pattern.sub(by, text)
-    return re.sub(r"\s*(?:\.\.\.+\s*)?\Z", "", text)
+    text = text.rstrip()
+    return text.rstrip(". ") if text.endswith("...") else text
 
 
 _SEGMENT = re.compile(r"([\n\r,;.:!?()\[\]\"\u201c-\u201f\u00ab\u00bb\u300c\u300d|/\u2026<>=\u2022"
