@@ -216,7 +216,26 @@ def test_rows_with_another_text_are_not_this_projects_though_the_questions_are(
     assert "questions and answers of 3 rows the same; text not compared" in str(found)
     identities = ruler_builders.identify(path, tokenizer="mistral")
     assert identities.exit_status == 1
-    assert "with mistral the prompt differs from character" in str(identities)
+    differs = "balanced with mistral: row 0: same answers, the prompt differs from character"
+    assert differs in str(identities)
+
+
+def test_a_row_that_was_edited_does_not_hide_what_made_the_others(
+    builds: Builds, tmp_path: Path
+) -> None:
+    own = ruler_builders.export(builds("vt,fwe", tokenizer="mistral"), tool="jsonl", out=tmp_path)
+    balanced = [json.loads(line) for line in (own / "vt_1024.jsonl").read_text().splitlines()]
+    theirs = [*map(as_upstream, upstream_rows(NEW, "niah_single_1"))]
+    for records, column, by, name in (
+        (balanced, "context", ("balanced", "mistral"), "vt_1024.jsonl"),
+        (theirs, "input", (NEW, TOKENIZER), "niah_single_1_4096.jsonl"),
+    ):
+        text = str(records[0][column])
+        records[0][column] = f"{text[:115]}#{text[116:]}"
+        (found,) = ruler_builders.identify(write(tmp_path / "edited" / name, records))
+        assert (found.edition, found.tokenizer, found.same) == (*by, 2)
+        said = "2 of 3 rows the same; row 0: same answers, the prompt differs from character 115"
+        assert str(found).endswith(said)
 
 
 def test_rows_of_the_sources_that_the_environment_names_are_identified(

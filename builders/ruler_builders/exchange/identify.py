@@ -30,6 +30,7 @@ from ruler_builders.upstream.state import UpstreamRow
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, read_manifest
 from ruler_data.names import config_name, parse_length
+from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Niah, Ruler2
 from ruler_data.tokenizers import PromptTokenizer, load_tokenizer
 from ruler_data.tokenizers.protocol import template_reserve
@@ -64,8 +65,8 @@ class Identity:
         words: version of wonderwords; empty where the task needs none or both give the same.
         template: upstream's chat template in the prompts, or `another`; `base` for none.
         same: number of rows that came out byte for byte.
-        nearest: where no row came out: the closest edition and where it parts, or why no text was
-            compared.
+        nearest: where the first row that is not the same differs; where no row is the same, after
+            the closest edition, or why no text was compared.
         untested: tokenizers that are not here, and what else could not be tried.
     """
 
@@ -88,8 +89,9 @@ class Identity:
             return f"{name}: no known edition{prompts}; {self.nearest}"
         words = f", wonderwords {self.words}" if self.words else ""
         counted = f"tokenizer {self.tokenizer or 'unknown'}"
-        same = f"{self.same} of {self.rows} rows the same" if self.same else self.nearest
-        return f"{name}: {self.edition}, {counted}{words}{prompts}: {same}"
+        same = f"{self.same} of {self.rows} rows the same" if self.same else ""
+        found = "; ".join(filter(None, (same, self.nearest)))
+        return f"{name}: {self.edition}, {counted}{words}{prompts}: {found}"
 
 
 class Identities(tuple[Identity, ...]):
@@ -191,8 +193,8 @@ class _Bench:
             template=first.template if first.template in TEMPLATES else "another",
             tokenizer=self._named,
         )
-        if self._asks(rows):
-            return self._balanced(found, rows)
+        if asked := self._asked(rows):
+            return self._balanced(found, rows, asked)
         if isinstance(first.task.params, Ruler2):
             return replace(found, nearest=OTHER if first.layout == OWN else UNREPEATABLE)
         if first.layout == OWN:  # its lengths are those of the prompts as they are sent
@@ -206,57 +208,52 @@ class _Bench:
             if one.same == len(rows):
                 full.append(one)
         untested = tuple(dict.fromkeys(notes))
-        _, best = max(tries, key=lambda one: (one[1].same, one[0]), default=(0, None))
+        equal = _best(tries)
+        best = equal[0] if equal else None
         if best is None or not best.same:
             return replace(found, untested=untested, nearest=_nearest(first, best))
         alone = best.edition != "upstream-2025-01" or first.task.name == "vt"
+        made = (one for one in equal if (one.edition, one.words) == (best.edition, best.words))
         return replace(
             best,
             edition=best.edition if alone else f"{best.edition} (and upstream-2024-04)",
-            tokenizer=self._named or " or ".join(one.tokenizer for one in full) or best.tokenizer,
-            nearest="",
+            tokenizer=self._named or " or ".join(dict.fromkeys(one.tokenizer for one in made)),
             untested=untested,
         )
 
-    def _asks(self, rows: Sequence[OtherRow]) -> bool:
-        """Whether the balanced edition asks this, which needs no tokenizer."""
+    def _asked(self, rows: Sequence[OtherRow]) -> int:
+        """Return how many rows the balanced edition asks, which needs no tokenizer."""
         sources = TokenizedSources(self._seed, self._library, ByteCounter())
-        try:
-            for place, row in enumerate(rows):
+        asked = 0
+        for place, row in enumerate(rows):
+            with suppress(RulerError):
                 made = make_row(row.task, sources, _index(row, place), Target(16384, 0))
-                if (made.outputs, made.question) != (row.outputs, row.question):
-                    return False
-        except RulerError:
-            return False
-        return True
+                asked += (made.outputs, made.question) == (row.outputs, row.question)
+        return asked
 
-    def _balanced(self, found: Identity, rows: Sequence[OtherRow]) -> Identity:
+    def _balanced(self, found: Identity, rows: Sequence[OtherRow], asked: int) -> Identity:
         """Return which tokenizer makes the text of rows that the balanced edition asks."""
-        asked = f"questions and answers of {len(rows)} rows the same"
-        best = replace(
-            found,
-            edition=BALANCED,
-            nearest=f"{asked}; text not compared",
-            untested=(*self._missing, COUNTS_OTHERWISE),
-        )
+        tries: list[Try] = []
         for size, (name, one) in product(_lengths(rows), self._tokenizers.items()):
             fits = (_sent(one, row, size - self._reserve) for row in rows)
-            if name not in self._sure and not all(fits):
+            if name not in self._sure and not any(fits):
                 continue
             sources = TokenizedSources(self._seed, self._library, one)
             target = Target(size, template_reserve(one), self._reserve)
-            tried = replace(found, tokenizer=name)
-            for place, row in enumerate(rows):
-                made = make_row(row.task, sources, _index(row, place), target).unpack()
-                if made.prompt != row.prompt:
-                    shared = len(commonprefix([made.prompt, row.prompt]))  # noqa: RUF071
-                    differs = f"with {name} the prompt differs from character {shared:,}"
-                    best = replace(tried, nearest=f"nearest is {BALANCED}: {asked}, {differs}")
-                    break
-                tried = replace(tried, edition=BALANCED, same=place + 1)
-            if tried.same:
-                return tried
-        return best
+            made = (
+                make_row(row.task, sources, _index(row, place), target).unpack()
+                for place, row in enumerate(rows)
+            )
+            tried = replace(found, edition=BALANCED, tokenizer=name)
+            tries.append(_compared(tried, rows, made))
+            if tries[-1][1].same == len(rows):
+                break
+        if not tries:
+            said = f"questions and answers of {asked} rows the same; text not compared"
+            untested = (*self._missing, COUNTS_OTHERWISE)
+            return replace(found, edition=BALANCED, nearest=said, untested=untested)
+        best = _best(tries)[0]
+        return best if best.same else replace(best, edition="", nearest=_nearest(rows[0], best))
 
     def _tries(self, found: Identity, rows: Sequence[OtherRow], notes: list[str]) -> Iterator[Try]:
         """Yield what each edition makes, with the tokenizers that count the stored lengths."""
@@ -264,7 +261,9 @@ class _Bench:
         template = TEMPLATES.get(rows[0].template, rows[0].template)
         wordy = "words" in task.sources or isinstance(task.params, Cwe)
         versions = tuple(WORDS_SHA256.values()) if wordy else ("",)
-        counted = {name: one for name, one in self._tokenizers.items() if _counts(one, rows)}
+        counts = {name: _counts(one, rows) for name, one in self._tokenizers.items()}
+        most = max(counts.values(), default=0)
+        counted = {name: self._tokenizers[name] for name in counts if counts[name] == most > 0}
         if not counted:
             notes.append(COUNTS_OTHERWISE)
         for length, edition, words in product(_lengths(rows), EDITIONS.values(), versions):
@@ -285,20 +284,27 @@ class _Bench:
                     yield 0, tried
 
 
-def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow]) -> Try:
-    """Return a try with the number of rows that are the same, and where the next one differs."""
-    for same, (row, again) in enumerate(zip(rows, made, strict=False)):
+def _best(tries: Sequence[Try]) -> list[Identity]:
+    """Return those with the most rows the same; of these, where the first other is most alike."""
+    most = max(((one.same, alike) for alike, one in tries), default=None)
+    return [one for alike, one in tries if (one.same, alike) == most]
+
+
+def _compared(tried: Identity, rows: Sequence[OtherRow], made: Iterable[UpstreamRow | Row]) -> Try:
+    """Return a try with the number of rows that are the same, and where the first other differs."""
+    alike, same, differs = 0.0, 0, ""
+    for place, (row, again) in enumerate(zip(rows, made, strict=False)):
         text, outputs = again.prompt, tuple(again.outputs)
         length = row.length if tried.tokenizer and row.length is not None else again.length
         if (text, outputs, again.length) == (row.prompt, row.outputs, length):
-            continue
-        shared = len(commonprefix([text, row.prompt]))  # noqa: RUF071 - of characters
-        differs = f"its answers are {again.outputs!s:.60}"
-        if outputs == row.outputs:
-            differs = f"same answers, the prompt differs from character {shared:,}"
-        alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
-        return alike, replace(tried, same=same, nearest=differs)
-    return 0, replace(tried, same=len(rows))
+            same += 1
+        elif not differs:
+            shared = len(commonprefix([text, row.prompt]))  # noqa: RUF071 - of characters
+            differs = f"row {place}: its answers are {again.outputs!s:.60}"
+            if outputs == row.outputs:
+                differs = f"row {place}: same answers, the prompt differs from character {shared:,}"
+            alike = shared / max(len(row.prompt), 1) + (outputs == row.outputs)
+    return alike, replace(tried, same=same, nearest=differs)
 
 
 def _index(row: OtherRow, place: int) -> int:
@@ -312,16 +318,15 @@ def _sent(tokenizer: PromptTokenizer, row: OtherRow, limit: int) -> bool:
     return 0.9 * limit < found <= limit if row.length is None else found == row.length
 
 
-def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> bool:
-    """Whether the stored lengths are a tokenizer's; vt's may count its example twice."""
-    for row in rows:
-        if row.length is None:
-            return True
-        found = tokenizer.count([row.prompt])[0] + row.task.max_new_tokens
-        slack = 500 if row.task.name == "vt" else 0
-        if not found - max(slack, 1) <= row.length <= found + slack:
-            return False
-    return True
+def _counts(tokenizer: PromptTokenizer, rows: Sequence[OtherRow]) -> int:
+    """Return how many stored lengths are a tokenizer's; vt's may count its example twice."""
+    slack = 500 if rows[0].task.name == "vt" else 0
+    found = tokenizer.count([row.prompt for row in rows])
+    return sum(
+        row.length is None
+        or -max(slack, 1) <= row.length - count - row.task.max_new_tokens <= slack
+        for row, count in zip(rows, found, strict=True)
+    )
 
 
 def _lengths(rows: Sequence[OtherRow]) -> list[int]:
