@@ -23,6 +23,7 @@ from ruler_builders.upstream import (
     model_template,
     replay,
 )
+from ruler_data.manifest import SourceInfo
 from ruler_data.tasks import TASKS
 from tests.commands import finish, spawn, started
 from tests.conftest import Builds, Cli
@@ -157,6 +158,26 @@ def test_rows_that_were_exported_are_imported_as_they_were(
         assert [row.evidence for row in after] == [row.evidence for row in before], name
         found = [what for what in done.defects[name] if "answer" in what]
         assert not found, (name, found)
+
+
+def test_the_digest_of_an_imports_source_is_of_all_its_rows_and_of_nothing_else(
+    builds: Builds, tmp_path: Path
+) -> None:
+    theirs = ruler_builders.export(builds("vt,fwe"), tool="upstream", out=tmp_path / "theirs")
+
+    def imported(name: str) -> SourceInfo:
+        out = tmp_path / name
+        done = ruler_builders.import_rows(theirs, tokenizer=TOKENIZER, out=out)
+        (source,) = done.manifest.sources
+        assert source.detail == "layout upstream, 2 files"
+        return source
+
+    before = imported("one")
+    (theirs / "ruler.json").write_text('{"data": "elsewhere"}')
+    assert imported("two") == before
+    for number, path in enumerate(sorted(theirs.rglob("*.jsonl"))):
+        path.write_text("\n" + path.read_text())
+        assert imported(f"edited-{number}") != before
 
 
 @pytest.mark.parametrize("task", ["cwe", "fwe", "niah_multikey_3"])
@@ -407,6 +428,7 @@ def test_a_tokenizer_that_only_the_manifest_names_is_told(tmp_path: Path, cli: C
     )
     done = cli("identify", tmp_path / "data")
     assert "balanced, tokenizer own-tokenizer (by its manifest)" in done.stdout
+    assert done.stderr.count("tokenizers not here: ") == 1 and len(done.stderr.splitlines()) == 2
 
 
 def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli: Cli) -> None:
@@ -418,6 +440,7 @@ def test_imported_rows_are_run_scored_and_their_card_says_so(tmp_path: Path, cli
     assert ruler_eval.score(tmp_path / "run", data).to_records()[0]["score"] == 1
     card = (data / "README.md").read_text()
     assert "# RULER (imported)" in card and "Somebody else drew these rows" in card
+    assert "use: 1 synthetic task, at" in card and "| Size | 1 config, named" in card
     assert cli("card", data).stdout == card
 
 

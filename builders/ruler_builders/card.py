@@ -15,7 +15,7 @@ import yaml
 from ruler_data.dataset import open_source
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import BALANCED, IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import check_repo, parse_config, quote, released_version
+from ruler_data.names import check_repo, counted, parse_config, quote, released_version
 from ruler_data.parquet import CANARY, read_rows
 from ruler_data.row import Row
 from ruler_data.tasks import Metric, Task
@@ -86,6 +86,7 @@ def card_files(
         "registry": REGISTRY,
         "uses": _uses(manifest),
         "canary": CANARY,
+        "counted": counted,
     }
     return {
         "README.md": template("dataset.md.j2").render(variables).encode(),

@@ -26,7 +26,7 @@ from ruler_builders.upstream import Arguments, edition_of, model_template
 from ruler_builders.upstream.columns import written_rows
 from ruler_data.dataset import Source, open_source, read_in_order
 from ruler_data.errors import UsageError
-from ruler_data.names import config_file, parse_config, parse_lengths, parse_names, quote
+from ruler_data.names import config_file, counted, parse_config, parse_lengths, parse_names, quote
 from ruler_data.row import Row
 from ruler_data.terminal import raise_if_interrupted
 from ruler_data.tokenizers.registry import find_by_fingerprint, load_tokenizer
@@ -90,9 +90,10 @@ def _write(tool: str, source: Source, names: Collection[str], folder: Path) -> N
     for word, value in (("CONFIG", longest), ("TASK", of), ("LENGTH", str(length))):
         usage = usage.replace(word, value)
     text = (
-        f"# RULER for {tool}\n\n{len(names)} configs of {where}: edition {manifest.edition}, "
-        f"tokenizer {manifest.tokenizer.name}.\n`ruler.json` has their limits, metrics and "
-        f"digests. Decode greedily.\n\n```sh\n{usage}\n```\n"
+        f"# RULER for {tool}\n\n{counted(len(names), 'config')} of {where}: "
+        f"edition {manifest.edition}, tokenizer {manifest.tokenizer.name}.\n"
+        "`ruler.json` has their limits, metrics and digests. Decode greedily.\n\n"
+        f"```sh\n{usage}\n```\n"
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 

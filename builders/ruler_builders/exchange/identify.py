@@ -163,7 +163,7 @@ class _Bench:
         self._seed = seed
         self._library = Library(sources, network=False)
         self._tokenizers: dict[str, PromptTokenizer] = {}
-        self._missing: list[str] = []
+        missing: list[str] = []
         self._named = ""  # the tokenizer of a build of this project, which may not be here
         self._reserve, self._sure = 0, {tokenizer}  # tokenizers whose rows these are said to be
         with suppress(RulerError):
@@ -176,7 +176,8 @@ class _Bench:
             except (UsageError, RulerError):
                 if tokenizer:
                     raise
-                self._missing.append(f"tokenizer {name} is not here")
+                missing.append(name)
+        self._missing = [f"tokenizers not here: {', '.join(missing)}"] if missing else []
 
     @cache  # noqa: B019 - lives for one command
     def _sources(self, version: str) -> UpstreamSources:

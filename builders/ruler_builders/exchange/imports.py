@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -32,7 +31,7 @@ from ruler_builders.upstream import TEMPLATES, UpstreamSources
 from ruler_builders.upstream.columns import evidence_spans, prompt_tokens
 from ruler_data.errors import RulerError
 from ruler_data.manifest import IMPORTED, ConfigInfo, Manifest, SourceInfo
-from ruler_data.names import config_file, config_name, parse_config, parse_length
+from ruler_data.names import config_file, config_name, counted, parse_config, parse_length
 from ruler_data.parquet import read_rows
 from ruler_data.row import Row
 from ruler_data.suites import RULER
@@ -61,9 +60,9 @@ class Imported:
     skipped: tuple[str, ...]
 
     def __str__(self) -> str:
-        configs = self.manifest.configs
-        rows = sum(info.rows for info in configs.values())
-        return f"{self.report()}\n{self.folder}: {len(configs)} configs, {rows} rows imported"
+        configs = counted(len(self.manifest.configs), "config")
+        rows = counted(sum(info.rows for info in self.manifest.configs.values()), "row")
+        return f"{self.report()}\n{self.folder}: {configs}, {rows} imported"
 
     def to_record(self) -> dict[str, object]:
         """Return the defects as plain values."""
@@ -114,7 +113,7 @@ def import_rows(
             suite="ruler2" if tasks else "ruler",
             tasks=tasks,
             tokenizer=context.tokenizer_info,
-            sources=(_source(repo or Path(data).name, repo, paths, spool.layouts),),
+            sources=(_source(repo or Path(data).name, repo, sorted(spool.files), spool.layouts),),
             configs={
                 name: _write(folder.path, context, name, spool)
                 for name in sorted(spool.figures, key=config_place)
@@ -149,6 +148,7 @@ class _Spool:
     Attributes:
         bad: rows that cannot be read, each with its reason.
         figures: by config, the number of rows and of those with each defect.
+        files: that have rows; a folder keeps other things, such as settings.
         layouts: names of the layouts that occur.
         template: the chat template of all prompts; empty for none.
     """
@@ -157,6 +157,7 @@ class _Spool:
         self.folder = folder
         self.bad: list[str] = []
         self.figures: dict[str, Counter[str]] = {}
+        self.files = set[Path]()
         self.layouts: set[str] = set()
         self.template = ""
         self._gold = gold
@@ -168,12 +169,13 @@ class _Spool:
             RulerError: rows cannot be read, or have different chat templates.
         """
         templates = set[str]()
-        for row in chain.from_iterable(read_file(path, size) for path in files):
+        for path, row in ((file, row) for file in files for row in read_file(file, size)):
             if isinstance(row, str):
                 self.bad.append(row)
             elif row.size is None:
                 self.bad.append(f"{row.where}: no name tells its length in tokens; give --length")
             else:
+                self.files.add(path)
                 templates.add(row.template)
                 self._add(config_name(row.task.name, row.size), row)
         if len(templates) > 1:

@@ -6,6 +6,7 @@ Normalization: a byte order mark at the start is dropped, CR LF and CR become LF
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from os.path import commonpath
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from ruler_data.files import sha256_file
 
 
 def sha256_of(paths: Sequence[Path]) -> str:
-    """Return the sha256 of a file, or of the names and hashes of several."""
+    """Return the sha256 of a file, or of several one's places in their folder and hashes."""
     if len(paths) == 1:
         return sha256_file(paths[0])
-    return sha256_listing({path.name: sha256_file(path) for path in paths})
+    folder = commonpath([path.parent for path in paths])
+    return sha256_listing(
+        {path.relative_to(folder).as_posix(): sha256_file(path) for path in paths}
+    )
 
 
 def sha256_listing(hashes: Mapping[str, str]) -> str:
