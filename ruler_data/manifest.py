@@ -335,7 +335,8 @@ class Manifest:
         """Read a manifest, of this version or another: fields that it does not know are ignored.
 
         Raises:
-            RulerError: it is not a manifest of this format, or it was edited.
+            UsageError: it has another format.
+            RulerError: it is not a manifest, or it was edited.
         """
         from pydantic import ValidationError
 
@@ -345,7 +346,7 @@ class Manifest:
                 found, writer = (quote(str(body.get(key))) for key in ("format", "package_version"))
                 what = f"has the manifest format {found} of version {writer} of ruler-data"
                 remedy = f"and this version reads {FORMAT}: pip install -U ruler-data"
-                raise RulerError(where, f"{what}, {remedy}")
+                raise UsageError(where, f"{what}, {remedy}")
             manifest: Manifest = reader_of(Manifest).validate_json(text, strict=True)
             is_laid_out = text == layout(body)  # otherwise it may hold a key twice
             digest, found = body.pop("digest"), _self_digest(body)

@@ -15,7 +15,7 @@ import pytest
 
 import ruler_builders
 import ruler_eval
-from ruler_data import RulerError, digest_rows, load
+from ruler_data import UsageError, digest_rows, load
 from ruler_data.manifest import (
     ConfigInfo,
     FileInfo,
@@ -120,9 +120,10 @@ def test_of_a_newer_format_it_is_said_which_version_reads_it(copy: Path) -> None
             part.update(format=2, package_version="7.1.0")
 
     rewrite(copy, renew)
-    with pytest.raises(RulerError, match=r"of version '7\.1\.0' .* pip install -U") as error:
-        load(copy)
-    assert "\n" not in str(error.value)
+    for read in load, ruler_builders.verify:
+        with pytest.raises(UsageError, match=r"of version '7\.1\.0' .* pip install -U") as error:
+            read(copy)
+        assert "\n" not in str(error.value)
 
 
 def test_a_run_of_an_older_version_is_scored(tmp_path: Path) -> None:

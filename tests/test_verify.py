@@ -296,7 +296,6 @@ UNREADABLE: dict[str, bytes] = {
     "a number": b"1",
     "null": b"null",
     "an empty object": b"{}",
-    "another format": b'{"format": 2}',
     "configs in a list": b'{"format": 1, "digest": "", "data_version": "1.0.0", "configs": []}',
     "an endless number": b'{"format": ' + b"1" * 5000 + b"}",
     "nested too deep": b"[" * 200_000,
@@ -336,7 +335,7 @@ def test_a_folder_without_a_manifest_is_not_finished(
 ) -> None:
     copy = copy_of(sample_build, tmp_path)
     (copy / MANIFEST).unlink()
-    must_find(cli("verify", copy), MANIFEST, "not finished")
+    assert "not finished" in one_line(cli("verify", copy), 2)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file", "new\nline"])
@@ -352,10 +351,10 @@ def test_a_folder_that_was_never_a_build_is_told_from_one_that_is_not_finished(
     tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / "notes").mkdir()
-    said = one_line(cli("verify", tmp_path / "notes"), 1)
+    said = one_line(cli("verify", tmp_path / "notes"), 2)
     assert "is not the folder of a build" in said and "not finished" not in said
     (tmp_path / "begun" / STATE).mkdir(parents=True)
-    assert "the build is not finished" in one_line(cli("verify", tmp_path / "begun"), 1)
+    assert "the build is not finished" in one_line(cli("verify", tmp_path / "begun"), 2)
 
 
 def cast(column: str, to: pa.DataType) -> Callable[[pa.Table], pa.Table]:

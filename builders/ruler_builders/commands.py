@@ -200,8 +200,9 @@ def verify(
         ruler-data verify org/ruler --revision v1.0.0 --tasks vt
 
     Raises:
-        UsageError: the folder does not exist, or it has no such task or length.
-        RulerError: there is no manifest, or it cannot be read.
+        UsageError: the folder does not exist, or it has no such task or length; there is no
+            manifest, or it is of a newer format.
+        RulerError: the manifest is damaged.
     """
     from ruler_builders.proof import verify as prove
 

@@ -189,8 +189,9 @@ def verify(
     tokens.
 
     Raises:
-        UsageError: what is given does not exist or cannot be used, or has no such task or length.
-        RulerError: there is no manifest, or it cannot be read.
+        UsageError: what is given does not exist or cannot be used, or has no such task or length;
+            there is no manifest, or it is of a newer format.
+        RulerError: the manifest is damaged.
     """
     chosen = parse_names(tasks, "--tasks"), parse_lengths(lengths, "--lengths")
     folder, where, release = Path(data), str(data), None
@@ -270,7 +271,7 @@ def _manifest(folder: Path) -> Manifest:
     if (folder / STATE).exists() or any(folder.glob("*/*.parquet")):
         why = "the build is not finished; run `ruler-data build` with the same options to finish it"
     msg = f"{folder}: no {FILENAME}: {why}"
-    raise RulerError(msg)
+    raise UsageError(msg)
 
 
 def _plan(
