@@ -1,5 +1,6 @@
 """What a build is asked for: done exactly, or refused in one line before anything is written."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -94,6 +95,20 @@ def test_a_tokenizer_that_cannot_be_had_is_refused_with_the_names_that_are_known
         ("tokenizer_config.json", b'{"chat_template": "{{ messages.__class__.__mro__[1]() }}"}'),
         ("tokenizer_config.json", b'{"chat_template": "{{ nosuch.deep.er }}"}'),
         ("tokenizer_config.json", b'{"chat_template": 7}'),
+        *[
+            ("chat_template.jinja", b"{{ bos_token }}{{ messages[0]['content'][:%d] }}" % cut)
+            for cut in (50, 20_000)
+        ],
+        (
+            "tokenizer.json",
+            json.dumps(
+                {
+                    "added_tokens": [],
+                    "pre_tokenizer": {"type": "Whitespace"},
+                    "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"},
+                }
+            ).encode(),
+        ),
     ],
 )
 def test_a_broken_tokenizer_folder_is_refused_in_one_line(
@@ -105,6 +120,17 @@ def test_a_broken_tokenizer_folder_is_refused_in_one_line(
     line = one_line(run(*two_tasks, 1280, "--tokenizer", folder, "--out", tmp_path / "out"), code=2)
     assert "mine" in line
     assert not (tmp_path / "out").exists()
+
+
+def test_a_build_for_a_model_that_always_thinks_says_that_it_needs_a_reserve(
+    two_tasks: Asked, tmp_path: Path, tiny: Path
+) -> None:
+    folder = shutil.copytree(tiny, tmp_path / "mine")
+    (folder / "chat_template.jinja").write_text("{{ messages[0]['content'] }}\n<think>\n")
+    order = (*two_tasks, 1280, "--tokenizer", folder, "--out", tmp_path / "out")
+    said = succeeded(run(*order)).stderr
+    assert "opens a block of reasoning" in said and "--reserve 16384" in said
+    assert "reasoning" not in succeeded(run(*order, "--reserve", 64, "--force")).stderr
 
 
 HOSTILE = ("", "../x", "/etc", "two\nlines", "a" * 300, "-rf", "\x1b[31mred")
@@ -190,7 +216,8 @@ def test_a_damaged_manifest_is_refused_and_replaced_only_by_force(
     for data in (b"", b"{", b"\xff", b"[]", b'{"format": 9}'):
         (out / "manifest.json").write_bytes(data)
         before = snapshot(out)
-        assert "manifest.json" in one_line(run(*two_tasks, 1280, "--out", out), code=1)
+        code = 2 if b"format" in data else 1  # of another version
+        assert "manifest.json" in one_line(run(*two_tasks, 1280, "--out", out), code)
         assert_same(out, before)
     succeeded(run(*two_tasks, 1280, "--out", out, "--force"))
     assert_same(out, snapshot(small))

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from ruler_data import reasoning
 from ruler_data.names import counted, quote
 from ruler_data.row import Row
 from ruler_data.tasks import Task
-from ruler_eval import reasoning
 from ruler_eval.metrics import CLEANED, clean, score_row
 
 #: A sample of a row: its config, its index, and the number of the sample (0 unless several).
@@ -136,7 +136,7 @@ def scored_text(answer: Answer, *, opened: bool = False, cleaned: bool = True) -
     Args:
         answer: with a text.
         opened: whether the prompt itself opened a block of reasoning
-            (`ruler_eval.reasoning.opens`).
+            (`ruler_data.reasoning.opens`).
         cleaned: False for a metric that reads text as generated (`ruler_eval.metrics.CLEANED`).
     """
     is_apart = answer.reasoning is not None

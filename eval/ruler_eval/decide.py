@@ -22,11 +22,11 @@ import numpy as np
 
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import counted, parse_config, quote
+from ruler_data.reasoning import opens
 from ruler_data.row import Row, question_digest
 from ruler_data.tasks import TASKS
 from ruler_eval.answers import Answer, Key, score_answer
 from ruler_eval.data import Dataset
-from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, obstacles, read_info
 from ruler_eval.scoring import rows_of_run
 from ruler_eval.sequential import ALPHA, Side, interval_of, order_of, side_of

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ruler_data import reasoning
 from ruler_data.errors import UsageError
 from ruler_data.row import Row
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import reasoning
 
 ProtocolName = Literal["completion", "base", "chat", "thinking"]
 

@@ -25,12 +25,12 @@ from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import write_file
 from ruler_data.manifest import reader_of
 from ruler_data.names import counted, quote
+from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.terminal import warn
 from ruler_eval.answers import Answer, Key, Share, score_answer
 from ruler_eval.eval_config import EvalConfig, parse_options
 from ruler_eval.journal import unique
-from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RunFolder, RunInfo, faults, read_info
 from ruler_eval.runner import RunJob, open_job, requests
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from ruler_data.errors import RulerError
 from ruler_data.files import write_file
 from ruler_data.names import counted, parse_config
+from ruler_data.reasoning import opens, split
 from ruler_data.row import Row
 from ruler_data.terminal import progress, warn
 from ruler_eval import journal
@@ -30,7 +31,6 @@ from ruler_eval.engines import Engine, Request, prepare
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import Inputs, open_inputs
 from ruler_eval.models import trained_window
-from ruler_eval.reasoning import opens, split
 from ruler_eval.redact import redact
 from ruler_eval.run_dir import FAILURE, RunFolder, RunInfo, faults, read_info
 from ruler_eval.sharding import Shard, shares_of

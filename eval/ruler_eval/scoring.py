@@ -27,12 +27,12 @@ from ruler_data.dataset import Rows
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import FILENAME
 from ruler_data.names import is_repo, parse_config, quote, short_length
+from ruler_data.reasoning import opens
 from ruler_data.row import Row, question_digest
 from ruler_eval.answers import Answer, Key, Tally, Validity
 from ruler_eval.data import Dataset, open_dataset
 from ruler_eval.metrics import CLEANED, score_row
 from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import RUN_FILE, RunFolder, RunInfo, read_info
 
 if TYPE_CHECKING:

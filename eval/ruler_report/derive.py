@@ -20,10 +20,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ruler_data import reasoning
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.files import cache_dir, write_bytes
 from ruler_data.names import quote
-from ruler_eval import answers, journal, metrics, metrics_ruler2, reasoning, run_dir
+from ruler_eval import answers, journal, metrics, metrics_ruler2, run_dir
 from ruler_eval import scoring as official
 from ruler_eval.data import Dataset
 from ruler_eval.decide import decided

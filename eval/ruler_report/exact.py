@@ -21,9 +21,9 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
+from ruler_data import reasoning
 from ruler_data.row import Row
 from ruler_data.tasks import Cwe, Fwe, Graph, Niah, PartType, Ruler2, Task, Vt
-from ruler_eval import reasoning
 from ruler_eval.metrics_ruler2 import chosen_letter
 from ruler_report.wording import SPEECH, WORD, WORDING, contains, lower, normalized, plain, segments
 

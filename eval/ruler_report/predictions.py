@@ -9,13 +9,13 @@ from pathlib import Path
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.names import quote
 from ruler_data.parquet import UNREADABLE
+from ruler_data.reasoning import opens
 from ruler_data.row import Row
 from ruler_data.tasks import Task
 from ruler_eval.answers import Answer, Key, scored_text
 from ruler_eval.data import Dataset
 from ruler_eval.metrics import CLEANED
 from ruler_eval.prompts import PROTOCOLS
-from ruler_eval.reasoning import opens
 from ruler_eval.run_dir import ANSWER_FILES, RUN_FILE, RunFolder, RunInfo, read_info
 from ruler_eval.scoring import PREDICTIONS, Data, open_rows, rows_of_run
 from ruler_report.prediction_formats import (

@@ -16,12 +16,12 @@ from typing import Any
 from ruler_data.errors import RulerError, UsageError
 from ruler_data.manifest import ConfigInfo
 from ruler_data.names import parse_config, quote
+from ruler_data.reasoning import opens
 from ruler_data.row import Row, RowDigest
 from ruler_data.tasks import Task
 from ruler_data.terminal import track
 from ruler_eval.answers import Tally
 from ruler_eval.data import Dataset
-from ruler_eval.reasoning import opens
 from ruler_eval.redact import redact
 from ruler_eval.run_dir import RunInfo
 from ruler_eval.scoring import ScoredRow, score_rows

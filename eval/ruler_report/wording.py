@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import lru_cache
 from importlib.resources import files
 
-from ruler_eval import reasoning
+from ruler_data import reasoning
 
 #: Words by language that lists, leads and failures are read by.
 WORDING = tomllib.loads(files("ruler_report").joinpath("wording.toml").read_text("utf-8"))

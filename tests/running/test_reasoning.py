@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import ruler_eval
-from ruler_data import UsageError
+from ruler_data import UsageError, reasoning
 from ruler_data.index import Index, Sibling
 from ruler_data.names import config_file
 from ruler_data.parquet import read_rows
 from ruler_data.tokenizers import PromptTokenizer
-from ruler_eval import reasoning
 from ruler_eval.eval_config import EvalConfig
 from ruler_eval.inputs import release_for
 from ruler_eval.models import Model

@@ -26,6 +26,7 @@ from ruler_builders.sources.text_files import read_text
 from ruler_data.errors import BudgetError, RulerError, UsageError
 from ruler_data.manifest import BALANCED, FILENAME, Manifest, SourceInfo, shown_seed
 from ruler_data.names import counted, parse_config, quote
+from ruler_data.reasoning import opens
 from ruler_data.tasks import OWN_FILE, TASKS, Task, config_place, task_place
 from ruler_data.version import DATA_VERSION, __version__
 
@@ -106,6 +107,13 @@ def build_folder(
         warn(
             f"not available: {', '.join(absent)} ({next(iter(absent.values()))}); the SAMPLE "
             "corpus stands in, which is not comparable with RULER; give --sources DIR"
+        )
+    thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
+    if thinks and not plan.reserve and plan.template == "base":
+        warn(
+            f"the chat template of {context.tokenizer_info.name} opens a block of reasoning, so "
+            "only --protocol thinking runs the model, and these rows leave no room for it; give "
+            "--reserve 16384"
         )
     if plan.edition == BALANCED:
         _check_texts(plan, context)

@@ -23,8 +23,9 @@ from ruler_data.tokenizers.protocol import template_reserve
 WORTHWHILE = 2**18
 #: Bytes of each prompt that a fast counter is tested on.
 PROBE_LENGTH = 8192
-#: A user's turn, which a chat template must neither repeat nor rewrite.
-TURN = "HowLongIsThis?"
+#: A user's turn, which a chat template must neither repeat nor rewrite nor cut. It is longer than
+#: rows below 4,096 tokens, whose fill has no bound.
+TURN = "HowLongIsThis?" * 5000
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,9 @@ def open_context(plan: BuildPlan, warn: Callable[[str], None] = silent) -> Build
     if (times := tokenizer.render(TURN, "").count(TURN)) != 1:
         what = f"its chat template shows the user's text {times} times, and not once as it is"
         msg = f"tokenizer {tokenizer.info.name}: {what}; no row can be fitted with it"
+        raise UsageError(msg)
+    if len({*tokenizer.prompt_ids(TURN, "", None)} - {tokenizer.bos_id}) < 2:
+        msg = f"tokenizer {tokenizer.info.name}: it reads all words of a text as one token"
         raise UsageError(msg)
     tokenizer.check_bos()
     around = template_reserve(tokenizer)
