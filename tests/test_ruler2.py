@@ -206,6 +206,8 @@ def test_scores_are_upstreams(
 
 def test_a_final_answer_counts_at_the_end_of_the_text_as_in_nemo_skills() -> None:
     assert chosen_letter("The final answer is C\nbut \\boxed{B}") == "B"  # the port reads C
+    assert chosen_letter("\\boxed{B}\nThe final answer is C") == "C"  # before 1079: B
+    assert chosen_letter("\\boxed=B.\nThe final answer is  ") == "B"  # the port reads nothing
 
 
 @pytest.mark.parametrize("name", SUITE)

@@ -7,7 +7,8 @@ r"""The scores of RULER v2, as NVIDIA-NeMo/Skills computes them; each takes the 
 
 A gold answer is matched softly: 1 if the answer contains it, otherwise one minus the word error
 rate, at least 0; case is ignored. (`nemo_skills/evaluation/evaluator/ruler.py`, `mcq.py` and
-`math_grader.py`; the port in NVIDIA-NeMo/Gym differs from them where docs/ruler2.md says so.)
+`math_grader.py` at afab1e37; other commits, and the port in NVIDIA-NeMo/Gym, differ where
+docs/ruler2.md says so.)
 """
 
 import re
@@ -82,7 +83,7 @@ def chosen_letter(answer: str) -> str | None:
     ('C', 'B', None)
     """
     final = _FINAL.findall(answer)
-    given = (final[-1] if final else _boxed(answer)).translate(_LATIN).strip()
+    given = ((final[-1].strip() if final else "") or _boxed(answer)).translate(_LATIN).strip()
     if len(given) == 1:
         return given.upper()
     found: list[str] = _CAPITAL.findall(given) or _LABELLED.findall(answer)
@@ -90,7 +91,10 @@ def chosen_letter(answer: str) -> str | None:
 
 
 def _boxed(text: str) -> str:
-    """Return what the last box holds; empty without one, or if it is not closed."""
+    r"""Return what the last `\boxed=` or box holds; empty without one, or if it is not closed."""
+    if (start := text.rfind(f"{_BOX}=")) >= 0:
+        line = text[start + len(_BOX) + 1 :].splitlines()[:1]  # upstream raises if nothing follows
+        return "".join(line).strip().rstrip(".\\")
     start = text.rfind(_BOX) + len(_BOX)
     if start < len(_BOX) or not text.startswith("{", start):
         return ""
