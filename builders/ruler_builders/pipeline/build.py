@@ -111,9 +111,9 @@ def build_folder(
     thinks = opens(context.tokenizer.render("{content}", "", {"enable_thinking": False}))
     if thinks and not plan.reserve and plan.template == "base":
         warn(
-            f"the chat template of {context.tokenizer_info.name} opens a block of reasoning, so "
-            "only --protocol thinking runs the model, and these rows leave no room for it; give "
-            "--reserve 16384"
+            f"the chat template of {context.tokenizer_info.name} opens a block of reasoning: "
+            "--protocol completion and chat refuse it, and these rows leave no room for thinking; "
+            "give --reserve 16384"
         )
     if plan.edition == BALANCED:
         _check_texts(plan, context)
